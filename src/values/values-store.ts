@@ -203,7 +203,7 @@ export class ValuesStore {
     return copy;
   }
 
-  /** The merged values of `global` or of a module's key. */
+  /** The merged values of `global` or of a module's key, cached until a layer changes. */
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
@@ -238,7 +238,7 @@ export class ValuesStore {
     return { config: findSection(this.#config, key), overlay: findSection(this.#overlay, key), sources };
   }
 
-  /** The origin of each leaf of a section, by JSON pointer. */
+  /** Describes which layer and place set each leaf of a section, by JSON pointer, for `module values --explain`. */
   explain(key: string): JsonObject {
     const written = this.written(key);
     return Object.fromEntries(explain(written.input, placesIn(written)));

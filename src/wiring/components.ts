@@ -154,7 +154,7 @@ export class Components {
     await this.#scope.closeAtEnd(files).start();
   }
 
-  /** The queues of tasks, connected to metrics, statuses and the plan. */
+  /** Builds the queues of tasks, and connects them to metrics, statuses and the plan. */
   #makeQueues(): Queues<Task> {
     const { clock, settings } = this.#base;
     return taskQueues(() => this.ports, {
@@ -183,7 +183,7 @@ export class Components {
     });
   }
 
-  /** Follows the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
+  /** Builds the watch of the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
   #makeConfig(): WatchedConfig {
     const { configMap: name, invalidConfig } = this.#base.settings;
     const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
@@ -198,7 +198,7 @@ export class Components {
     );
   }
 
-  /** Watches the objects that kubernetes bindings of hooks select, with the rights of the hook's module. */
+  /** Builds the watches of objects that kubernetes bindings of hooks select, with the permissions of the hook's module. */
   #makeBindings(): KubeBindings {
     return this.#scope.closeAtEnd(
       new KubeBindings({
@@ -221,7 +221,7 @@ export class Components {
     return this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(sources));
   }
 
-  /** The releases. They ask the state whether a release has a module, and which objects must stay. */
+  /** Builds the releases. They query the state whether a release has a module, and which objects must stay. */
   #makeReleases(): Releases {
     return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
@@ -238,7 +238,7 @@ export class Components {
     );
   }
 
-  /** Connects the ports of tasks. */
+  /** Builds the ports, through which tasks use all other packages. */
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
@@ -274,13 +274,13 @@ export class Components {
     };
   }
 
-  /** Evaluated late, because the adapters are built last. */
+  /** What recorders write to. A getter, because the adapters are built after the objects that use recorders. */
   get #recorderParts(): RecorderParts {
     const announce = (event: OperatorEvent): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
   }
 
-  /** Records why bindings of the module's hooks (undefined: of global hooks) cannot work. */
+  /** Records in the state why bindings of the module's hooks (undefined: of global hooks) do not work. */
   #recordBindingIssues(module: string | undefined): void {
     const own = this.#bindings.issues().filter((each) => each.module === module);
     const issues = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
@@ -288,7 +288,7 @@ export class Components {
     else this.state.recordModule(module, "observed", { issues });
   }
 
-  /** A run has ended: watches the current objects of the release, updates statuses if they display the run, and plans again. */
+  /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);

@@ -95,7 +95,7 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
     return planExitCode(plan);
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
-    const { previewPlan } = await import("../../wiring/base.ts");
+    const { previewPlan } = await import("../../wiring/preview-plan.ts");
     const isJson = buildRequest(line).path.endsWith(".json");
     const plan = await previewPlan(
       line.settings(terminal.env).settings,
