@@ -12,7 +12,8 @@ import { mergeLazily, withOverlay, type Merged, type SectionInput } from "./laye
 import { describeLocatedViolations, explain, locateViolations, PatchAuthors, placesIn } from "./origin.ts";
 import type { LocatedViolation, SectionOrigins } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
-import { compact, MANY_OPERATIONS, type PatchTarget } from "./patch/hook-patches.ts";
+import { compact, MANY_OPERATIONS } from "./patch/compact.ts";
+import type { PatchTarget } from "./patch/hook-patches.ts";
 import { usableSchemas, type Schemas } from "./schema/schemas.ts";
 import { violationId, type Violation } from "./schema/violation.ts";
 import { AllSources, type SourcesView } from "./sources/section-sources.ts";
