@@ -38,7 +38,7 @@ export async function runOperator(
   let operator: Operator | undefined;
   stopRequest.onSignal((signal) => {
     const mayTake = formatDuration(settings.shutdownTimeoutMs);
-    logger.info("Asked to stop", { signal, ...operator?.due(), mayTake });
+    logger.info("Asked to stop", { signal, ...operator?.pendingWork(), mayTake });
     logStopDuration(logger);
   });
   scope.addRelease(() => stopRequest.removeHandlers());

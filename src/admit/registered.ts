@@ -15,7 +15,7 @@ const COMMON = {
   failurePolicy: "Ignore",
   sideEffects: "None",
   timeoutSeconds: TIMEOUT_SECONDS,
-  coversOwn: true,
+  coversOwnNamespace: true,
 } as const;
 
 const HAS_OTHER_ANNOTATIONS =

@@ -53,7 +53,7 @@ interface Sources {
   readonly namespace: string;
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
-  readonly actors: { readonly of: (module: string) => RunSettings["actor"] };
+  readonly actors: { readonly actorOf: (module: string) => RunSettings["actor"] };
   readonly readTree: () => Promise<Tree>;
 }
 
@@ -274,7 +274,7 @@ async function runScriptForPreview(
   enabled: readonly string[],
 ): Promise<ScriptAnswer> {
   const script = enabledScriptInput(state.values, module, enabled);
-  const settings = { ...base.runs, actor: base.actors.of(module.name) };
+  const settings = { ...base.runs, actor: base.actors.actorOf(module.name) };
   const answer = await runEnabledScript({ ...script, settings, logger: base.logger });
   if (!("failure" in answer)) return answer;
   const message = `its enabled script failed: ${answer.failure}`;

@@ -126,7 +126,7 @@ export class Digests {
     return this.#digestOnce("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digests of the ConfigMap in force, for all modules and for each. */
+  /** Digests of the ConfigMap in force, for all modules and for each. An edit is judged by comparing them before and after. */
   ofConfig(): ConfigDigests {
     const sections = this.#values
       .modules()

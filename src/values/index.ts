@@ -39,7 +39,8 @@ export {
   replay,
   type PatchOperation,
 } from "./patch/apply-patch.ts";
-export { checkPatched, compact, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
+export { compact } from "./patch/compact.ts";
+export { checkPatched, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
 export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";
 export { createFiller } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";

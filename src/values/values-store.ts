@@ -12,7 +12,8 @@ import { mergeLazily, withOverlay, type Merged, type SectionInput } from "./laye
 import { describeLocatedViolations, explain, locateViolations, PatchAuthors, placesIn } from "./origin.ts";
 import type { LocatedViolation, SectionOrigins } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
-import { compact, MANY_OPERATIONS, type PatchTarget } from "./patch/hook-patches.ts";
+import { compact, MANY_OPERATIONS } from "./patch/compact.ts";
+import type { PatchTarget } from "./patch/hook-patches.ts";
 import { usableSchemas, type Schemas } from "./schema/schemas.ts";
 import { violationId, type Violation } from "./schema/violation.ts";
 import { AllSources, type SourcesView } from "./sources/section-sources.ts";
@@ -203,7 +204,7 @@ export class ValuesStore {
     return copy;
   }
 
-  /** The merged values of `global` or of a module's key. */
+  /** The merged values of `global` or of a module's key, cached until a layer changes. */
   merged(key: string): Merged {
     let merged = this.#merged.get(key);
     if (merged === undefined) {
@@ -238,7 +239,7 @@ export class ValuesStore {
     return { config: findSection(this.#config, key), overlay: findSection(this.#overlay, key), sources };
   }
 
-  /** The origin of each leaf of a section, by JSON pointer. */
+  /** Describes which layer and place set each leaf of a section, by JSON pointer, for `module values --explain`. */
   explain(key: string): JsonObject {
     const written = this.written(key);
     return Object.fromEntries(explain(written.input, placesIn(written)));

@@ -8,7 +8,7 @@ import { JsonMeter } from "./json-meter.ts";
 import { ReviewError } from "./review.ts";
 import { Shares, type ShareLimit } from "./shares.ts";
 
-/** The most that one body has. A small text may have many values, of which each needs memory. */
+/** The limits of one body. Values have a limit of their own, because a short JSON text may contain many, and each needs memory. */
 interface BodyLimit {
   readonly bytes: number;
   readonly values: number;
@@ -17,20 +17,22 @@ interface BodyLimit {
 export interface BodyLimits {
   readonly admission: BodyLimit;
   readonly conversion: BodyLimit;
-  /** Of all bodies that are in memory at one time. */
+  /** Limits of all bodies that are in memory at one time: bytes and JSON values. */
   readonly bytes: ShareLimit;
   readonly values: ShareLimit;
   /** Time for a body to arrive, in ms. */
   readonly arriveMs: number;
 }
 
-/** A body counts until it is closed: what is made of it is in memory as long. */
+/** The body of one request. It counts against the limits until it is closed, because the parsed review is in memory that long. */
 interface Body {
-  /** The text. Throws ReviewError if it exceeds a limit or does not arrive. */
+  /** Receives the text. Throws ReviewError if the body exceeds a limit or does not arrive in time. */
   read(request: Http2ServerRequest, path: string, signal: AbortSignal): Promise<string>;
+  /** Frees the share of the limits that the body uses. */
   close(): void;
 }
 
+/** Receives request bodies, and counts their bytes and JSON values against the limits of one body, one client address and all. */
 export class Bodies {
   readonly #clock: Clock;
   readonly #limits: BodyLimits;
@@ -44,19 +46,20 @@ export class Bodies {
     this.#values = new Shares(limits.values);
   }
 
-  /** A body from a client at this address. The caller closes it. */
-  open(address: string): Body {
-    const [bytes, values] = [this.#bytes.open(address), this.#values.open(address)];
+  /** Starts to count the body of a request from a client at this address. The caller must close it. */
+  openBody(address: string): Body {
+    const [bytes, values] = [this.#bytes.openShare(address), this.#values.openShare(address)];
     const meter = new JsonMeter();
     let size = 0;
-    const admit = (chunk: Buffer, limit: BodyLimit): void => {
+    // Throws at the first chunk that exceeds a limit, before the rest of the body is in memory.
+    const countChunk = (chunk: Buffer, limit: BodyLimit): void => {
       size += chunk.length;
-      const before = meter.values;
-      // Both are counted in any case: `close` gives them back.
+      const valuesBefore = meter.values;
+      // Bytes and values are counted even if they exceed a limit: `close` subtracts them again.
       const fits = bytes.add(chunk.length);
       if (size > limit.bytes) throw new ReviewError(`the request is larger than ${limit.bytes} bytes`, 413);
       meter.add(chunk);
-      const isAdmitted = values.add(meter.values - before) && fits;
+      const isAdmitted = values.add(meter.values - valuesBefore) && fits;
       if (meter.values > limit.values)
         throw new ReviewError(`the request has more than ${limit.values} values`, 413);
       if (meter.depth > MAX_DEPTH)
@@ -68,8 +71,8 @@ export class Bodies {
         const { admission, conversion } = this.#limits;
         const limit = path.startsWith(CONVERSION_PATHS) ? conversion : admission;
         const chunks: Buffer[] = [];
-        await this.#take(request, signal, (chunk) => {
-          admit(chunk, limit);
+        await this.#forEachChunk(request, signal, (chunk) => {
+          countChunk(chunk, limit);
           chunks.push(chunk);
         });
         return Buffer.concat(chunks).toString("utf8");
@@ -79,26 +82,31 @@ export class Bodies {
   }
 
   /**
-   * Calls `take` with each part of a request. Resolves when it has arrived as a whole; rejects if `take` throws, or if the
-   * time is over. Listens to events: iterating over an HTTP/2 request does not end when the request is destroyed.
+   * Calls `onChunk` with each part of a request. Resolves when the whole request has arrived; rejects if `onChunk` throws, or
+   * if the request does not arrive in time. Uses events, because `for await` over an HTTP/2 request never ends if the request
+   * is destroyed.
    */
-  #take(request: Http2ServerRequest, signal: AbortSignal, take: (chunk: Buffer) => void): Promise<void> {
+  #forEachChunk(
+    request: Http2ServerRequest,
+    signal: AbortSignal,
+    onChunk: (chunk: Buffer) => void,
+  ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const stop = (): void => reject(new ReviewError("the request did not arrive in time", 408));
-    const taking = (chunk: Buffer): void => {
+    const rejectLate = (): void => reject(new ReviewError("the request did not arrive in time", 408));
+    const handleChunk = (chunk: Buffer): void => {
       try {
-        take(chunk);
+        onChunk(chunk);
       } catch (error) {
         reject(error);
       }
     };
-    const late = this.#clock.setTimer(this.#limits.arriveMs, stop);
-    signal.addEventListener("abort", stop, { once: true });
-    request.on("data", taking).once("end", resolve).once("close", stop);
+    const timeout = this.#clock.setTimer(this.#limits.arriveMs, rejectLate);
+    signal.addEventListener("abort", rejectLate, { once: true });
+    request.on("data", handleChunk).once("end", resolve).once("close", rejectLate);
     return promise.finally(() => {
-      late.cancel();
-      signal.removeEventListener("abort", stop);
-      request.off("data", taking).off("end", resolve).off("close", stop);
+      timeout.cancel();
+      signal.removeEventListener("abort", rejectLate);
+      request.off("data", handleChunk).off("end", resolve).off("close", rejectLate);
     });
   }
 }

@@ -3,99 +3,108 @@
 import type { Socket } from "node:net";
 
 import type { Clock, Timer } from "../lib/index.ts";
-import { Rates } from "./rates.ts";
+import { AddressRateLimiter } from "./rate-limiter.ts";
 import type { ShareLimit } from "./shares.ts";
 
 interface ConnectionOptions {
   readonly clock: Clock;
   readonly limit: ShareLimit;
-  /** New ones of an address a second: each costs a handshake. */
+  /** How many connections one address may open per second: each costs a TLS handshake. */
   readonly rate: number;
   /** Time in ms until the first request must have arrived as a whole. */
   readonly arriveMs: number;
 }
 
+/** The client's end of a connection. */
 type Peer = Pick<Socket, "remoteAddress" | "remotePort">;
 
 /**
- * Ends connections above the limit of their address, and those without a request. If all places are taken, the address that
- * has the most connections loses its oldest one to a new client that has fewer.
+ * Closes connections above the limit of their address, and connections on which no request arrives in time. At the total
+ * limit, a new client takes the oldest connection of the address that has the most, if that address has more than the client.
  */
 export class Connections {
   readonly #options: ConnectionOptions;
-  /** By address, the oldest first. */
+  /** Open connections by address, the oldest first. */
   readonly #sockets = new Map<string, Set<Socket>>();
-  /** Of connections without a request, by address and port. */
+  /** Timers that close a connection without a complete request, by peer key. */
   readonly #timers = new Map<string, Timer>();
-  readonly #rates: Rates;
+  readonly #rates: AddressRateLimiter;
   #count = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
-    this.#rates = new Rates(options.clock, options.rate);
+    this.#rates = new AddressRateLimiter(options.clock, options.rate);
   }
 
+  /** Accepts a new connection, or closes it at once if a limit is reached. */
   add(socket: Socket): void {
     const { clock, limit, arriveMs } = this.#options;
-    const [address, name] = [addressOf(socket), nameOf(socket)];
-    const own = this.#sockets.get(address) ?? new Set();
-    if (
-      !this.#rates.add(address) ||
-      own.size >= limit.each ||
-      (this.#count >= limit.all && !this.#displace(own.size))
-    )
-      return void socket.destroy();
-    this.#sockets.set(address, own.add(socket));
+    const [address, key] = [addressOf(socket), peerKey(socket)];
+    const sockets = this.#sockets.get(address) ?? new Set();
+    const isTooFast = !this.#rates.countEvent(address);
+    if (isTooFast || sockets.size >= limit.perAddress) return void socket.destroy();
+    const isFull = this.#count >= limit.total;
+    if (isFull && !this.#closeOldestOfBusiestAddress(sockets.size)) return void socket.destroy();
+    this.#sockets.set(address, sockets.add(socket));
     this.#count += 1;
     this.#timers.set(
-      name,
+      key,
       clock.setTimer(arriveMs, () => void socket.destroy()),
     );
-    // A closed socket has no address.
+    // A closed socket has no address: `address` and the key are read before.
     socket.once("close", () => {
       this.#remove(address, socket);
-      this.#endTimer(name);
+      this.#cancelTimer(key);
     });
   }
 
-  /** A request has arrived on the connection of this peer. */
-  arrived(peer: Peer): void {
-    this.#endTimer(nameOf(peer));
+  /** Keeps the connection of this peer open, because a whole request has arrived on it. */
+  cancelRequestTimeout(peer: Peer): void {
+    this.#cancelTimer(peerKey(peer));
   }
 
-  #endTimer(name: string): void {
-    this.#timers.get(name)?.cancel();
-    this.#timers.delete(name);
+  #cancelTimer(key: string): void {
+    this.#timers.get(key)?.cancel();
+    this.#timers.delete(key);
   }
 
-  destroy(): void {
-    for (const own of this.#sockets.values()) for (const socket of own) socket.destroy();
+  destroyAll(): void {
+    for (const sockets of this.#sockets.values()) for (const socket of sockets) socket.destroy();
   }
 
-  /** Ends a connection for a client that has `few`. Returns whether there is one to end. */
-  #displace(few: number): boolean {
-    let most: [string, Set<Socket>] | undefined;
-    for (const each of this.#sockets) if (each[1].size > (most?.[1].size ?? few + 1)) most = each;
-    const [oldest] = most?.[1] ?? [];
-    if (most === undefined || oldest === undefined) return false;
-    this.#remove(most[0], oldest);
+  /**
+   * Closes the oldest connection of the address that has the most, so that a client with `ownCount` connections may open one.
+   * Returns false if no address has at least two more than the client.
+   */
+  #closeOldestOfBusiestAddress(ownCount: number): boolean {
+    let busiest: [address: string, sockets: Set<Socket>] | undefined;
+    for (const entry of this.#sockets) {
+      const most = busiest?.[1].size ?? ownCount + 1;
+      if (entry[1].size > most) busiest = entry;
+    }
+    const [oldest] = busiest?.[1] ?? [];
+    if (busiest === undefined || oldest === undefined) return false;
+    this.#remove(busiest[0], oldest);
     oldest.destroy();
     return true;
   }
 
+  /** Stops counting a connection. Does nothing the second time: a displaced connection is removed before its `close` event. */
   #remove(address: string, socket: Socket): void {
-    const own = this.#sockets.get(address);
-    if (own?.delete(socket) !== true) return;
+    const sockets = this.#sockets.get(address);
+    const wasOpen = sockets?.delete(socket) === true;
+    if (!wasOpen) return;
     this.#count -= 1;
-    if (own.size === 0) this.#sockets.delete(address);
+    if (sockets.size === 0) this.#sockets.delete(address);
   }
 }
 
-/** The address of a client; empty if it has disconnected. */
+/** The IP address of a client; empty if the client has disconnected. */
 export function addressOf({ remoteAddress = "" }: Peer): string {
   return remoteAddress;
 }
 
-function nameOf(peer: Peer): string {
+/** Identifies a connection: the client's address and port. */
+function peerKey(peer: Peer): string {
   return `${addressOf(peer)} ${peer.remotePort}`;
 }

@@ -1,4 +1,4 @@
-/** A follower answers reviews by passing them to the leader, which has the state. */
+/** Forwards reviews from a standby replica to the leader, because only the leader has the state that answers need. */
 
 import { Agent, request } from "node:https";
 import { isIP } from "node:net";
@@ -8,14 +8,14 @@ import { parseJson, readAtMost, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 
-/** Where the leader answers. */
+/** Address of the leader's webhook server. */
 export interface LeaderAddress {
   readonly ip: string;
   readonly port: number;
 }
 
-/** A review to pass on. */
-interface Call {
+/** A review that this replica forwards. `signal` is aborted when the API server waits no longer. */
+interface ForwardedReview {
   readonly path: string;
   readonly request: JsonObject;
   readonly signal: AbortSignal;
@@ -24,57 +24,64 @@ interface Call {
 interface LeaderOptions {
   readonly clock: Clock;
   /** Reads the leader from the API server. */
-  readonly find: () => Promise<LeaderAddress | undefined>;
+  readonly findLeader: () => Promise<LeaderAddress | undefined>;
   /** The name in the leader's certificate. */
   readonly host: string;
 }
 
-/** Header of reviews that a follower passes on: the receiver does not pass them on again. */
+/** Header of forwarded reviews: the receiver answers them itself, so that two replicas never forward to each other. */
 export const FOLLOWER_HEADER = "x-addon-operator-follower";
 
-const LARGEST = 64 * 1024 * 1024;
-/** A leader is taken to lead for this long, unless it does not answer: the API server is not queried for each review. */
-const KNOWN_MS = 5000;
-/** Fewer than the leader accepts of one address. */
-const MOST_CONNECTIONS = 16;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+/** How long a known leader address is used before the API server is queried again, unless the leader does not answer. */
+const LEADER_CACHE_MS = 5000;
+/** Less than the limit that the leader's server has for one address. */
+const MAX_CONNECTIONS = 16;
 const UNAVAILABLE = 503;
 
-/** Calls the leader over connections that stay open. */
-export class LeaderCalls {
+/** Sends reviews to the leader over connections that stay open. */
+export class LeaderClient {
   readonly #options: LeaderOptions;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: MOST_CONNECTIONS });
-  #found: { readonly address: Promise<LeaderAddress | undefined>; readonly at: number } | undefined;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  #cachedLeader:
+    | { readonly address: Promise<LeaderAddress | undefined>; readonly readAtMs: number }
+    | undefined;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
   }
 
-  /** The leader's response to a review. Throws if it does not answer with one. */
-  async ask(call: Call, certificate: Certificate): Promise<JsonObject> {
+  /** Returns the leader's response to a review. Throws if no leader is elected or the leader does not answer. */
+  async forwardReview(call: ForwardedReview, certificate: Certificate): Promise<JsonObject> {
     const address = await this.#leaderAddress();
     if (address === undefined) throw new Error("no leader is elected");
-    return this.#send(address, call, certificate);
+    return this.#sendReview(address, call, certificate);
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
+  /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. Forgets a failed or empty result. */
   async #leaderAddress(): Promise<LeaderAddress | undefined> {
-    const { clock, find } = this.#options;
+    const { clock, findLeader } = this.#options;
     const now = clock.monotonic();
-    if (this.#found === undefined || now - this.#found.at > KNOWN_MS)
-      this.#found = { address: find(), at: now };
-    const address = await this.#found.address.catch((error: unknown) => {
-      this.#found = undefined;
+    if (this.#cachedLeader === undefined || now - this.#cachedLeader.readAtMs > LEADER_CACHE_MS)
+      this.#cachedLeader = { address: findLeader(), readAtMs: now };
+    const address = await this.#cachedLeader.address.catch((error: unknown) => {
+      this.#cachedLeader = undefined;
       throw error;
     });
-    if (address === undefined) this.#found = undefined;
+    if (address === undefined) this.#cachedLeader = undefined;
     return address;
   }
 
-  /** Tries again if a connection that was open is reset: the leader closes idle ones. */
-  async #send({ ip, port }: LeaderAddress, call: Call, certificate: Certificate): Promise<JsonObject> {
+  /** Sends one review. Tries again if a reused connection is reset, because the leader closes idle connections. */
+  async #sendReview(
+    { ip, port }: LeaderAddress,
+    call: ForwardedReview,
+    certificate: Certificate,
+  ): Promise<JsonObject> {
     const { cert, key, ca } = certificate;
     const { host } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject | undefined>();
@@ -95,14 +102,14 @@ export class LeaderCalls {
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       if (sent.reusedSocket && error.code === "ECONNRESET") return resolve(undefined);
-      this.#found = undefined;
+      this.#cachedLeader = undefined;
       reject(error);
     });
     sent.on("response", (answer) => {
-      readAtMost(answer as AsyncIterable<Buffer>, LARGEST)
+      readAtMost(answer as AsyncIterable<Buffer>, MAX_RESPONSE_BYTES)
         .then((body) => {
-          // It is no longer the leader.
-          if (answer.statusCode === UNAVAILABLE) this.#found = undefined;
+          // 503: the receiver is no longer the leader.
+          if (answer.statusCode === UNAVAILABLE) this.#cachedLeader = undefined;
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);
           const response = objectOf(parseJson(body.toString()))["response"];
@@ -112,6 +119,6 @@ export class LeaderCalls {
         .catch(reject);
     });
     sent.end(JSON.stringify({ apiVersion: "v1", kind: "Review", request: call.request }));
-    return (await promise) ?? this.#send({ ip, port }, call, certificate);
+    return (await promise) ?? this.#sendReview({ ip, port }, call, certificate);
   }
 }

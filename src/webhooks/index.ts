@@ -1,4 +1,4 @@
-export { mountedCertificate, secretCertificate } from "./certificate/certificate.ts";
+export { mountedCertificateSource, secretCertificateSource } from "./certificate/certificate.ts";
 export type { CertificateSource } from "./certificate/certificate.ts";
 export { OwnCertificate } from "./certificate/own-certificate.ts";
 export type { AdmissionWebhook, WebhookTarget } from "./registration/wanted.ts";

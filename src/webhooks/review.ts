@@ -49,36 +49,37 @@ export type ConversionHandler = (
   signal: AbortSignal,
 ) => Promise<ConversionResponse>;
 
-/** A handler of reviews of any kind: takes the `request` of a review and returns the `response` for it. */
+/** Answers reviews of any kind: gets the `request` of a review and returns its `response`. */
 export type ReviewHandler = (request: JsonObject, signal: AbortSignal) => Promise<JsonObject>;
 
 const FORBIDDEN = 403;
 /** Characters of a message: users must be able to read it. */
 const LONGEST_MESSAGE = 8192;
 
-function bounded(message: string): string {
+/** Shortens a message to LONGEST_MESSAGE characters. */
+function truncateMessage(message: string): string {
   return message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE - 1)}…` : message;
 }
 
-/** As a handler of reviews. A request that lacks what each one has is an error. */
-export function admission(handler: AdmissionHandler): ReviewHandler {
+/** Makes a review handler of an admission handler: checks the request, and builds the AdmissionResponse of Kubernetes. */
+export function wrapAdmissionHandler(handler: AdmissionHandler): ReviewHandler {
   return async (raw, signal) => {
-    const request = admissionRequest(raw);
+    const request = parseAdmissionRequest(raw);
     const { allowed, code = FORBIDDEN, message, warnings, patch } = await handler(request, signal);
     return {
       uid: request.uid,
       allowed,
       ...(allowed
         ? {}
-        : { status: { code, ...(message === undefined ? {} : { message: bounded(message) }) } }),
+        : { status: { code, ...(message === undefined ? {} : { message: truncateMessage(message) }) } }),
       ...(warnings === undefined || warnings.length === 0 ? {} : { warnings: [...warnings] }),
       ...(patch === undefined ? {} : { patch, patchType: "JSONPatch" }),
     };
   };
 }
 
-/** As a handler of reviews. */
-export function conversion(handler: ConversionHandler): ReviewHandler {
+/** Makes a review handler of a conversion handler: checks the request, and builds the ConversionResponse of Kubernetes. */
+export function wrapConversionHandler(handler: ConversionHandler): ReviewHandler {
   return async ({ uid, desiredAPIVersion, objects }, signal) => {
     if (typeof uid !== "string" || typeof desiredAPIVersion !== "string")
       throw new ReviewError("the request has no uid or no desiredAPIVersion");
@@ -86,7 +87,7 @@ export function conversion(handler: ConversionHandler): ReviewHandler {
       throw new ReviewError("the objects of the request are no list of objects");
     const response = await handler({ uid, desiredAPIVersion, objects }, signal);
     if ("failedMessage" in response) {
-      const message = bounded(response.failedMessage);
+      const message = truncateMessage(response.failedMessage);
       return { uid, convertedObjects: [], result: { status: "Failure", message } };
     }
     return { uid, convertedObjects: [...response.convertedObjects], result: { status: "Success" } };
@@ -110,8 +111,8 @@ export interface Review {
   readonly request: JsonObject;
 }
 
-/** Reads the body of a request. Throws ReviewError. */
-export function reviewIn(text: string): Review {
+/** Parses the body of a request as a review. Throws ReviewError if the text is no review. */
+export function parseReview(text: string): Review {
   let value: unknown;
   try {
     value = parseJson(text);
@@ -125,9 +126,12 @@ export function reviewIn(text: string): Review {
   return { apiVersion, kind, request };
 }
 
-const OBJECTS = ["kind", "resource", "userInfo"] as const;
-const NULLABLE = ["object", "oldObject", "options"] as const;
-const OPTIONAL: Readonly<Record<string, "string" | "boolean" | "object">> = {
+/** Fields of a request that become an empty object if they are missing. */
+const OBJECT_FIELDS = ["kind", "resource", "userInfo"] as const;
+/** Fields of a request that become null if they are missing. */
+const NULLABLE_FIELDS = ["object", "oldObject", "options"] as const;
+/** Fields of a request that are left out if they are missing or of another type. */
+const OPTIONAL_FIELDS: Readonly<Record<string, "string" | "boolean" | "object">> = {
   name: "string",
   namespace: "string",
   subResource: "string",
@@ -137,23 +141,24 @@ const OPTIONAL: Readonly<Record<string, "string" | "boolean" | "object">> = {
   dryRun: "boolean",
 };
 
-function admissionRequest(raw: JsonObject): AdmissionRequest {
+/** Keeps the fields of an admission request that hooks know, with a default where one is missing. Throws ReviewError. */
+function parseAdmissionRequest(raw: JsonObject): AdmissionRequest {
   const { uid, operation } = raw;
   if (typeof uid !== "string" || typeof operation !== "string")
     throw new ReviewError("the request has no uid or no operation");
-  const orElse = <T extends Json>(key: string, none: T): JsonObject | T => {
+  const readObject = <T extends Json>(key: string, fallback: T): JsonObject | T => {
     const value = raw[key];
-    return isJsonObject(value) ? value : none;
+    return isJsonObject(value) ? value : fallback;
   };
-  const optional = Object.entries(OPTIONAL).flatMap(([key, type]) => {
+  const optional = Object.entries(OPTIONAL_FIELDS).flatMap(([key, type]) => {
     const value = raw[key];
     return typeof value === type && value !== null ? [[key, value] as const] : [];
   });
   return {
     uid,
     operation,
-    ...Object.fromEntries(OBJECTS.map((key) => [key, orElse(key, {})])),
-    ...Object.fromEntries(NULLABLE.map((key) => [key, orElse(key, null)])),
+    ...Object.fromEntries(OBJECT_FIELDS.map((key) => [key, readObject(key, {})])),
+    ...Object.fromEntries(NULLABLE_FIELDS.map((key) => [key, readObject(key, null)])),
     ...Object.fromEntries(optional),
   } as unknown as AdmissionRequest;
 }

@@ -1,51 +1,59 @@
-/** Shares of a resource that all clients use, so that none of them can exhaust it. */
+/** Limits the shares of a resource that all clients use, so that no client can exhaust the resource. */
 
 /** Limits of a resource. */
 export interface ShareLimit {
   /** For all clients together. */
-  readonly all: number;
+  readonly total: number;
   /** For the clients of one address. */
-  readonly each: number;
+  readonly perAddress: number;
 }
 
-/** What the clients of an address use of a limited resource. */
+/** Counts how much of a limited resource all clients use together, and the clients of each address. */
 export class Shares {
   readonly #limit: ShareLimit;
-  readonly #used = new Map<string, number>();
-  #all = 0;
+  readonly #usedByAddress = new Map<string, number>();
+  #totalUsed = 0;
 
   constructor(limit: ShareLimit) {
     this.#limit = limit;
   }
 
-  /** Whether one more for this address is above a limit. */
+  /** Whether one unit more for this address would exceed a limit. */
   isUsedUp(address: string): boolean {
-    return this.#all >= this.#limit.all || (this.#used.get(address) ?? 0) >= this.#limit.each;
+    return (
+      this.#totalUsed >= this.#limit.total ||
+      (this.#usedByAddress.get(address) ?? 0) >= this.#limit.perAddress
+    );
   }
 
-  /** A share without anything yet. The caller closes it. */
-  open(address: string): Share {
-    let own = 0;
-    const use = (amount: number): void => {
-      own += amount;
-      this.#all += amount;
-      const used = (this.#used.get(address) ?? 0) + amount;
-      if (used === 0) this.#used.delete(address);
-      else this.#used.set(address, used);
+  /** Opens an empty share for a client of this address. The caller must close it. */
+  openShare(address: string): Share {
+    let shareAmount = 0;
+    // Forgets addresses without usage, so that the map does not grow with each client.
+    const changeUsage = (amount: number): void => {
+      shareAmount += amount;
+      this.#totalUsed += amount;
+      const used = (this.#usedByAddress.get(address) ?? 0) + amount;
+      if (used === 0) this.#usedByAddress.delete(address);
+      else this.#usedByAddress.set(address, used);
     };
     return {
       add: (amount) => {
-        use(amount);
-        return this.#all <= this.#limit.all && (this.#used.get(address) ?? 0) <= this.#limit.each;
+        changeUsage(amount);
+        return (
+          this.#totalUsed <= this.#limit.total &&
+          (this.#usedByAddress.get(address) ?? 0) <= this.#limit.perAddress
+        );
       },
-      close: () => use(-own),
+      close: () => changeUsage(-shareAmount),
     };
   }
 }
 
+/** What one client, for example one request, uses of the resource. */
 export interface Share {
-  /** Uses more. Returns whether that is within the limits. */
+  /** Counts `amount` more in any case. Returns whether the usage is within the limits. */
   add(amount: number): boolean;
-  /** Gives everything back. */
+  /** Subtracts everything that this share has added. */
   close(): void;
 }

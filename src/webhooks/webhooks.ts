@@ -1,13 +1,13 @@
-/** Webhooks of the operator: server, certificate, routes and registration in one object. */
+/** The webhooks of the operator: combines server, certificate, routes and registration. */
 
 import type { KubeAccess, WatchHub } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
 import type { Certificate, CertificateSource } from "./certificate/certificate.ts";
-import { Turnover } from "./certificate/turnover.ts";
-import { LeaderCalls, type LeaderAddress } from "./follower.ts";
+import { CertificateRotation } from "./certificate/rotation.ts";
+import { LeaderClient, type LeaderAddress } from "./follower.ts";
 import { Registrar } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/wanted.ts";
-import { ReviewError, admission, conversion } from "./review.ts";
+import { ReviewError, wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
 import type { WebhookLimits } from "./limits.ts";
 import { WebhookServer, type WebhookReport } from "./server.ts";
@@ -18,37 +18,37 @@ export interface WebhooksOptions extends KubeAccess {
   readonly clientCa?: string | undefined;
   readonly limits?: Partial<WebhookLimits>;
   readonly source: CertificateSource;
-  /** Other replicas read the same certificate, and present it too. */
+  /** Whether other replicas read and present the same certificate. */
   readonly hasReplicas: boolean;
-  /** Begin of the names of what is registered. */
+  /** The prefix of the names of registered objects. */
   readonly name: string;
   readonly target: WebhookTarget;
-  /** The leader, while this process is a follower. */
-  readonly leader: () => Promise<LeaderAddress | undefined>;
+  /** Reads the leader's address while this process is a standby. */
+  readonly findLeader: () => Promise<LeaderAddress | undefined>;
   readonly onRequest: (report: WebhookReport) => void;
   readonly onIssues: (issues: readonly string[]) => void;
-  readonly failed: (error: unknown) => void;
+  readonly onError: (error: unknown) => void;
 }
 
 const RETRY_MS = 5000;
-/** API servers learn of a new CA within this time, before a certificate of it is presented. */
-const ANNOUNCE_MS = 10_000;
+/** How long a new CA is registered before the server presents a certificate that it signed: API servers cache webhooks. */
+const CA_ANNOUNCEMENT_MS = 10_000;
 
 /**
- * Serves webhooks and registers them. A follower passes reviews on to the leader. The certificate is read again from time
- * to time; before a new one is presented, what is registered trusts its CA.
+ * Serves webhooks and registers them at the API server. A standby forwards reviews to the leader. The certificate is read
+ * again from time to time; before the server presents a new one, the registered webhooks trust its CA.
  */
 export class Webhooks {
   readonly registrar: Registrar;
   readonly #options: WebhooksOptions;
   readonly #routes = new Map<string, ReviewHandler>();
   readonly #timers: Timers<"check">;
-  readonly #leader: LeaderCalls;
-  readonly #turnover: Turnover;
+  readonly #leaderClient: LeaderClient;
+  readonly #rotation: CertificateRotation;
   #server: WebhookServer | undefined;
-  /** The one that is presented, with all CAs that are trusted. */
+  /** The presented certificate; its `ca` contains all trusted CAs. */
   #certificate: Certificate | undefined;
-  #checked: Promise<void> = Promise.resolve();
+  #lastRefresh: Promise<void> = Promise.resolve();
   #isLeader = false;
   #isClosed = false;
   #lastError: string | undefined;
@@ -57,12 +57,12 @@ export class Webhooks {
     this.#options = options;
     this.#timers = new Timers(options.clock);
     this.registrar = new Registrar(options);
-    const { clock, leader: find, source, target } = options;
+    const { clock, findLeader, source, target } = options;
     const [delayMs, keepMs] = options.hasReplicas
       ? [2 * source.checkMs, 5 * source.checkMs]
-      : [ANNOUNCE_MS, source.checkMs];
-    this.#turnover = new Turnover({ clock, delayMs, keepMs });
-    this.#leader = new LeaderCalls({ clock, find, host: serverName(target) });
+      : [CA_ANNOUNCEMENT_MS, source.checkMs];
+    this.#rotation = new CertificateRotation({ clock, delayMs, keepMs });
+    this.#leaderClient = new LeaderClient({ clock, findLeader: findLeader, host: serverName(target) });
   }
 
   /** The port of the server; 0 before it listens. */
@@ -70,53 +70,58 @@ export class Webhooks {
     return this.#server?.port ?? 0;
   }
 
-  /** Starts to listen as soon as there is a certificate, and follows its changes. Throws if the port cannot be used. */
+  /** Starts to listen as soon as there is a certificate, and watches for its changes. Throws if the port cannot be used. */
   async open(): Promise<void> {
-    await this.#check();
+    await this.#refreshCertificate();
   }
 
-  /** This process leads now: it issues certificates if it has to, answers by itself, and registers. */
-  async lead(): Promise<void> {
+  /** Call it when this process becomes the leader: from then on it issues due certificates, answers reviews itself, and registers webhooks. */
+  async becomeLeader(): Promise<void> {
     this.#isLeader = true;
-    await this.#check();
+    await this.#refreshCertificate();
   }
 
-  /** Answers admission reviews at a path. Returns the end of that. */
-  route(path: string, handler: AdmissionHandler): () => void {
-    return this.#route(path, admission(handler));
+  /** Answers admission reviews at a path with this handler. Returns a function that removes the route. */
+  addAdmissionRoute(path: string, handler: AdmissionHandler): () => void {
+    return this.#addRoute(path, wrapAdmissionHandler(handler));
   }
 
-  /** Answers conversion reviews at a path. Returns the end of that. */
-  routeConversion(path: string, handler: ConversionHandler): () => void {
-    return this.#route(path, conversion(handler));
+  /** Answers conversion reviews at a path with this handler. Returns a function that removes the route. */
+  addConversionRoute(path: string, handler: ConversionHandler): () => void {
+    return this.#addRoute(path, wrapConversionHandler(handler));
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#timers.close();
     this.registrar.close();
-    this.#leader.close();
+    this.#leaderClient.close();
     await this.#server?.close();
   }
 
-  #route(path: string, handler: ReviewHandler): () => void {
+  #addRoute(path: string, handler: ReviewHandler): () => void {
     this.#routes.set(path, handler);
     return () => {
       if (this.#routes.get(path) === handler) this.#routes.delete(path);
     };
   }
 
-  #find(path: string, isForwarded: boolean): ReviewHandler | undefined {
-    // A replica that takes this one for the leader must not get its own request back.
+  /** Finds the handler for a path: the leader's own, or one that forwards to the leader. */
+  #findHandler(path: string, isForwarded: boolean): ReviewHandler | undefined {
+    // A replica that believes this one to be the leader must not get its own request back.
     if (this.#isLeader || isForwarded) return this.#routes.get(path);
-    return (request, signal) => this.#forward(path, request, signal);
+    return (request, signal) => this.#forwardToLeader(path, request, signal);
   }
 
-  async #forward(path: string, ...[request, signal]: Parameters<ReviewHandler>): ReturnType<ReviewHandler> {
+  /** Lets the leader answer a review. Throws ReviewError with status 503 if the leader does not answer. */
+  async #forwardToLeader(
+    path: string,
+    ...[request, signal]: Parameters<ReviewHandler>
+  ): ReturnType<ReviewHandler> {
     const certificate = this.#certificate;
     try {
       if (certificate === undefined) throw new Error("there is no certificate yet");
-      return await this.#leader.ask({ path, request, signal }, certificate);
+      return await this.#leaderClient.forwardReview({ path, request, signal }, certificate);
     } catch (error) {
       throw new ReviewError(
         `this operator is a follower, and its leader does not answer: ${oneLine(error)}`,
@@ -125,20 +130,20 @@ export class Webhooks {
     }
   }
 
-  /** Reads the certificate and applies a change of it, one reading after the other. Throws only if the port cannot be used. */
-  #check(): Promise<void> {
-    this.#checked = this.#checked.catch(() => {}).then(() => this.#checkOnce());
-    return this.#checked;
+  /** Reads the certificate and applies a changed one. Calls run one after the other. Throws only if the port cannot be used. */
+  #refreshCertificate(): Promise<void> {
+    this.#lastRefresh = this.#lastRefresh.catch(() => {}).then(() => this.#readCertificate());
+    return this.#lastRefresh;
   }
 
-  /** Plans the next reading, too. */
-  async #checkOnce(): Promise<void> {
+  /** Reads and applies the certificate once, logs a new error, and schedules the next call. */
+  async #readCertificate(): Promise<void> {
     const { source, logger } = this.#options;
     let delay = source.checkMs;
     try {
       const found = await source.read();
       if (found === undefined) delay = RETRY_MS;
-      else if (!(await this.#apply(found))) delay = Math.min(delay, ANNOUNCE_MS);
+      else if (!(await this.#applyCertificate(found))) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
       this.#lastError = undefined;
     } catch (error) {
       if (isListenError(error)) throw error;
@@ -149,26 +154,30 @@ export class Webhooks {
       this.#lastError = text;
     }
     if (!this.#isClosed)
-      this.#timers.set("check", delay, () => void this.#check().catch(this.#options.failed));
+      this.#timers.set("check", delay, () => void this.#refreshCertificate().catch(this.#options.onError));
   }
 
-  /** False while a new certificate waits until its CA is known. */
-  async #apply(found: Certificate): Promise<boolean> {
+  /** Registers, presents and trusts the CAs of `found`. Returns false while the server must not present `found` yet. */
+  async #applyCertificate(found: Certificate): Promise<boolean> {
     const { listen, logger } = this.#options;
-    const { trusted, presented } = this.#turnover.take(found);
-    const isOther = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
+    const { trusted, presented } = this.#rotation.applyCertificate(found);
+    const isReplaced = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
     if (this.#isLeader) {
-      this.registrar.start(trusted);
-      if (isOther) await this.registrar.flush();
+      this.registrar.registerWithCa(trusted);
+      if (isReplaced) await this.registrar.flush();
     }
     this.#certificate = { ...presented, ca: trusted };
     const isPresented = presented.cert === found.cert;
     if (this.#server !== undefined) {
-      if (isOther) this.#server.use(presented);
+      if (isReplaced) this.#server.useCertificate(presented);
       return isPresented;
     }
     this.#server = await WebhookServer.listen(
-      { ...this.#options, ...listen, find: (path, isForwarded) => this.#find(path, isForwarded) },
+      {
+        ...this.#options,
+        ...listen,
+        findHandler: (path, isForwarded) => this.#findHandler(path, isForwarded),
+      },
       presented,
     );
     logger.info("Webhooks are served", { address: listen.address, port: this.#server.port });
@@ -176,12 +185,13 @@ export class Webhooks {
   }
 }
 
-/** The name of the server in its certificate. */
+/** The host name of the server as it must be in the certificate: of the URL, or of the Service. */
 export function serverName(target: WebhookTarget): string {
   if ("url" in target) return new URL(target.url).hostname.replace(/^\[|\]$/g, "");
   return `${target.service.name}.${target.service.namespace}.svc`;
 }
 
+/** Whether the error means that the port cannot be used. */
 function isListenError(error: unknown): boolean {
   return error instanceof Error && (error as NodeJS.ErrnoException).syscall === "listen";
 }

@@ -1,4 +1,4 @@
-/** As whom the hooks of modules run: user ids where the container may, and kubeconfigs of their ServiceAccounts. */
+/** Decides under which identity hooks of modules run: user ids where the container allows them, and kubeconfigs of ServiceAccounts. */
 
 import { statSync } from "node:fs";
 import { delimiter } from "node:path";
@@ -12,8 +12,8 @@ import { type Children, findAccessObstacle, findUserIdProblem, UserIds } from ".
 import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
 
-/** Of `status.identity.message` (`crds/addonmodules.yaml`). */
-const LONGEST_MESSAGE = 1024;
+/** The limit of `status.identity.message` in `crds/addonmodules.yaml`. */
+const MAX_MESSAGE_LENGTH = 1024;
 const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 interface ActorsOptions {
@@ -25,20 +25,20 @@ interface ActorsOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly children: Children;
   readonly settings: Pick<Settings, "tmpDir" | "configMap" | "workingDir" | "modulesDir">;
-  /** The operator's. */
+  /** The operator's namespace. */
   readonly namespace: string;
-  /** Path of the operator's kubeconfig for hooks, which `env` names. */
+  /** Path of the kubeconfig for hooks under the operator's service account; variables in `env` contain it. */
   readonly hooksKubeconfig: string;
 }
 
-/** The identities of hooks. */
+/** Creates the identities of modules, under which their hooks run. */
 export class Actors {
   readonly #options: ActorsOptions;
   readonly #tokens: RunTokens;
-  readonly #ids = new UserIds();
+  readonly #userIds = new UserIds();
   /** Why hooks share the operator's user id; undefined = they do not. */
   #sharedIdReason: string | undefined = "not checked yet";
-  #isReported = false;
+  #hasReportedSharedId = false;
 
   constructor(options: ActorsOptions) {
     this.#options = options;
@@ -47,19 +47,19 @@ export class Actors {
   }
 
   /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
-  async check(): Promise<void> {
+  async checkUserIds(): Promise<void> {
     const { settings, client } = this.#options;
-    const problem = await findUserIdProblem(settings.tmpDir, secretFiles(client), this.#options);
-    this.#sharedIdReason = problem ?? this.#unreachable();
+    const problem = await findUserIdProblem(settings.tmpDir, listCredentialFiles(client), this.#options);
+    this.#sharedIdReason = problem ?? this.#findModulesDirProblem();
   }
 
-  /** Resolves when no token of a run that has ended is being revoked. */
-  settled(): Promise<void> {
+  /** Resolves when the tokens of all ended runs are revoked. */
+  waitForRevocations(): Promise<void> {
     return this.#tokens.waitForRevocations();
   }
 
-  /** Why processes under other user ids cannot start hooks of modules. */
-  #unreachable(): string | undefined {
+  /** Describes why processes under other user ids cannot start hooks of modules; undefined if they can. */
+  #findModulesDirProblem(): string | undefined {
     const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap(
       (dir) => findAccessObstacle(dir) ?? [],
     );
@@ -70,28 +70,28 @@ export class Actors {
 
   /** Logs once why modules with an account are not isolated. */
   #reportSharedId(): void {
-    if (this.#isReported || this.#sharedIdReason === undefined) return;
-    this.#isReported = true;
+    if (this.#hasReportedSharedId || this.#sharedIdReason === undefined) return;
+    this.#hasReportedSharedId = true;
     const reason = this.#sharedIdReason;
     this.#options.logger.warn("Hooks of modules with an account share the operator's user id", { reason });
   }
 
-  /** As whom a module acts; undefined = as the operator. */
-  readonly of = (module: string): ModuleActor | undefined => {
+  /** The identity of a module; undefined = the module acts under the operator's service account. */
+  readonly actorOf = (module: string): ModuleActor | undefined => {
     const account = this.#options.accounts.getKnownAccount(module);
     if (account === undefined) return undefined;
     this.#reportSharedId();
     return {
       user: userOf(account),
-      uid: this.#sharedIdReason === undefined ? this.#ids.idFor(module) : undefined,
-      offline: this.#variablesNaming("/dev/null"),
+      uid: this.#sharedIdReason === undefined ? this.#userIds.idFor(module) : undefined,
+      offline: this.#kubeconfigVariables("/dev/null"),
       duringRun: (work) => this.#tokens.withToken({ module, account }, work),
       withAccess: (scratch, work) =>
         this.#tokens.withToken({ module, account }, async (token) => {
-          const request = this.#requestOf(module, account);
+          const request = this.#accountRequest(module, account);
           const { path, close } = await openAccountKubeconfig({ ...this.#options, token }, request, scratch);
           try {
-            return await work(this.#variablesNaming(path));
+            return await work(this.#kubeconfigVariables(path));
           } finally {
             close();
           }
@@ -99,9 +99,11 @@ export class Actors {
     };
   };
 
-  /** As whom a module acts, for its status; undefined = as the operator. */
-  describe(module: string): { serviceAccount: string; hooksIsolated: boolean; message?: string } | undefined {
-    // Of a broken module, no account may be known; its state says why.
+  /** Describes the identity of a module for its status; undefined = it acts under the operator's service account. */
+  describeIdentity(
+    module: string,
+  ): { serviceAccount: string; hooksIsolated: boolean; message?: string } | undefined {
+    // The account of a broken module may be unknown; the module's state reports why.
     const account = attempt(() => this.#options.accounts.getKnownAccount(module));
     if (account === undefined) return undefined;
     const tokenProblem = this.#tokens.getProblem(module);
@@ -112,12 +114,15 @@ export class Actors {
     return {
       serviceAccount: `${account.namespace}/${account.name}`,
       hooksIsolated: this.#sharedIdReason === undefined,
-      ...(problems.length === 0 ? {} : { message: oneLine(problems.join("; "), LONGEST_MESSAGE) }),
+      ...(problems.length === 0 ? {} : { message: oneLine(problems.join("; "), MAX_MESSAGE_LENGTH) }),
     };
   }
 
-  /** Checks that the account of the hook's module may list what the binding selects; undefined = it acts as the operator. */
-  listCheck(
+  /**
+   * Returns a check that the account of the hook's module may list the objects that the binding selects: the operator itself
+   * watches them. Undefined = the module acts under the operator's service account.
+   */
+  createListCheck(
     { module }: Hook,
     { namespaces = [] }: KubernetesBinding,
     resource: Resource,
@@ -126,24 +131,24 @@ export class Actors {
     return account && (() => assertCanList(this.#options.client, account, { resource, namespaces }));
   }
 
-  /** What a hook run needs to act as its account: the account, its namespace, and where errors are logged. */
-  #requestOf(module: string, account: Account) {
+  /** Parameters of the kubeconfig for a run: the account, the namespace of its context, and where errors are logged. */
+  #accountRequest(module: string, account: Account) {
     const { logger, accounts } = this.#options;
     const onError = (error: unknown): void =>
       logger.warn("The token of a running hook was not renewed", { module, error: oneLine(error) });
     return { account, namespace: accounts.namespaceOf(module), onError };
   }
 
-  /** The variables that name the kubeconfig of hooks, with this path instead. */
-  #variablesNaming(path: string): Record<string, string> {
+  /** The variables of `env` that contain the path of the hooks' kubeconfig, with another path. */
+  #kubeconfigVariables(path: string): Record<string, string> {
     const { env, hooksKubeconfig } = this.#options;
     const names = Object.keys(env).filter((name) => env[name] === hooksKubeconfig);
     return Object.fromEntries(names.map((name) => [name, path]));
   }
 }
 
-/** The files of the operator's credentials: kubeconfigs, what they name, and the token of its Pod. */
-function secretFiles(client: KubeClient): string[] {
+/** Lists the existing files with credentials of the operator: kubeconfigs, the files that they name, and the token of its Pod. */
+function listCredentialFiles(client: KubeClient): string[] {
   const namedFiles = client.exportKubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
   const kubeconfigs = client.credentialsInfo.file.split(delimiter);
   const files = [...kubeconfigs, ...[...namedFiles].map(([, file = ""]) => file), POD_TOKEN];

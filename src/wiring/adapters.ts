@@ -1,4 +1,4 @@
-/** The operator's outputs: statuses, Events, metrics, HTTP port, debug socket. */
+/** Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket. */
 
 import { socketPaths } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
@@ -35,11 +35,11 @@ export interface AdapterParts {
   readonly config: WatchedConfig;
   readonly annotations: Annotations;
   readonly bindings: KubeBindings;
-  /** Undefined before this operator leads. */
-  readonly followed: () => WatchedReleases | undefined;
-  /** A follower's answer to /readyz, which is the leader's. */
-  readonly mirrored: () => Promise<{ status: number; text: string } | undefined>;
-  /** The leader, while this operator waits for the lease. */
+  /** The objects of releases; undefined before this operator is the leader. */
+  readonly watchedReleases: () => WatchedReleases | undefined;
+  /** Requests the leader's answer to /readyz, which a standby returns as its own; undefined = this operator is the leader. */
+  readonly leaderReadiness: () => Promise<{ status: number; text: string } | undefined>;
+  /** Name of the leader, while this operator waits for the lease. */
   readonly leader: () => string | undefined;
   readonly queryLeader: Leadership["requestFromLeader"];
   readonly idleMemory: Pick<Debounce, "restart">;
@@ -51,11 +51,11 @@ const LAST_WRITES_MS = 2000;
 
 const QUEUE_FILE = "/tmp/addon-operator-queue";
 
-/** Serves and writes what a running operator reports. */
+/** Serves and writes everything that a running operator reports to users. */
 export class Adapters {
   readonly #base: Base;
   readonly #parts: AdapterParts;
-  readonly #mirror: StatusMirror;
+  readonly #statusMirror: StatusMirror;
   readonly #events: EventWriter;
   readonly #page: Page;
   /** Port of the HTTP server; 0 before `open`. */
@@ -70,12 +70,12 @@ export class Adapters {
       renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
     const operatorName = settings.configMap;
-    this.#mirror = new StatusMirror({
+    this.#statusMirror = new StatusMirror({
       ...base,
       operatorName,
       statusValues: settings.statusValues,
-      identityOf: (module) => base.actors.describe(module),
-      helmRelease: helmReleaseOf(env, namespace),
+      identityOf: (module) => base.actors.describeIdentity(module),
+      helmRelease: readOwnRelease(env, namespace),
       onAnnotations: (module, ...seen) => parts.annotations.handleAnnotations(module, ...seen),
       onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
       onWrite: (kind, result) => {
@@ -91,7 +91,7 @@ export class Adapters {
       ...base,
       operatorName,
       instance,
-      uidOf: (module) => this.#mirror.uidOf(module),
+      uidOf: (module) => this.#statusMirror.uidOf(module),
     });
   }
 
@@ -107,7 +107,7 @@ export class Adapters {
         queues: () => queues.views(),
         metrics: (exposition) => metrics.renderBytes(exposition),
         hookMetrics: () => Promise.resolve(hookMetrics.renderText()),
-        leaderReadiness: this.#parts.mirrored,
+        leaderReadiness: this.#parts.leaderReadiness,
         leader: this.#parts.leader,
         queryLeader: this.#parts.queryLeader,
         page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
@@ -119,7 +119,7 @@ export class Adapters {
     if (settings.ui && settings.uiPort !== 0) await this.#openPage();
     scope.addRelease(() => this.#page.close());
     logger.info("Listening", { address: settings.listenAddress, port: server.port });
-    const socket = await serveFirstUsableSocket(socketPaths(settings), this.#sources(), logger);
+    const socket = await serveFirstUsableSocket(socketPaths(settings), this.#debugSources(), logger);
     if (socket !== undefined) scope.addRelease(() => socket.close());
     connectMetrics(metrics, { ...this.#base, ...this.#parts });
   }
@@ -136,60 +136,62 @@ export class Adapters {
     scope.addRelease(() => server.close());
   }
 
+  /** Requests a path of the page from the leader, at the port on which the leader serves the page. */
   #queryPage(path: string): ReturnType<Leadership["requestFromLeader"]> {
     const { uiPort } = this.#base.settings;
     return this.#parts.queryLeader(path, uiPort === 0 ? undefined : uiPort);
   }
 
   /** Starts to write statuses; only the leader may. */
-  startMirroring(): void {
+  startStatusWrites(): void {
     const { hub } = this.#base;
     const { scope, state, queues } = this.#parts;
-    scope.addRelease(this.#mirror.watch(hub));
-    this.#mirror.follow(state, queues);
+    scope.addRelease(this.#statusMirror.watch(hub));
+    this.#statusMirror.follow(state, queues);
   }
 
   /** Updates statuses and page after a change of the queues that is not part of the state. */
   refresh(): void {
-    this.#mirror.update(this.#parts.state.view, this.#parts.queues.views());
+    this.#statusMirror.update(this.#parts.state.view, this.#parts.queues.views());
     this.#page.notifyChange();
   }
 
   /** Updates queue file and page after a task was queued, run or removed. */
-  queuesChanged(): void {
+  handleQueueChange(): void {
     this.#queueFile.scheduleWrite();
     this.#page.notifyChange();
   }
 
   /** Number of statuses and Events that are not written yet. */
-  unwritten(): number {
-    return this.#events.unwritten + this.#mirror.unwritten();
+  countUnwritten(): number {
+    return this.#events.unwritten + this.#statusMirror.unwritten();
   }
 
   /**
-   * Writes what is pending, unless another operator leads by now (`leads` false), and stops. After LAST_WRITES_MS the next
-   * leader must write the rest.
+   * Writes pending statuses and Events, unless another operator is the leader by now, and stops. Gives up after LAST_WRITES_MS:
+   * the next leader writes the rest.
    */
-  async flush(leads = true): Promise<void> {
-    const done = new AbortController();
-    const timeout = sleep(this.#base.clock, LAST_WRITES_MS, done.signal);
-    if (leads) await Promise.race([this.#writePending(), timeout]);
-    done.abort();
-    this.#mirror.close();
+  async flush(isLeader = true): Promise<void> {
+    const timeoutAbort = new AbortController();
+    const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
+    if (isLeader) await Promise.race([this.#writePending(), timeout]);
+    timeoutAbort.abort();
+    this.#statusMirror.close();
     this.#events.close();
     await timeout;
   }
 
   async #writePending(): Promise<void> {
-    await this.#mirror.flush();
+    await this.#statusMirror.flush();
     await this.#events.flush();
   }
 
+  /** Queues an Event of Kubernetes to be written. */
   announce(event: OperatorEvent): void {
     this.#events.record(event);
   }
 
-  /** The web page, which reads state and queues when it is displayed. */
+  /** Builds the server side of the web page, which reads state and queues at each request. */
   #makePage(): Page {
     const { clock, secrets, settings, namespace } = this.#base;
     const { state, queues } = this.#parts;
@@ -199,28 +201,28 @@ export class Adapters {
       about: { version: VERSION, name: settings.configMap, namespace },
       snapshot: () => ({ view: state.view, queues: queues.views() }),
       statusValues: settings.statusValues,
-      statusOf: (module) => this.#mirror.statusOf(module),
+      statusOf: (module) => this.#statusMirror.statusOf(module),
       originsOf: (section) => state.values.explain(section),
       runs: this.#base.runRing,
-      diff: (module, displayed) => this.#diff(module, displayed),
+      diff: (module, displayed) => this.#renderDiff(module, displayed),
     });
   }
 
-  /** The difference between the objects in the cluster and those that the next run would apply, as text. */
-  #diff(module: Module, redact: (object: JsonObject) => Json): Promise<string> {
+  /** Renders the difference between the objects in the cluster and the objects that the next run would apply, as text. */
+  #renderDiff(module: Module, redact: (object: JsonObject) => Json): Promise<string> {
     const { state, releases } = this.#parts;
     const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
     return releases.diff({ ...this.#helmRequest(module), crds: crdRequest(state.values, record), redact });
   }
 
-  /** The input of helm for the module, for displaying: nothing interrupts it. */
+  /** The input of helm for a module, to render it on request of a user. The signal is never aborted. */
   #helmRequest(module: Module): HelmInput & { readonly signal: AbortSignal } {
     return { ...helmInput(this.#parts.state.values, module), signal: new AbortController().signal };
   }
 
-  /** What the debug socket answers from. */
-  #sources(): Sources {
-    const { state, queues, bindings, releases, followed, metrics } = this.#parts;
+  /** The data and functions from which the debug socket answers. */
+  #debugSources(): Sources {
+    const { state, queues, bindings, releases, watchedReleases, metrics } = this.#parts;
     const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {
       version: VERSION,
@@ -232,9 +234,9 @@ export class Adapters {
       queues: () => queues.views(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) => releases.renderManifests(this.#helmRequest(module), diff),
-      diff: (module) => this.#diff(module, (object) => object),
+      diff: (module) => this.#renderDiff(module, (object) => object),
       page: this.#page,
-      watchedObjects: (module) => followed()?.getObjectNames(module),
+      watchedObjects: (module) => watchedReleases()?.getObjectNames(module),
       rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
@@ -251,8 +253,11 @@ export class Adapters {
   }
 }
 
-/** The operator's own release, if its chart names it. */
-function helmReleaseOf(env: Base["env"], namespace: string): { name: string; namespace: string } | undefined {
+/** The operator's own Helm release, if its chart has set the variable with the name. */
+function readOwnRelease(
+  env: Base["env"],
+  namespace: string,
+): { name: string; namespace: string } | undefined {
   const name = env["ADDON_OPERATOR_RELEASE_NAME"];
   return name === undefined ? undefined : { name, namespace };
 }

@@ -1,4 +1,4 @@
-/** What all packages share: settings, log, clock, API client, releases. Also makes `plan` without a running operator. */
+/** Builds the objects that all packages share: settings, log, clock, API client, releases. */
 
 import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "../config.ts";
 import type { Environment, Settings } from "../config.ts";
@@ -12,7 +12,6 @@ import {
   PrivateKubeconfig,
   WatchHub,
   connect,
-  checkConnection,
   readOwnIdentity,
 } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
@@ -25,10 +24,9 @@ import {
   reportTimerErrors,
   createStdoutSink,
   systemClock,
-  toYaml,
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
-import { ProblemError, type Tree } from "../model/index.ts";
+import { ProblemError } from "../model/index.ts";
 import {
   DROP_REASONS,
   RunRing,
@@ -38,24 +36,24 @@ import {
   type SpanExport,
 } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
-import { ChartArchives, placesOf, readTree, rereadModule, type RegistryModules } from "../modules/index.ts";
+import { ChartArchives } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { Actors } from "./actors.ts";
-import { previewStart } from "../preview/index.ts";
+import { makeReaders } from "./readers.ts";
 import type { Metrics } from "../metrics/index.ts";
 
 /** Shared objects of an operator. */
 export type Base = ReturnType<typeof makeBase>;
 
-/** The client for objects that hooks patch, with its own rate limits. */
+/** Builds the API client for the patches of hooks, which has its own rate limits. */
 function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
-  return traced(client.withLimits({ qps, burst, timeoutMs }));
+  return traceRequests(client.withLimits({ qps, burst, timeoutMs }));
 }
 
 /** Builds the shared objects; `scope` releases them. Throws ProblemError if a setting is missing. */
 export function makeBase(settings: Settings, environment: Environment, scope: Scope) {
-  const secrets = knownSecrets(settings, environment);
+  const secrets = collectKnownSecrets(settings, environment);
   const runRing = new RunRing(systemClock);
   const sink = createStdoutSink(settings, secrets, runRing);
   const logger = createLogger(sink);
@@ -64,8 +62,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const ending = scope.closeAtEnd(endingClock(systemClock));
   const clock = reportTimerErrors(ending, failures);
   const client = scope.closeAtEnd(connectClient({ settings, logger, clock }));
-  const { children, ...access } = childAccess(client, { settings, environment, scope, failures });
-  const namespace = namespaceOf(settings, client);
+  const { children, ...access } = makeChildAccess(client, { settings, environment, scope, failures });
+  const namespace = readNamespace(settings, client);
   const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
@@ -107,44 +105,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   };
 }
 
-/** In force until the modules of registries are staged. */
-const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
-
-/** The functions that read modules, global hooks and charts with these settings. */
-function makeReaders(
-  settings: Settings,
-  from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
-) {
-  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
-  const { accounts, archives, clock } = from;
-  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
-  const namespaceTemplate = moduleNamespaceTemplate;
-  const terms = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
-  const registryModules: RegistryModules | undefined = settings.sources
-    ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
-    : undefined;
-  const reads = { ...placesOf(settings), ...terms, archives, clock, registryModules };
-  return {
-    /** Modules from registries; undefined = `--sources` is off. */
-    registryModules,
-    /** Reads a modules directory that is not in use. */
-    readModulesDir: (modulesDir: string): Promise<Tree> =>
-      readTree({
-        ...reads,
-        modulesDirs: [modulesDir],
-        globalHooksDir: undefined,
-        registryModules: undefined,
-      }),
-    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
-    /** Without `previous` at a start. */
-    readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
-      readTree({ ...reads, previous, names }),
-    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(reads, previous, name),
-  };
-}
-
-/** The ServiceAccounts as which modules act. */
+/** Builds the registry of the ServiceAccounts under which modules act. */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
   const { moduleNamespaceTemplate: template } = settings;
@@ -156,14 +117,14 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
   });
 }
 
-/** What finds the resource of a kind on the server. */
+/** Builds the objects that find the API resource of a kind. */
 function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
   const discovery = new Discovery(client, clock);
   return { discovery, kinds: new KindFinder({ hub, discovery, clock }) };
 }
 
-/** The operator's own secrets, such as tokens in its environment. Those of values are added when they are read. */
-function knownSecrets(settings: Settings, environment: Environment): KnownSecrets {
+/** Collects the operator's own secrets for redaction, such as tokens in its environment. Secrets in values are added later. */
+function collectKnownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
   secrets.registerAgain = () =>
     secrets.register({ own: collectOwnSecrets(settings, environment) }, new Set(["/own"]));
@@ -171,8 +132,8 @@ function knownSecrets(settings: Settings, environment: Environment): KnownSecret
   return secrets;
 }
 
-/** Child processes, their environment and kubeconfigs. */
-function childAccess(
+/** Builds what child processes need: their environment, and separate kubeconfigs for hooks and helm. */
+function makeChildAccess(
   client: KubeClient,
   from: {
     readonly settings: Settings;
@@ -182,7 +143,7 @@ function childAccess(
   },
 ) {
   const files = from.scope.closeAtEnd(new StableTempDir(from.settings.tmpDir, "kube"));
-  // Separate files: hooks may write to theirs.
+  // Helm must not read the file of the hooks: hooks may change it.
   const [forHooks, kubeconfig] = [
     new PrivateKubeconfig(client, files, "hooks"),
     new PrivateKubeconfig(client, files, "helm"),
@@ -196,10 +157,10 @@ function childAccess(
   };
 }
 
-/** The client of the API server, whose requests appear in traces. */
+/** Builds the client of the API server, whose requests appear in traces. */
 function connectClient({
   settings,
-  ...around
+  ...others
 }: {
   settings: Settings;
   logger: Logger;
@@ -212,13 +173,13 @@ function connectClient({
     burst: settings.kubeClientBurst,
     userAgent: `addon-operator/${VERSION}`,
     debug: settings.debugKubernetesApi,
-    ...around,
+    ...others,
   });
-  return traced(client);
+  return traceRequests(client);
 }
 
-/** The operator's namespace: the setting, else that of the kubeconfig's context. Throws ProblemError without either. */
-function namespaceOf(settings: Settings, client: KubeClient): string {
+/** The operator's namespace: from the settings, else from the kubeconfig's context. Throws ProblemError if neither names one. */
+function readNamespace(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
@@ -229,10 +190,10 @@ function namespaceOf(settings: Settings, client: KubeClient): string {
   });
 }
 
-/** The releases of this operator; reads nothing yet. */
+/** Builds the access to the operator's releases; reads nothing yet. */
 export function makeReleases(
   base: Base,
-  around: Pick<
+  others: Pick<
     ReleasesOptions,
     "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "hideOf"
   > = {},
@@ -243,7 +204,7 @@ export function makeReleases(
   return new Releases({
     ...base,
     ...settings,
-    ...around,
+    ...others,
     namespace,
     bin: settings.helmBin,
     managedBy: managedByDigest(namespace, settings.configMap),
@@ -255,12 +216,12 @@ export function makeReleases(
   });
 }
 
-/** Exports spans if the settings name a collector. */
+/** Builds the export of spans to an OpenTelemetry collector; undefined if the settings name none. */
 function makeSpanExport({
   settings,
   namespace,
   secrets,
-  ...around
+  ...others
 }: {
   readonly settings: Settings;
   readonly namespace: string;
@@ -272,11 +233,11 @@ function makeSpanExport({
   if (endpoint === undefined) return undefined;
   const instance = readOwnIdentity(pod).name;
   const target = { endpoint, headers, version: VERSION, namespace, instance };
-  return makeOtlpExport(target, { ...around, ratio, redactDeep: (value) => secrets.redactDeep(value) });
+  return makeOtlpExport(target, { ...others, ratio, redactDeep: (value) => secrets.redactDeep(value) });
 }
 
 /** Adds each API request to the span of the work that sends it. */
-function traced(client: KubeClient): KubeClient {
+function traceRequests(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
     recordFinishedSpan(
@@ -287,33 +248,14 @@ function traced(client: KubeClient): KubeClient {
   return client;
 }
 
-export function countDrops(spanExport: SpanExport | undefined, metrics: Metrics): void {
+/** Counts spans that the export drops in a metric, which exists with value 0 from the start. */
+export function countDroppedSpans(spanExport: SpanExport | undefined, metrics: Metrics): void {
   if (spanExport === undefined) return;
   for (const reason of DROP_REASONS) metrics.ensureSeries("spansDropped", { reason });
   spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
 }
 
-/**
- * `addon-operator plan` where no operator runs: connects, reads, and returns the plan as YAML or JSON. Throws
- * ProblemError when it cannot connect.
- */
-export async function planAlone(settings: Settings, env: Environment, format: string): Promise<string> {
-  // The sub-commands bring what fetches modules, of which an operator loads nothing.
-  const { withScope } = await import("../offline/index.ts");
-  return withScope(async (scope) => {
-    // Log lines would be mixed with the plan.
-    const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
-    await checkConnection(base.client, new AbortController().signal);
-    await base.actors.check();
-    const releases = makeReleases(base);
-    scope.addRelease(() => releases.close());
-    await releases.observed.waitUntilReady();
-    const plan = await previewStart(base, releases);
-    return format === "json" ? `${JSON.stringify(plan)}\n` : toYaml(plan);
-  });
-}
-
-/** The time zone in which schedules and windows are meant. */
-export function timeZoneOf(env: Readonly<Record<string, string | undefined>>): string {
+/** The time zone of schedules and update windows: TZ, else that of the system. */
+export function readTimeZone(env: Readonly<Record<string, string | undefined>>): string {
   return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -38,7 +38,7 @@ import {
   WatchedFiles,
 } from "../triggers/index.ts";
 import { registerSecrets, createSecretHider } from "../values/index.ts";
-import { countDrops, makeReleases, timeZoneOf, type Base } from "./base.ts";
+import { countDroppedSpans, makeReleases, readTimeZone, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
 
@@ -60,7 +60,7 @@ export class Components {
   readonly ports: Ports;
   readonly adapters: Adapters;
   readonly webhooks: WebhookWiring;
-  readonly #limits: RateLimits<Task>;
+  readonly #rateLimits: RateLimits<Task>;
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
@@ -68,7 +68,7 @@ export class Components {
   readonly #bindings: KubeBindings;
   /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
-  #followed: WatchedReleases | undefined;
+  #watchedReleases: WatchedReleases | undefined;
 
   /** `scope` releases everything that is acquired. */
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
@@ -76,7 +76,7 @@ export class Components {
     this.#scope = scope;
     const { clock, failures, secrets, settings } = base;
     this.metrics = new Metrics(settings.metricsPrefix);
-    countDrops(base.spanExport, this.metrics);
+    countDroppedSpans(base.spanExport, this.metrics);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
@@ -90,13 +90,13 @@ export class Components {
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
-    this.#limits = new RateLimits(clock, hookRateLimit);
+    this.#rateLimits = new RateLimits(clock, hookRateLimit);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.webhooks = new WebhookWiring(base, this, { limits: this.#limits, scope });
+    this.webhooks = new WebhookWiring(base, this, { limits: this.#rateLimits, scope });
     this.ports = this.#makePorts();
     this.adapters = new Adapters(base, {
       state: this.state,
@@ -105,10 +105,10 @@ export class Components {
       releases: this.releases,
       config: this.config,
       annotations: new Annotations({ state: this.state, config: this.config, logger: base.logger }),
-      followed: () => this.#followed,
+      watchedReleases: () => this.#watchedReleases,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
-      mirrored: () => this.leadership.getFollowerReadiness(),
+      leaderReadiness: () => this.leadership.getFollowerReadiness(),
       leader: () => this.leadership.leaderIdentity,
       queryLeader: (path, port) => this.leadership.requestFromLeader(path, port),
       idleMemory: this.#idleCollector,
@@ -119,9 +119,9 @@ export class Components {
   }
 
   /** Starts to watch the objects of releases. */
-  follow(): void {
+  watchReleases(): void {
     const reportHealth = makeHealthReporter(this.#recorderParts);
-    this.#followed = new WatchedReleases({
+    this.#watchedReleases = new WatchedReleases({
       ...this.#base,
       state: this.state,
       releases: this.releases,
@@ -154,7 +154,7 @@ export class Components {
     await this.#scope.closeAtEnd(files).start();
   }
 
-  /** The queues of tasks, connected to metrics, statuses and the plan. */
+  /** Builds the queues of tasks, and connects them to metrics, statuses and the plan. */
   #makeQueues(): Queues<Task> {
     const { clock, settings } = this.#base;
     return taskQueues(() => this.ports, {
@@ -162,10 +162,10 @@ export class Components {
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
       slots: settings.parallelModules,
-      limits: this.#limits,
+      limits: this.#rateLimits,
       onChange: () => {
         this.#idleCollector.restart();
-        this.adapters.queuesChanged();
+        this.adapters.handleQueueChange();
       },
       onEnd: (batch, outcome, { failures, queue }) => {
         const wasLong = this.#longQueues.delete(queue);
@@ -183,7 +183,7 @@ export class Components {
     });
   }
 
-  /** Follows the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
+  /** Builds the watch of the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
   #makeConfig(): WatchedConfig {
     const { configMap: name, invalidConfig } = this.#base.settings;
     const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
@@ -198,12 +198,12 @@ export class Components {
     );
   }
 
-  /** Watches the objects that kubernetes bindings of hooks select, with the rights of the hook's module. */
+  /** Builds the watches of objects that kubernetes bindings of hooks select, with the permissions of the hook's module. */
   #makeBindings(): KubeBindings {
     return this.#scope.closeAtEnd(
       new KubeBindings({
         ...this.#base,
-        checkOf: (hook, binding, resource) => this.#base.actors.listCheck(hook, binding, resource),
+        checkOf: (hook, binding, resource) => this.#base.actors.createListCheck(hook, binding, resource),
         keepManagedFields: this.#base.settings.keepManagedFields,
         queues: this.queues,
         onIssue: (hook, binding, message) => {
@@ -217,11 +217,11 @@ export class Components {
 
   #makeSources(): Source {
     const { clock, env } = this.#base;
-    const sources = makeSources({ clock, zone: timeZoneOf(env), queues: this.queues });
-    return this.#scope.closeAtEnd(this.webhooks.beside(sources));
+    const sources = makeSources({ clock, zone: readTimeZone(env), queues: this.queues });
+    return this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(sources));
   }
 
-  /** The releases. They ask the state whether a release has a module, and which objects must stay. */
+  /** Builds the releases. They query the state whether a release has a module, and which objects must stay. */
   #makeReleases(): Releases {
     return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
@@ -238,11 +238,11 @@ export class Components {
     );
   }
 
-  /** Connects the ports of tasks. */
+  /** Builds the ports, through which tasks use all other packages. */
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
-    const { of: actorOf } = this.#base.actors;
+    const { actorOf } = this.#base.actors;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return {
       state: this.state,
@@ -274,13 +274,13 @@ export class Components {
     };
   }
 
-  /** Evaluated late, because the adapters are built last. */
+  /** What recorders write to. A getter, because the adapters are built after the objects that use recorders. */
   get #recorderParts(): RecorderParts {
     const announce = (event: OperatorEvent): void => this.adapters.announce(event);
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
   }
 
-  /** Records why bindings of the module's hooks (undefined: of global hooks) cannot work. */
+  /** Records in the state why bindings of the module's hooks (undefined: of global hooks) do not work. */
   #recordBindingIssues(module: string | undefined): void {
     const own = this.#bindings.issues().filter((each) => each.module === module);
     const issues = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
@@ -288,11 +288,11 @@ export class Components {
     else this.state.recordModule(module, "observed", { issues });
   }
 
-  /** A run has ended: watches the current objects of the release, updates statuses if they display the run, and plans again. */
+  /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
-    if (module !== undefined) this.#followed?.recordRelease(module);
+    if (module !== undefined) this.#watchedReleases?.recordRelease(module);
     // Next retry and blocked tasks change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();

@@ -1,4 +1,4 @@
-/** Connects the decisions about edits with the webhook server. */
+/** Connects the checks of edits with the webhook server. */
 
 import { ADMIT_PATH, Admission, editWebhooks } from "../admit/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -9,25 +9,28 @@ import type { Base } from "./base.ts";
 type EditParts = Pick<Base, "clock" | "namespace" | "secrets" | "settings"> & {
   readonly state: State;
   readonly releases: Releases;
-  /** The operator's user; without it, a request of the operator is checked like any other. */
-  readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
+  /** Reads the operator's user name; if it is unknown, requests of the operator are checked like any others. */
+  readonly readOwnUser: (signal: AbortSignal) => Promise<string | undefined>;
 };
 
-/** Has the API server ask about edits of the ConfigMap and of annotations of the operator's resources. */
-export function admitEdits(
+/**
+ * Registers the webhooks by which the API server checks edits of the ConfigMap, and of annotations of the operator's resources,
+ * before it stores them.
+ */
+export function registerEditWebhooks(
   webhooks: Webhooks,
-  { state, releases, clock, namespace, secrets, settings, ownUser }: EditParts,
+  { state, releases, clock, namespace, secrets, settings, readOwnUser }: EditParts,
 ): void {
-  const place = { name: settings.configMap, namespace };
+  const configMap = { name: settings.configMap, namespace };
   const admission = new Admission({
-    ...place,
+    ...configMap,
     state,
     clock,
     observed: releases.observed,
     deleteBrake: settings.deleteBrake,
     redactDeep: (value) => secrets.redactDeep(value),
-    ownUser,
+    ownUser: readOwnUser,
   });
-  webhooks.route(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
-  webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(place) });
+  webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
+  webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
 }

@@ -1,4 +1,4 @@
-/** Builds what fetches modules from registries; loads its code only if the setting is on. */
+/** Builds the module sources, which fetch modules from registries. Loads their code only if `--sources` is on. */
 
 import { join } from "node:path";
 
@@ -6,10 +6,10 @@ import { sourceKeysConfigMap } from "../config.ts";
 import { requestServerVersion } from "../kube/index.ts";
 import type { Scope } from "../lib/index.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
-import { timeZoneOf, type Base } from "./base.ts";
+import { readTimeZone, type Base } from "./base.ts";
 import type { Components } from "./components.ts";
 
-/** Modules from registries; undefined while `--sources` is off. */
+/** Builds the module sources; undefined if `--sources` is off. */
 export async function makeModuleSources(
   base: Base,
   { state, metrics, releases, adapters }: Components,
@@ -28,7 +28,7 @@ export async function makeModuleSources(
       configMap,
       maxBytes,
       unsignedCharts,
-      timeZone: timeZoneOf(base.env),
+      timeZone: readTimeZone(base.env),
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keysConfigMap: sourceKeysConfigMap(settings) ?? "",

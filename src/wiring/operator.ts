@@ -23,9 +23,9 @@ import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
 import { makeModuleSources } from "./module-sources.ts";
 
-/** After the lease is lost, child processes are ended first; those left after this time are killed. */
+/** How long child processes may end by themselves after the lease is lost, before they are killed. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
-const EXPIRE_MS = LEASE_GRACE_MS - 500;
+const LEASE_EXPIRE_MS = LEASE_GRACE_MS - 500;
 
 export interface OperatorOptions {
   readonly settings: Settings;
@@ -36,7 +36,7 @@ export interface OperatorOptions {
   readonly stop: AbortController;
 }
 
-/** An operator: first contact, lease, reading of everything, work, orderly stop. */
+/** The lifecycle of one operator: connects, acquires the lease, loads modules and ConfigMap, works, and stops. */
 export class Operator {
   readonly #options: OperatorOptions;
   readonly #base: Base;
@@ -57,11 +57,11 @@ export class Operator {
     return this.#base.failures;
   }
 
-  /** What a stop waits for: running queues, and pending statuses and Events. */
-  due(): { running: number; unwritten: number } {
+  /** Counts the work that a stop waits for: running queues, and pending statuses and Events. */
+  pendingWork(): { running: number; unwritten: number } {
     return {
       running: this.#components?.queues.running ?? 0,
-      unwritten: this.#components?.adapters.unwritten() ?? 0,
+      unwritten: this.#components?.adapters.countUnwritten() ?? 0,
     };
   }
 
@@ -78,49 +78,53 @@ export class Operator {
     await whenAborted(signal);
   }
 
-  /** Connects, builds the components, acquires the lease, reads everything, and begins to work. */
+  /** Connects, builds the components, acquires the lease, loads modules and ConfigMap, and starts to work. */
   async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
     await ensureTempDir(settings.tmpDir);
     await ScratchDir.removeStaleDirs(settings.tmpDir, clock);
     await checkConnection(client, signal);
-    await this.#base.actors.check();
+    await this.#base.actors.checkUserIds();
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
-    const components = this.#build();
+    const components = this.#buildComponents();
     await components.adapters.open();
     await components.webhooks.start();
-    await this.#prepare(components);
+    await this.#acquireLeaseAndLoad(components);
     signal.throwIfAborted();
-    await this.#begin(components, signal);
+    await this.#startWorking(components, signal);
   }
 
-  /** Stops: no new triggers, running work may end within the time-out, then status and lease. */
+  /** Stops: starts no new work, lets running work end within the grace period, writes statuses, and releases the lease. */
   async stop(): Promise<void> {
     this.#components?.engine.stop();
     await this.#components?.queues.stop(this.#graceMs);
-    await this.#base.actors.settled();
+    await this.#base.actors.waitForRevocations();
     await this.#components?.webhooks.stop();
     await this.#endChildren();
     await this.#components?.adapters.flush(this.#components.leadership.isLeader);
     await this.#components?.leadership.release();
   }
 
-  #build(): Components {
+  /** Builds the objects of the operator, and keeps them for `stop`. */
+  #buildComponents(): Components {
     const { scope } = this.#options;
     this.#components = new Components(this.#base, {
       scope,
-      expireMs: EXPIRE_MS,
+      expireMs: LEASE_EXPIRE_MS,
       onLost: (reason) => this.#stopAfterLostLease(reason),
     });
     return this.#components;
   }
 
-  /** Acquires the lease and reads everything that must be valid before anything runs. */
-  async #prepare(components: Components): Promise<void> {
+  /** Acquires the lease, and loads modules and global hooks, which must be valid before anything runs. A warm standby loads caches first. */
+  async #acquireLeaseAndLoad(components: Components): Promise<void> {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
-    // Before the lease: the permission on leases may be missing.
-    const further = (): Permission[] => [...components.webhooks.rights(), ...namespaceRights(settings)];
+    // Checks permissions before it acquires the lease, because the permission on leases may be missing.
+    const further = (): Permission[] => [
+      ...components.webhooks.listPermissions(),
+      ...namespacePermissions(settings),
+    ];
     const checkRights = createPermissionCheck(
       { ...this.#base, getFurtherPermissions: further },
       (missing) => {
@@ -128,15 +132,15 @@ export class Operator {
         state.record("observed", { missingRights: missing });
       },
     );
-    components.webhooks.followRights(() => void checkRights());
+    components.webhooks.onMorePermissions(() => void checkRights());
     void checkRights();
-    // A warm follower reads now what it needs when it takes over.
+    // With `--ha`, a standby loads modules and releases now, so that it can take over fast.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
     if (settings.ha) {
       await moduleSources?.prepare();
       moduleSources?.startStandby();
-      await Promise.all([warmUp(this.#base, ports), releases.observed.waitUntilReady(), key.read()]);
+      await Promise.all([warmCaches(this.#base, ports), releases.observed.waitUntilReady(), key.read()]);
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
@@ -147,12 +151,12 @@ export class Operator {
       crds,
       key.ensure(),
       this.#readFiles(components, crds),
-      components.webhooks.lead(),
+      components.webhooks.becomeLeader(),
       releases.helm.endOrphanedProcesses(stop.signal).then(() => releases.observed.waitUntilReady()),
     ]);
   }
 
-  /** Reads the directories, and before that what is in the one of module sources. `crds` resolves when ours are there. */
+  /** Reads the module directories, after the module sources have prepared theirs. `crds` resolves when the operator's CRDs exist. */
   async #readFiles(components: Components, crds: Promise<void>): Promise<void> {
     await this.#moduleSources?.prepare(crds);
     // Watch before reading, so that no change is missed.
@@ -160,27 +164,27 @@ export class Operator {
     await loadEverything(this.#base, components.state, components.ports);
   }
 
-  /** Applies the ConfigMap and starts to watch. From then on, the plan decides what runs. */
-  async #begin(components: Components, signal: AbortSignal): Promise<void> {
+  /** Applies the ConfigMap and starts the watches. From then on, the plan decides which tasks run. */
+  async #startWorking(components: Components, signal: AbortSignal): Promise<void> {
     const { state, ports, config, adapters } = components;
     try {
       await loadConfig(state, config, ports);
     } catch (error) {
       // Invalid content is reported on the AddonOperator before the operator exits.
-      adapters.startMirroring();
+      adapters.startStatusWrites();
       await adapters.flush();
       throw error;
     }
-    // Only now is the content in force known.
-    adapters.startMirroring();
+    // Statuses display the accepted content of the ConfigMap, which is known only from here on.
+    adapters.startStatusWrites();
     await config.watch();
     signal.throwIfAborted();
-    components.follow();
+    components.watchReleases();
     this.#moduleSources?.startLeading();
     state.record("observed", { boot: "waiting" });
   }
 
-  /** Stops after the lease is lost: child processes must end before another operator may start some. */
+  /** Stops after the lease is lost. Ends child processes at once, because another operator may soon start its own. */
   #stopAfterLostLease(reason: string): void {
     this.#base.logger.error("The lease is lost; stopping", { reason });
     this.#graceMs = 0;
@@ -200,8 +204,8 @@ export class Operator {
   }
 }
 
-/** What the operator needs if it places releases by a template, besides the rights of every operator. */
-function namespaceRights({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
+/** The permissions on namespaces that the operator needs only if `--module-namespace-template` is set. */
+function namespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
   return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
 }
 
@@ -229,8 +233,8 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
   state.recordGlobalHooks(hooks);
 }
 
-/** Fills the caches of files and hook configurations. Ignores problems: the start reports them later. */
-async function warmUp(base: Base, ports: Ports): Promise<void> {
+/** Fills the caches of files and hook configurations, so that a standby can take over fast. Ignores problems: the start reports them later. */
+async function warmCaches(base: Base, ports: Ports): Promise<void> {
   const tree = await base.readTree();
   await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const module of tree.modules) await loadHooks(ports, module.hookFiles, module.name);
@@ -253,6 +257,7 @@ async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Pr
   throwProblems([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
 }
 
+/** Throws a ProblemError with all problems, if there are any. */
 function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
 }

@@ -1,4 +1,4 @@
-/** Webhooks: loads and starts the server when something needs it, and connects it to hooks. */
+/** Loads and starts the webhook server when it is needed, and connects it to hooks. */
 
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -20,9 +20,9 @@ import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks, type Ports } from "..
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
-import { admitEdits } from "./edits.ts";
+import { registerEditWebhooks } from "./edits.ts";
 
-/** The objects of the operator that webhooks use. `ports` are built later. */
+/** The objects of the operator that webhooks use. `ports` are built after this object, so they must be read late. */
 interface WebhookParts {
   readonly state: State;
   readonly queues: Pick<Queues<Task>, "running">;
@@ -40,8 +40,8 @@ export class WebhookWiring {
   readonly #scope: Scope;
   #opened: Promise<Webhooks> | undefined;
   #ownUserName: string | undefined;
-  /** Called when more rights are needed. */
-  #onNeeds: () => void = () => {};
+  /** Called when webhooks need more permissions than before. */
+  #onMorePermissions: () => void = () => {};
 
   constructor(
     base: Base,
@@ -60,34 +60,34 @@ export class WebhookWiring {
       concurrency: settings.webhookConcurrency,
       concurrencyBesideTasks: Math.max(1, availableParallelism() - 1),
       runsTask: () => parts.queues.running > 0,
-      isOwn: (request, signal) => this.#isOwn(request, signal),
+      isOwn: (request, signal) => this.#isOwnRequest(request, signal),
     });
     this.hooks = new HookWebhooks({
       runs,
-      open: () => this.#lead(),
+      open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
-      onAdded: () => this.#onNeeds(),
+      onAdded: () => this.#onMorePermissions(),
     });
     state.onChange(() => {
-      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#complete();
+      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#markHooksComplete();
     });
   }
 
-  /** Whether the operator or a module sent a request. */
-  async #isOwn({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
+  /** Whether the sender of a request is the operator or the account of a module. */
+  async #isOwnRequest({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     const { username } = userInfo;
     if (typeof username !== "string") return false;
-    return this.#base.accounts.isAccountUser(username) || username === (await this.#ownUser(signal));
+    return this.#base.accounts.isAccountUser(username) || username === (await this.#readOwnUser(signal));
   }
 
-  /** The operator's user at the API server; undefined while the server does not say. */
-  async #ownUser(signal: AbortSignal): Promise<string | undefined> {
+  /** The operator's user name at the API server, requested until it is known; undefined if the request fails. */
+  async #readOwnUser(signal: AbortSignal): Promise<string | undefined> {
     const { client } = this.#base;
     return (this.#ownUserName ??= await requestOwnUserName(client, signal).catch(() => undefined));
   }
 
-  /** The rights that webhooks need at the moment. */
-  rights(): Permission[] {
+  /** The RBAC permissions that the current webhooks need. */
+  listPermissions(): Permission[] {
     const { namespace, settings } = this.#base;
     if (!settings.webhooks && this.hooks.isEmpty) return [];
     return listWebhookPermissions(namespace, {
@@ -96,26 +96,30 @@ export class WebhookWiring {
     });
   }
 
-  /** Calls `changed` when more rights are needed than before. */
-  followRights(changed: () => void): void {
-    this.#onNeeds = changed;
+  /** Calls `listener` when webhooks need more permissions than before. */
+  onMorePermissions(listener: () => void): void {
+    this.#onMorePermissions = listener;
   }
 
-  /** With `--webhooks`: serves from now on, as a follower before this process leads. Throws if that is impossible. */
+  /** With `--webhooks`, starts the server; it forwards reviews until this process is the leader. Throws if the port cannot be used. */
   async start(): Promise<void> {
-    if (this.#base.settings.webhooks) await this.#open();
+    if (this.#base.settings.webhooks) await this.#openOnce();
   }
 
-  /** With `--webhooks`: this process leads now. */
-  async lead(): Promise<void> {
+  /** With `--webhooks`, answers and registers webhooks from now on, because this process is the leader. */
+  async becomeLeader(): Promise<void> {
     if (!this.#base.settings.webhooks) return;
-    const webhooks = await this.#lead();
+    const webhooks = await this.#openAsLeader();
     this.hooks.useServer(webhooks);
-    admitEdits(webhooks, { ...this.#base, ...this.#parts, ownUser: (signal) => this.#ownUser(signal) });
+    registerEditWebhooks(webhooks, {
+      ...this.#base,
+      ...this.#parts,
+      readOwnUser: (signal) => this.#readOwnUser(signal),
+    });
   }
 
-  /** A source that triggers hooks as `other` does, and serves their webhooks. */
-  beside(other: Source): Source {
+  /** Returns a source that enables hooks in `other` and serves their webhooks, too. */
+  addHookWebhooks(other: Source): Source {
     return {
       enable: (hook) => [other, this.hooks].forEach((each) => each.enable(hook)),
       disable: (hook) => [other, this.hooks].forEach((each) => each.disable(hook)),
@@ -123,88 +127,94 @@ export class WebhookWiring {
     };
   }
 
-  /** Answers nothing more: the `failurePolicy` of each webhook decides while no operator runs. */
+  /** Closes the server. Webhooks stay registered: the API server applies their `failurePolicy` until an operator runs again. */
   async stop(): Promise<void> {
     const webhooks = await this.#opened?.catch(() => undefined);
     await webhooks?.close();
   }
 
-  /** All hooks that are on are known: removes webhooks that nobody answers. */
-  #complete(): void {
+  /** Removes registered webhooks of hooks that no longer exist, once all hooks of enabled modules are known. */
+  #markHooksComplete(): void {
     this.hooks.markComplete();
     if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
     const name = configurationName(this.#base);
     void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }
 
-  /** Opens the server for the lease holder. A failure is reported as an issue of the operator, too. */
-  async #lead(): Promise<Webhooks> {
+  /** Opens the server as the leader. Records a failure as an issue in the operator's status, and throws it. */
+  async #openAsLeader(): Promise<Webhooks> {
     try {
-      const webhooks = await this.#open();
-      await webhooks.lead();
+      const webhooks = await this.#openOnce();
+      await webhooks.becomeLeader();
       return webhooks;
     } catch (error) {
       this.#opened = undefined;
       this.#base.logger.error("Webhooks cannot be served", { error: oneLine(error) });
-      this.#report([`they cannot be served: ${oneLine(error)}`]);
+      this.#recordIssues([`they cannot be served: ${oneLine(error)}`]);
       throw error;
     }
   }
 
-  #open(): Promise<Webhooks> {
-    this.#opened ??= this.#make();
+  /** Opens the server at the first call; later calls return the same server. */
+  #openOnce(): Promise<Webhooks> {
+    this.#opened ??= this.#createServer();
     return this.#opened;
   }
 
-  async #make(): Promise<Webhooks> {
+  /** Loads the code of webhooks, builds the server and starts it. */
+  async #createServer(): Promise<Webhooks> {
     const { metrics, leadership } = this.#parts;
     const { settings, failures } = this.#base;
-    const loaded = await import("../webhooks/index.ts");
-    const target = targetOf(this.#base);
-    const webhooks = new loaded.Webhooks({
+    const webhooksPackage = await import("../webhooks/index.ts");
+    const target = readTarget(this.#base);
+    const webhooks = new webhooksPackage.Webhooks({
       ...this.#base,
       listen: { address: settings.webhookAddress, port: settings.webhookPort },
-      clientCa: await clientCa(settings.webhookClientCa),
-      source: sourceOf(loaded, this.#base, { target, leads: () => leadership.isLeader }),
+      clientCa: await readClientCa(settings.webhookClientCa),
+      source: chooseCertificateSource(webhooksPackage, this.#base, {
+        target,
+        isLeader: () => leadership.isLeader,
+      }),
       hasReplicas: settings.ha,
       name: configurationName(this.#base),
       target,
-      leader: async () => {
+      findLeader: async () => {
         const address = await leadership.address();
         return address && { ...address, port: settings.webhookPort };
       },
       onRequest: ({ status, seconds }) =>
         metrics.observe("webhookRequest", { code: String(status) }, seconds),
-      onIssues: (issues) => this.#report(issues),
-      failed: (error) => failures.report("webhook", error),
+      onIssues: (issues) => this.#recordIssues(issues),
+      onError: (error) => failures.report("webhook", error),
     });
     this.#scope.addRelease(() => webhooks.close());
     await webhooks.open();
-    this.#report([]);
+    this.#recordIssues([]);
     return webhooks;
   }
 
-  #report(webhookIssues: readonly string[]): void {
+  /** Records why webhooks do not work, in the metric and the operator's status. */
+  #recordIssues(webhookIssues: readonly string[]): void {
     const { metrics, state } = this.#parts;
     metrics.set("webhookIssues", {}, webhookIssues.length);
     state.record("observed", { webhookIssues });
   }
 }
 
-/** Whether all modules that are on have run, so that their hooks are active. */
+/** Whether all enabled modules have run, so that their hooks are active. */
 function areAllModulesReady({ boot, modules }: View): boolean {
   return (
     boot === "running" && [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready")
   );
 }
 
-/** Begin of the names of what is registered. */
+/** The prefix of the names of the configuration objects. */
 function configurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
   return webhookName ?? `addon-operator-${namespace}-${configMap}`;
 }
 
-/** Throws ProblemError if the URL is not usable for Kubernetes. */
-function targetOf({ settings, namespace }: Base): WebhookTarget {
+/** Reads from the settings how the API server reaches the webhooks: by URL or Service. Throws ProblemError if the URL is unusable. */
+function readTarget({ settings, namespace }: Base): WebhookTarget {
   const { webhookUrl: url, webhookService: name } = settings;
   if (url === undefined) return { service: { namespace, name } };
   const { protocol, search, hash, username } = new URL(url);
@@ -217,22 +227,29 @@ function targetOf({ settings, namespace }: Base): WebhookTarget {
   });
 }
 
-function sourceOf(
-  loaded: Pick<
+/** Chooses the source of the certificate by the settings: a directory, another program's Secret, or the operator's own Secret. */
+function chooseCertificateSource(
+  webhooksPackage: Pick<
     typeof webhooksModule,
-    "OwnCertificate" | "serverName" | "mountedCertificate" | "secretCertificate"
+    "OwnCertificate" | "serverName" | "mountedCertificateSource" | "secretCertificateSource"
   >,
   base: Base,
-  { target, leads }: { readonly target: WebhookTarget; readonly leads: () => boolean },
+  { target, isLeader }: { readonly target: WebhookTarget; readonly isLeader: () => boolean },
 ): CertificateSource {
-  const { webhookCertDir: dir, webhookCertSecret: given, configMap } = base.settings;
-  if (dir !== undefined) return loaded.mountedCertificate(dir);
-  if (given !== undefined) return loaded.secretCertificate(base, given);
+  const { webhookCertDir: dir, webhookCertSecret: secretName, configMap } = base.settings;
+  if (dir !== undefined) return webhooksPackage.mountedCertificateSource(dir);
+  if (secretName !== undefined) return webhooksPackage.secretCertificateSource(base, secretName);
   const secret = `addon-operator-${configMap}-webhooks`;
-  return new loaded.OwnCertificate({ ...base, secret, hosts: [loaded.serverName(target)], mayWrite: leads });
+  return new webhooksPackage.OwnCertificate({
+    ...base,
+    secret,
+    hosts: [webhooksPackage.serverName(target)],
+    mayWrite: isLeader,
+  });
 }
 
-async function clientCa(files: string | undefined): Promise<string | undefined> {
+/** Reads the CAs of clients from a comma-separated list of files, as one PEM bundle. */
+async function readClientCa(files: string | undefined): Promise<string | undefined> {
   if (files === undefined) return undefined;
   return (await Promise.all(files.split(",").map((file) => readFile(file, "utf8")))).join("\n");
 }

@@ -108,7 +108,7 @@ it("asks the API server about nothing but the ConfigMap and changed annotations,
       failurePolicy: "Ignore",
       timeoutSeconds: 2,
       sideEffects: "None",
-      coversOwn: true,
+      coversOwnNamespace: true,
       namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ops" } },
     });
 });

@@ -54,14 +54,14 @@ async function start(
       given.service === undefined
         ? { url: `https://127.0.0.1:${port}` }
         : { service: { namespace, name: given.service } },
-    leader: () => Promise.resolve(undefined),
+    findLeader: () => Promise.resolve(undefined),
     onRequest: () => {},
     onIssues: (list) => void issues.splice(0, Infinity, ...list),
-    failed: () => {},
+    onError: () => {},
   });
   onTestFinished(() => webhooks.close());
   await webhooks.open();
-  await webhooks.lead();
+  await webhooks.becomeLeader();
   onTestFinished(async () => {
     for (const kind of ["validating", "mutating"])
       for (const group of ["hooks", "operator"])
@@ -89,12 +89,12 @@ describe("the API server calls", () => {
     const { webhooks, name } = await start();
     const covered = await freshNamespace("covered");
     const seen: unknown[] = [];
-    webhooks.route("/maps", async (request) => {
+    webhooks.addAdmissionRoute("/maps", async (request) => {
       seen.push(request);
       return { allowed: request.name !== "bad", message: "it is bad", warnings: ["take care"] };
     });
     const patch = Buffer.from(JSON.stringify([{ op: "add", path: "/data", value: { a: "1" } }]));
-    webhooks.route("/change", async () => ({ allowed: true, patch: patch.toString("base64") }));
+    webhooks.addAdmissionRoute("/change", async () => ({ allowed: true, patch: patch.toString("base64") }));
     const mutating = webhook(covered, { type: "mutating", path: "/change" });
     webhooks.registrar.set("one", { group: "hooks", admission: [webhook(covered), mutating] });
     await webhooks.registrar.flush();
@@ -105,7 +105,7 @@ describe("the API server calls", () => {
     const made = await json<{ data: unknown }>(["get", "configmap", "good", "-n", covered]);
     expect(made.data).toEqual({ a: "1" });
     expect(seen.at(-1)).toMatchObject({ operation: "CREATE", namespace: covered, oldObject: null });
-    webhooks.registrar.complete();
+    webhooks.registrar.markComplete();
     webhooks.registrar.remove("one");
     await webhooks.registrar.flush();
     await expect(kubectl(["get", "validatingwebhookconfiguration", `${name}-hooks`])).rejects.toThrow(
@@ -140,7 +140,7 @@ describe("registration", () => {
       return found.webhooks.map((each) => each.name);
     };
     expect(await names()).toEqual(["maps.example.com", "other.example.com"]);
-    webhooks.registrar.complete();
+    webhooks.registrar.markComplete();
     await webhooks.registrar.flush();
     expect(await names()).toEqual(["maps.example.com"]);
     await kubectl(["delete", "validatingwebhookconfiguration", `${name}-hooks`]);
@@ -282,7 +282,7 @@ describe("the certificate", () => {
     const { namespace, source, webhooks } = await start({ clock: { ...systemClock, setTimer } });
     expect(source.checkMs).toBeLessThanOrEqual(300_000);
     const covered = await freshNamespace("covered");
-    webhooks.route("/maps", async () => ({ allowed: false, message: "it is answered" }));
+    webhooks.addAdmissionRoute("/maps", async () => ({ allowed: false, message: "it is answered" }));
     webhooks.registrar.set("one", { group: "hooks", admission: [webhook(covered)] });
     const stored = async (): Promise<string> => {
       const { data } = await json<{ data: Record<string, string> }>([

@@ -4,14 +4,14 @@ import { onTestFinished } from "vitest";
 import type { KubeClient, WatchHub } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Certificate } from "../../src/webhooks/certificate/certificate.ts";
-import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
+import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhooks/webhooks.ts";
 
 const DAY = 86_400_000;
 export const validity = { from: Date.now() - DAY, to: Date.now() + DAY };
 const ca = issueCa(validity);
 export const certificate: Certificate = {
-  ...issueServer(ca, ["hooks.ns.svc"], validity),
+  ...issueServerCertificate(ca, ["hooks.ns.svc"], validity),
   ca: ca.cert,
   peerCa: ca.cert,
 };
@@ -29,10 +29,10 @@ export function webhooks(more: Partial<WebhooksOptions> = {}): Webhooks {
     listen: { address: "127.0.0.1", port: 0 },
     source: { checkMs: DAY, read: () => Promise.resolve(certificate) },
     target: { service: { namespace: "ns", name: "hooks" } },
-    leader: () => Promise.resolve(undefined),
+    findLeader: () => Promise.resolve(undefined),
     onRequest: () => {},
     onIssues: () => {},
-    failed: () => {},
+    onError: () => {},
     ...more,
     limits: { rates: { connections: Infinity, requests: Infinity }, ...more.limits },
   });

@@ -7,8 +7,8 @@ import { connect } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import { mountedCertificate, type Certificate } from "../../src/webhooks/certificate/certificate.ts";
-import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
+import { mountedCertificateSource, type Certificate } from "../../src/webhooks/certificate/certificate.ts";
+import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { post, webhooks } from "./lab.ts";
 
 // docs/guides/webhooks.md, "Set up the server": files that the kubelet replaces while the server serves.
@@ -16,7 +16,7 @@ import { post, webhooks } from "./lab.ts";
 const DAY = 86_400_000;
 const validity = { from: Date.now() - DAY, to: Date.now() + DAY };
 const ca = issueCa(validity);
-const issue = (): Certificate => ({ ...issueServer(ca, ["hooks.ns.svc"], validity), ca: ca.cert });
+const issue = (): Certificate => ({ ...issueServerCertificate(ca, ["hooks.ns.svc"], validity), ca: ca.cert });
 
 /** A directory as the kubelet makes it: the files are links into one that is replaced as a whole. */
 function mount(): { dir: string; put: (certificate: Certificate) => void } {
@@ -63,7 +63,7 @@ test("a mounted certificate is replaced without a failed call, and what does not
   const { dir, put } = mount();
   const [one, two] = [issue(), issue()];
   put(one);
-  const source = mountedCertificate(dir);
+  const source = mountedCertificateSource(dir);
   let read = (): unknown => undefined;
   const setTimer = (ms: number, fn: () => unknown) => {
     if (ms !== source.checkMs && ms !== 5000) return systemClock.setTimer(ms, fn as () => void);
@@ -79,7 +79,7 @@ test("a mounted certificate is replaced without a failed call, and what does not
     limits: { arriveMs: 20_000 },
   });
   await made.open();
-  made.route("/x", () => Promise.resolve({ allowed: true }));
+  made.addAdmissionRoute("/x", () => Promise.resolve({ allowed: true }));
 
   const over = new AbortController();
   const statuses: number[] = [];
@@ -103,7 +103,7 @@ test("a mounted certificate is replaced without a failed call, and what does not
 test("a certificate of a new CA is presented ten seconds after it was found, when API servers know the CA", async () => {
   const other = issueCa(validity);
   const one = issue();
-  const two = { ...issueServer(other, ["hooks.ns.svc"], validity), ca: other.cert };
+  const two = { ...issueServerCertificate(other, ["hooks.ns.svc"], validity), ca: other.cert };
   let found: Certificate = one;
   let now = 0;
   const due = new Map<number, () => unknown>();

@@ -6,8 +6,8 @@ import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { systemClock, type Clock } from "../../src/lib/index.ts";
-import { issueCa, issueServer } from "../../src/webhooks/certificate/issue.ts";
-import { admission, conversion } from "../../src/webhooks/review.ts";
+import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
+import { wrapAdmissionHandler, wrapConversionHandler } from "../../src/webhooks/review.ts";
 import type { WebhookLimits } from "../../src/webhooks/limits.ts";
 import { WebhookServer, type WebhookReport } from "../../src/webhooks/server.ts";
 import type { AdmissionHandler } from "../../src/webhooks/review.ts";
@@ -17,7 +17,11 @@ import { until } from "../support/until.ts";
 const DAY = 86_400_000;
 const validity = { from: Date.now() - DAY, to: Date.now() + DAY };
 const ca = issueCa(validity);
-const certificate = () => ({ ...issueServer(ca, ["127.0.0.1"], validity), ca: ca.cert, peerCa: ca.cert });
+const certificate = () => ({
+  ...issueServerCertificate(ca, ["127.0.0.1"], validity),
+  ca: ca.cert,
+  peerCa: ca.cert,
+});
 
 const ALLOW: AdmissionHandler = () => Promise.resolve({ allowed: true });
 
@@ -32,12 +36,13 @@ async function listen(
       clock: systemClock,
       address: "127.0.0.1",
       port: 0,
-      find: (path) => {
-        if (path === "/conversion/x") return conversion(() => Promise.resolve({ convertedObjects: [] }));
-        return path === "/x" ? admission(handler) : undefined;
+      findHandler: (path) => {
+        if (path === "/conversion/x")
+          return wrapConversionHandler(() => Promise.resolve({ convertedObjects: [] }));
+        return path === "/x" ? wrapAdmissionHandler(handler) : undefined;
       },
       onRequest: (report) => reports.push(report),
-      failed: (error) => failures.push(error),
+      onError: (error) => failures.push(error),
       ...more,
       limits: { rates: { connections: Infinity, requests: Infinity }, ...more.limits },
     },
@@ -126,7 +131,7 @@ describe("what it answers", () => {
 
 describe("limits", () => {
   test("an HTTP/2 client learns how many calls one connection may have at one time", async () => {
-    const { port } = await listen(ALLOW, { limits: { requests: { all: 9, each: 4 } } });
+    const { port } = await listen(ALLOW, { limits: { requests: { total: 9, perAddress: 4 } } });
     const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
     onTestFinished(() => session.destroy());
     const [settings] = (await once(session, "remoteSettings")) as [{ maxConcurrentStreams: number }];
@@ -140,7 +145,7 @@ describe("limits", () => {
   });
 
   test("all bodies together, which are forgotten with their requests", async () => {
-    const { port } = await listen(ALLOW, { limits: { bytes: { all: 1000, each: 1000 } } });
+    const { port } = await listen(ALLOW, { limits: { bytes: { total: 1000, perAddress: 1000 } } });
     for (let index = 0; index < 20; index += 1) expect(await statusOf(post(port))).toBe(200);
     expect(await statusOf(post(port, REVIEW + " ".repeat(2000)))).toBe(429);
     expect(await statusOf(post(port))).toBe(200);
@@ -155,7 +160,7 @@ describe("limits", () => {
         await released;
         return { allowed: true };
       },
-      { limits: { requests: { all: 2, each: 1 } } },
+      { limits: { requests: { total: 2, perAddress: 1 } } },
     );
     const first = post(port);
     await running;
@@ -167,7 +172,7 @@ describe("limits", () => {
   test("over HTTP/2, one more closes its stream, and its connection goes on", async () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const { port, reports } = await listen(() => released.then(() => ({ allowed: true })), {
-      limits: { requests: { all: 2, each: 1 } },
+      limits: { requests: { total: 2, perAddress: 1 } },
     });
     const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
     onTestFinished(() => session.destroy());
@@ -231,7 +236,7 @@ describe("limits", () => {
 describe("an answer that comes before the end of the request", () => {
   const limits: Partial<WebhookLimits> = {
     admission: { bytes: 1000, values: 1000 },
-    requests: { all: 8, each: 2 },
+    requests: { total: 8, perAddress: 2 },
     arriveMs: 5000,
   };
 
@@ -260,7 +265,7 @@ describe("an answer that comes before the end of the request", () => {
 
   test("is given to requests that come too slowly, and then others find their places", async () => {
     const { port } = await listen(ALLOW, {
-      limits: { ...limits, requests: { all: 8, each: 4 }, arriveMs: 2000 },
+      limits: { ...limits, requests: { total: 8, perAddress: 4 }, arriveMs: 2000 },
     });
     const session = connect(`https://127.0.0.1:${port}`, { ca: ca.cert });
     onTestFinished(() => session.destroy());
@@ -338,21 +343,21 @@ describe("one address has only a share", () => {
   const from = (port: number, localAddress: string) => post(port, REVIEW, { localAddress });
 
   test("of the connections", async () => {
-    const { port } = await listen(ALLOW, { limits: { connections: { all: 8, each: 2 } } });
+    const { port } = await listen(ALLOW, { limits: { connections: { total: 8, perAddress: 2 } } });
     const states = await hold(port, "127.0.0.2", 3);
     await until(() => states().filter(Boolean).length === 2);
     expect(await statusOf(from(port, "127.0.0.1"))).toBe(200);
   });
 
   test("and if all connections are taken, whoever has most loses one", async () => {
-    const { port } = await listen(ALLOW, { limits: { connections: { all: 5, each: 3 } } });
+    const { port } = await listen(ALLOW, { limits: { connections: { total: 5, perAddress: 3 } } });
     const [many, few] = [await hold(port, "127.0.0.2", 3), await hold(port, "127.0.0.3", 2)];
     expect(await statusOf(from(port, "127.0.0.1"))).toBe(200);
     expect([many().filter(Boolean).length, few()]).toEqual([2, [true, true]]);
   });
 
   test("where nobody has more than the others, nobody loses one", async () => {
-    const { port } = await listen(ALLOW, { limits: { connections: { all: 2, each: 2 } } });
+    const { port } = await listen(ALLOW, { limits: { connections: { total: 2, perAddress: 2 } } });
     const [one, other] = [await hold(port, "127.0.0.2", 1), await hold(port, "127.0.0.3", 1)];
     await expect(from(port, "127.0.0.1")).rejects.toThrow(/hang up|reset|disconnected/);
     expect([one(), other()]).toEqual([[true], [true]]);
@@ -366,7 +371,7 @@ describe("one address has only a share", () => {
       await released;
       return { allowed: true };
     };
-    const { port } = await listen(slow, { limits: { requests: { all: 9, each: 1 } } });
+    const { port } = await listen(slow, { limits: { requests: { total: 9, perAddress: 1 } } });
     const first = from(port, "127.0.0.2");
     await running;
     expect(await statusOf(from(port, "127.0.0.2"))).toBe(429);
@@ -452,7 +457,7 @@ describe("bodies", () => {
   });
 
   test("values of all bodies together, which are forgotten with their requests", async () => {
-    const { port } = await listen(ALLOW, { limits: { values: { all: 100, each: 100 } } });
+    const { port } = await listen(ALLOW, { limits: { values: { total: 100, perAddress: 100 } } });
     for (let index = 0; index < 20; index += 1) expect(await statusOf(post(port))).toBe(200);
     expect(await statusOf(post(port, listOf(100)))).toBe(429);
     expect(await statusOf(post(port))).toBe(200);
@@ -497,7 +502,7 @@ test("a certificate is replaced under load without a failed call", async () => {
   });
   for (let index = 0; index < 5; index += 1) {
     const before = answers.length;
-    server.use(certificate());
+    server.useCertificate(certificate());
     await until(() => answers.length > before + 8);
   }
   over.abort();

@@ -13,10 +13,10 @@ const clientCa = issueCa(validity).cert;
 test("a follower passes reviews on to the leader, also where clients need certificates", async () => {
   const leader = webhooks({ clientCa });
   await leader.open();
-  await leader.lead();
-  leader.route("/x", ({ uid }) => Promise.resolve({ allowed: false, message: `seen ${uid}` }));
+  await leader.becomeLeader();
+  leader.addAdmissionRoute("/x", ({ uid }) => Promise.resolve({ allowed: false, message: `seen ${uid}` }));
   const place = { ip: "127.0.0.1", port: leader.port };
-  const follower = webhooks({ clientCa, leader: () => Promise.resolve(place) });
+  const follower = webhooks({ clientCa, findLeader: () => Promise.resolve(place) });
   await follower.open();
   const { status, body } = await post(follower.port, "/x");
   expect([status, JSON.parse(body)]).toEqual([
@@ -34,12 +34,12 @@ test("a follower finds a new leader once the one before does not answer, and ask
   const [one, two] = [webhooks(), webhooks()];
   for (const each of [one, two]) {
     await each.open();
-    await each.lead();
-    each.route("/x", () => Promise.resolve({ allowed: true }));
+    await each.becomeLeader();
+    each.addAdmissionRoute("/x", () => Promise.resolve({ allowed: true }));
   }
   let [leader, asked] = [one, 0];
   const follower = webhooks({
-    leader: () => {
+    findLeader: () => {
       asked += 1;
       return Promise.resolve({ ip: "127.0.0.1", port: leader.port });
     },
@@ -63,7 +63,7 @@ test("without a leader, or with one that is a follower itself, the answer is an 
   await lonely.open();
   expect((await post(lonely.port, "/x")).status).toBe(503);
   const place = { ip: "127.0.0.1", port: 0 };
-  const circular = webhooks({ leader: () => Promise.resolve(place) });
+  const circular = webhooks({ findLeader: () => Promise.resolve(place) });
   await circular.open();
   place.port = circular.port;
   expect((await post(circular.port, "/x")).status).toBe(503);
@@ -94,7 +94,7 @@ test("an invalid certificate is reported, and the one before stays in use", asyn
   const made = webhooks({ source: { checkMs: DAY, read: () => next() } });
   await made.open();
   next = () => Promise.reject(new Error("it is malformed"));
-  await made.lead();
-  made.route("/x", () => Promise.resolve({ allowed: true }));
+  await made.becomeLeader();
+  made.addAdmissionRoute("/x", () => Promise.resolve({ allowed: true }));
   expect((await post(made.port, "/x")).status).toBe(200);
 });

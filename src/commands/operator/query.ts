@@ -95,9 +95,9 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
     return planExitCode(plan);
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
-    const { planAlone } = await import("../../wiring/base.ts");
+    const { previewPlan } = await import("../../wiring/preview-plan.ts");
     const isJson = buildRequest(line).path.endsWith(".json");
-    const plan = await planAlone(
+    const plan = await previewPlan(
       line.settings(terminal.env).settings,
       terminal.env,
       isJson ? "json" : "yaml",

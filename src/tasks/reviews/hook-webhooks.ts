@@ -73,7 +73,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
   markComplete(): void {
     this.#isComplete = true;
-    this.#webhooks?.registrar.complete();
+    this.#webhooks?.registrar.markComplete();
   }
 
   /** Resolves when the API server has what is wanted. Throws ApiError, ConnectionError. */
@@ -85,7 +85,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   useServer(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
     this.#serverOpened = Promise.resolve(webhooks);
-    if (this.#isComplete) webhooks.registrar.complete();
+    if (this.#isComplete) webhooks.registrar.markComplete();
     for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
   }
 
@@ -108,7 +108,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     const bindings = admissionBindings(hook);
     this.#removeRoutes(owner);
     const ends = bindings.map((binding) =>
-      webhooks.route(webhookPath(binding), (request, signal) =>
+      webhooks.addAdmissionRoute(webhookPath(binding), (request, signal) =>
         runs.admit({ hook, binding }, request, signal),
       ),
     );
@@ -133,7 +133,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
         continue;
       }
       const path = `${CONVERSION_PATHS}${crdName}`;
-      const end = webhooks.routeConversion(path, (request, signal) =>
+      const end = webhooks.addConversionRoute(path, (request, signal) =>
         this.#options.runs.convert({ crdName, steps }, request, signal),
       );
       this.#ends.set(owner, end);

@@ -5,8 +5,17 @@ import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import { isIP } from "node:net";
 
-import { TRUE, bitString, constructed, integer, octetString, oid, plain, sequence } from "./der.ts";
-import { setOf, time, utf8String } from "./der.ts";
+import {
+  TRUE,
+  bitString,
+  contextConstructed,
+  integer,
+  octetString,
+  oid,
+  contextPrimitive,
+  sequence,
+} from "./der.ts";
+import { setOf, encodeTime, utf8String } from "./der.ts";
 
 /** A certificate and its private key, as PEM. */
 export interface KeyPair {
@@ -20,43 +29,69 @@ interface Validity {
   readonly to: number;
 }
 
-const ECDSA_SHA256 = sequence(oid("1.2.840.10045.4.3.2"));
-/** Replicas show their certificate to each other, too. */
-const USAGES = sequence(oid("1.3.6.1.5.5.7.3.1"), oid("1.3.6.1.5.5.7.3.2"));
-/** Key usages as bits: certificates are signed with the key, or handshakes are. */
+/** Object identifiers of X.509 (RFC 5280, RFC 5758). */
+const OID = {
+  ecdsaWithSha256: "1.2.840.10045.4.3.2",
+  serverAuth: "1.3.6.1.5.5.7.3.1",
+  clientAuth: "1.3.6.1.5.5.7.3.2",
+  basicConstraints: "2.5.29.19",
+  keyUsage: "2.5.29.15",
+  subjectKeyIdentifier: "2.5.29.14",
+  extendedKeyUsage: "2.5.29.37",
+  subjectAltName: "2.5.29.17",
+  authorityKeyIdentifier: "2.5.29.35",
+  commonName: "2.5.4.3",
+} as const;
+
+const ECDSA_SHA256 = sequence(oid(OID.ecdsaWithSha256));
+/** For servers and for clients: a replica that forwards a review presents its certificate as a client. */
+const EXTENDED_KEY_USAGES = sequence(oid(OID.serverAuth), oid(OID.clientAuth));
+/** Key usages as bits: the key signs certificates (a CA) or handshakes (a server). */
 const CERT_SIGN = bitString(Buffer.from([0x04]), 2);
 const DIGITAL_SIGNATURE = bitString(Buffer.from([0x80]), 7);
 
-/** A self-signed CA. Its name is unique, so that CAs of different times can be in one bundle. */
+/** Issues a self-signed CA. Its name is unique, so that an old and a new CA can be in one bundle. */
 export function issueCa(validity: Validity): KeyPair {
-  const { privateKey, publicKey } = newKey();
-  const subject = name(`addon-operator webhooks ${randomBytes(4).toString("hex")}`);
+  const { privateKey, publicKey } = generateKey();
+  const subject = distinguishedName(`addon-operator webhooks ${randomBytes(4).toString("hex")}`);
   const extensions = [
-    extension("2.5.29.19", sequence(TRUE), true),
-    extension("2.5.29.15", CERT_SIGN, true),
-    extension("2.5.29.14", octetString(keyId(publicKey))),
+    buildExtension(OID.basicConstraints, sequence(TRUE), true),
+    buildExtension(OID.keyUsage, CERT_SIGN, true),
+    buildExtension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
   ];
-  return signed({ subject, issuer: subject, validity, publicKey, extensions }, privateKey, privateKey);
+  return buildSignedCertificate(
+    { subject, issuer: subject, validity, publicKey, extensions },
+    privateKey,
+    privateKey,
+  );
 }
 
-/** A certificate for a server with these names or IP addresses, signed by `ca`, which `issueCa` made. */
-export function issueServer(ca: KeyPair, hosts: readonly string[], validity: Validity): KeyPair {
+/** Issues a certificate for a server with these names or IP addresses, signed by a CA of `issueCa`. */
+export function issueServerCertificate(ca: KeyPair, hosts: readonly string[], validity: Validity): KeyPair {
   const caKey = createPrivateKey(ca.key);
-  const { privateKey, publicKey } = newKey();
+  const { privateKey, publicKey } = generateKey();
   const extensions = [
-    extension("2.5.29.15", DIGITAL_SIGNATURE, true),
-    extension("2.5.29.37", USAGES),
-    extension("2.5.29.17", sequence(...hosts.map(generalName))),
-    extension("2.5.29.35", sequence(plain(0, keyId(createPublicKey(caKey))))),
+    buildExtension(OID.keyUsage, DIGITAL_SIGNATURE, true),
+    buildExtension(OID.extendedKeyUsage, EXTENDED_KEY_USAGES),
+    buildExtension(OID.subjectAltName, sequence(...hosts.map(generalName))),
+    buildExtension(
+      OID.authorityKeyIdentifier,
+      sequence(contextPrimitive(0, keyIdentifier(createPublicKey(caKey)))),
+    ),
   ];
-  const subject = name(hosts[0]?.slice(0, LONGEST_NAME) ?? "");
-  return signed({ subject, issuer: subjectOf(ca.cert), validity, publicKey, extensions }, caKey, privateKey);
+  const subject = distinguishedName(hosts[0]?.slice(0, MAX_COMMON_NAME_LENGTH) ?? "");
+  return buildSignedCertificate(
+    { subject, issuer: readCaSubject(ca.cert), validity, publicKey, extensions },
+    caKey,
+    privateKey,
+  );
 }
 
 /** Limit of a common name (RFC 5280); clients read the alternative names instead. */
-const LONGEST_NAME = 64;
+const MAX_COMMON_NAME_LENGTH = 64;
 
-interface Certificate {
+/** The parts of a certificate, most of them encoded as DER. */
+interface CertificateFields {
   readonly subject: Buffer;
   readonly issuer: Buffer;
   readonly validity: Validity;
@@ -64,53 +99,62 @@ interface Certificate {
   readonly extensions: readonly Buffer[];
 }
 
-function signed(
-  { subject, issuer, validity, publicKey, extensions }: Certificate,
-  signer: KeyObject,
-  own: KeyObject,
+/** Builds the X.509 certificate, signs it with `signingKey`, and returns it with the private key of its subject. */
+function buildSignedCertificate(
+  { subject, issuer, validity, publicKey, extensions }: CertificateFields,
+  signingKey: KeyObject,
+  privateKey: KeyObject,
 ): KeyPair {
   const serial = randomBytes(16);
+  // Positive, and without a leading zero byte, as DER requires.
   serial[0] = ((serial[0] ?? 0) & 0x7f) | 1;
   const content = sequence(
-    constructed(0, integer(Buffer.from([2]))),
+    // Version 3 is written as 2.
+    contextConstructed(0, integer(Buffer.from([2]))),
     integer(serial),
     ECDSA_SHA256,
     issuer,
-    sequence(time(validity.from), time(validity.to)),
+    sequence(encodeTime(validity.from), encodeTime(validity.to)),
     subject,
     publicKey.export({ type: "spki", format: "der" }),
-    constructed(3, sequence(...extensions)),
+    contextConstructed(3, sequence(...extensions)),
   );
-  const der = sequence(content, ECDSA_SHA256, bitString(sign("sha256", content, signer)));
+  const der = sequence(content, ECDSA_SHA256, bitString(sign("sha256", content, signingKey)));
   const base64 = der.toString("base64").replace(/.{1,64}/g, "$&\n");
   return {
     cert: `-----BEGIN CERTIFICATE-----\n${base64}-----END CERTIFICATE-----\n`,
-    key: own.export({ type: "pkcs8", format: "pem" }) as string,
+    key: privateKey.export({ type: "pkcs8", format: "pem" }) as string,
   };
 }
 
-function newKey(): { privateKey: KeyObject; publicKey: KeyObject } {
+/** Generates an ECDSA key. */
+function generateKey(): { privateKey: KeyObject; publicKey: KeyObject } {
   return generateKeyPairSync("ec", { namedCurve: "P-256" });
 }
 
-function name(commonName: string): Buffer {
-  return sequence(setOf(sequence(oid("2.5.4.3"), utf8String(commonName))));
+/** Encodes a distinguished name that consists of a common name. */
+function distinguishedName(commonName: string): Buffer {
+  return sequence(setOf(sequence(oid(OID.commonName), utf8String(commonName))));
 }
 
-function extension(id: string, value: Buffer, critical = false): Buffer {
+/** Encodes an extension; verifiers must understand a critical one. */
+function buildExtension(id: string, value: Buffer, critical = false): Buffer {
   return sequence(oid(id), ...(critical ? [TRUE] : []), octetString(value));
 }
 
-function keyId(publicKey: KeyObject): Buffer {
+/** The identifier of a key, by which a certificate names the key of its CA: SHA-1 of the public key. */
+function keyIdentifier(publicKey: KeyObject): Buffer {
   return createHash("sha1")
     .update(publicKey.export({ type: "spki", format: "der" }))
     .digest();
 }
 
+/** Encodes a subject alternative name: a DNS name or an IP address. */
 function generalName(host: string): Buffer {
-  return isIP(host) === 0 ? plain(2, Buffer.from(host)) : plain(7, addressBytes(host));
+  return isIP(host) === 0 ? contextPrimitive(2, Buffer.from(host)) : contextPrimitive(7, addressBytes(host));
 }
 
+/** The 4 or 16 bytes of an IP address. */
 function addressBytes(address: string): Buffer {
   if (isIP(address) === 4) return Buffer.from(address.split(".").map(Number));
   // URL writes IPv6 in its canonical form: lower case, one `::`, no embedded IPv4 address.
@@ -122,7 +166,7 @@ function addressBytes(address: string): Buffer {
   return Buffer.from([...front, ...zeros, ...back].flatMap((group) => [group >> 8, group & 0xff]));
 }
 
-/** The name of a CA that `issueCa` made: `X509Certificate` gives it as text, `CN=…`. */
-function subjectOf(cert: string): Buffer {
-  return name(new X509Certificate(cert).subject.replace(/^CN=/, ""));
+/** Encodes the name of a CA of `issueCa` again, because `X509Certificate` returns it as text only: `CN=…`. */
+function readCaSubject(cert: string): Buffer {
+  return distinguishedName(new X509Certificate(cert).subject.replace(/^CN=/, ""));
 }

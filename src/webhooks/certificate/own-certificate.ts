@@ -1,4 +1,4 @@
-/** The certificate that the operator issues for itself and keeps in a Secret, which all replicas share. */
+/** Issues the operator's own webhook certificate, and stores it in a Secret that all replicas share. */
 
 import { X509Certificate, createPrivateKey } from "node:crypto";
 import { isIP } from "node:net";
@@ -16,75 +16,82 @@ import {
 } from "../../kube/index.ts";
 import type { KubeAccess, Secret } from "../../kube/index.ts";
 import { formatDuration } from "../../lib/index.ts";
-import { certificateFrom, certificatesIn, type Certificate, type CertificateSource } from "./certificate.ts";
-import { issueCa, issueServer, type KeyPair } from "./issue.ts";
+import {
+  checkCertificate,
+  parseCertificates,
+  type Certificate,
+  type CertificateSource,
+} from "./certificate.ts";
+import { issueCa, issueServerCertificate, type KeyPair } from "./issue.ts";
 
 const DAY_MS = 86_400_000;
-const CA_MS = 3650 * DAY_MS;
-const SERVER_MS = 90 * DAY_MS;
-/** Certificates are valid a day before they are issued: clocks differ. */
-const EARLY_MS = DAY_MS;
-/** A new CA is announced, and a certificate replaced, so long before the old one ends. */
+const CA_VALIDITY_MS = 3650 * DAY_MS;
+const SERVER_VALIDITY_MS = 90 * DAY_MS;
+/** Certificates become valid a day before they are issued, because clocks differ. */
+const BACKDATE_MS = DAY_MS;
+/** How long before its end a CA or a certificate gets a successor. */
 const RENEW_CA_MS = 365 * DAY_MS;
 const RENEW_SERVER_MS = 30 * DAY_MS;
-/** A new CA signs nothing before API servers have had this time to learn of it. */
-const ANNOUNCED_MS = 3_600_000;
-/** Others may delete or change the Secret: so soon it is repaired, and not more often. */
+/** How long a new CA must have been in the bundle before it signs a certificate: API servers cache the bundle. */
+const ANNOUNCEMENT_MS = 3_600_000;
+/** Time between two readings of the Secret, which repair a deleted or changed one. */
 const CHECK_MS = 180_000;
-/** Two replicas conflict once; a third try serves a third replica. */
-const TRIES = 4;
-/** A clock that is off by more is reported. */
-const SKEW_MS = 300_000;
+/** Tries of one reading when replicas write the Secret at the same time. */
+const MAX_TRIES = 4;
+/** A greater difference between our clock and that of the API server is logged. */
+const MAX_CLOCK_SKEW_MS = 300_000;
 
 export interface OwnCertificateOptions extends KubeAccess {
   /** Name of the Secret in the operator's namespace. */
   readonly secret: string;
-  /** Names and addresses of the server. */
+  /** Host names and IP addresses of the server. */
   readonly hosts: readonly string[];
-  /** Whether this process may write: a follower only reads. */
+  /** Whether this process may write the Secret: only the leader may. */
   readonly mayWrite: () => boolean;
 }
 
-/** What the Secret stores. `ca` begins with the newest CA, whose key is `caKey`. */
-export interface Stored extends Certificate {
+/** The content of the Secret. `ca` begins with the newest CA, whose key is `caKey`. */
+export interface StoredCertificate extends Certificate {
   readonly caKey: string;
 }
 
 /**
- * The certificate in the Secret; issues it if it is missing, invalid, for other hosts, or close to its end. A new CA is
- * added to the bundle first and signs only later, so that no call fails when one replaces the other. Of replicas that
- * write at once one wins, and the others read. The time is the API server's, which checks the certificates.
+ * Reads the certificate in the Secret; the leader issues it if it is missing, invalid, for other hosts, or close to its end.
+ * A new CA is in the bundle for some time before it signs a certificate, so that no call fails. If two replicas write at the
+ * same time, one wins and the other reads again. All times are those of the API server, because it checks the certificates.
  */
 export class OwnCertificate implements CertificateSource {
   readonly checkMs = CHECK_MS;
   readonly #options: OwnCertificateOptions;
-  #reportedSkew = false;
+  #hasReportedSkew = false;
 
   constructor(options: OwnCertificateOptions) {
     this.#options = options;
   }
 
-  /** Undefined for a follower before the leader has written it. Throws ApiError, ConnectionError. */
+  /** Reads and renews the certificate; undefined for a standby before the leader has written it. Throws ApiError, ConnectionError. */
   read(): Promise<Certificate | undefined> {
     const isSuperseded = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
-    return retryConflicts(TRIES, () => this.#readOnce(), isSuperseded);
+    return retryConflicts(MAX_TRIES, () => this.#readAndRenew(), isSuperseded);
   }
 
-  async #readOnce(): Promise<Certificate | undefined> {
+  /** One try: reads the Secret, and as the leader writes it if the certificate is due. Throws at a conflict. */
+  async #readAndRenew(): Promise<Certificate | undefined> {
     const { client, namespace, secret: name, mayWrite, logger } = this.#options;
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    const stored = found === undefined ? undefined : storedIn(found);
+    const stored = found === undefined ? undefined : parseStoredCertificate(found);
     if (!mayWrite()) return stored && { ...stored, peerCa: stored.ca };
-    const next = renewed(stored, this.#options.hosts, await this.#serverTime());
+    const next = renewIfDue(stored, this.#options.hosts, await this.#requestServerTime());
     if (next === stored) return { ...next, peerCa: next.ca };
-    await this.#write(next, found);
+    await this.#writeSecret(next, found);
     const { validTo } = new X509Certificate(next.cert);
     const before = { found: found !== undefined, valid: stored !== undefined };
     logger.info("A certificate of the webhook server is issued", { secret: name, validTo, ...before });
     return { ...next, peerCa: next.ca };
   }
 
-  async #write(next: Stored, before: Secret | undefined): Promise<void> {
+  /** Creates the Secret, or replaces the version that was read; a newer version is a conflict. */
+  async #writeSecret(next: StoredCertificate, before: Secret | undefined): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     const texts = { "tls.crt": next.cert, "tls.key": next.key, "ca.crt": next.ca, "ca.key": next.caKey };
     const data = Object.fromEntries(
@@ -97,27 +104,27 @@ export class OwnCertificate implements CertificateSource {
     else await replace(client, { ...target, name }, { body: { ...before, data } });
   }
 
-  /** The time of the API server: that of an object that it does not store. */
-  async #serverTime(): Promise<number> {
+  /** Requests the time of the API server: the creation time of an object from a dry run. Logs once if our clock differs. */
+  async #requestServerTime(): Promise<number> {
     const { client, namespace, clock, logger } = this.#options;
     const metadata = { generateName: "addon-operator-time-", namespace };
     const body = { apiVersion: "v1", kind: "Secret", metadata };
     const answer = await create<Secret>(client, { resource: SECRETS, namespace }, { body, dryRun: true });
     const time = Date.parse(String(answer.metadata.creationTimestamp));
     const skew = Math.abs(time - clock.now());
-    if (!(skew > SKEW_MS) || this.#reportedSkew) return time;
-    this.#reportedSkew = true;
+    if (!(skew > MAX_CLOCK_SKEW_MS) || this.#hasReportedSkew) return time;
+    this.#hasReportedSkew = true;
     const difference = formatDuration(skew);
     logger.warn("The clock of this machine differs from that of the API server; set it", { difference });
     return time;
   }
 }
 
-/** Undefined if the Secret does not contain what was stored. */
-function storedIn({ data = {} }: Secret): Stored | undefined {
+/** Parses the content of the Secret; undefined if it is no valid certificate with its key. */
+function parseStoredCertificate({ data = {} }: Secret): StoredCertificate | undefined {
   const text = (key: string): string => Buffer.from(data[key] ?? "", "base64").toString();
   try {
-    const certificate = certificateFrom(
+    const certificate = checkCertificate(
       { cert: text("tls.crt"), key: text("tls.key"), ca: text("ca.crt") },
       "the Secret",
     );
@@ -127,59 +134,75 @@ function storedIn({ data = {} }: Secret): Stored | undefined {
   }
 }
 
-/** What is to be stored at the time `now` (ms since the epoch): `stored` itself if it is still good. */
-export function renewed(stored: Stored | undefined, hosts: readonly string[], now: number): Stored {
-  const [newest, ...older] = stored === undefined ? [] : certificatesIn(stored.ca);
-  if (stored === undefined || !canSign(newest, stored, now)) return issued(newCa(now), [], { hosts, now });
+/**
+ * Returns the certificate to store at the time `now` (ms since the epoch): `stored` itself if nothing is due. One step at a
+ * time: a new CA joins the bundle first; after ANNOUNCEMENT_MS it signs the next certificate.
+ */
+export function renewIfDue(
+  stored: StoredCertificate | undefined,
+  hosts: readonly string[],
+  now: number,
+): StoredCertificate {
+  const [newest, ...older] = stored === undefined ? [] : parseCertificates(stored.ca);
+  if (stored === undefined || !canSign(newest, stored, now))
+    return issueCertificate(issueNewCa(now), [], { hosts, now });
   const leaf = new X509Certificate(stored.cert);
-  const reissued = (): Stored =>
-    issued({ cert: newest.toString(), key: stored.caKey }, older, { hosts, now });
-  if (!isFor(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissued();
+  const reissued = (): StoredCertificate =>
+    issueCertificate({ cert: newest.toString(), key: stored.caKey }, older, { hosts, now });
+  if (!coversHosts(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissued();
   if (!isValid(newest, now, RENEW_CA_MS)) {
-    const ca = newCa(now);
-    return { ...stored, ca: bundle(ca.cert, [newest], now), caKey: ca.key };
+    const ca = issueNewCa(now);
+    return { ...stored, ca: bundleCas(ca.cert, [newest], now), caKey: ca.key };
   }
-  const isAnnounced = older.length === 0 || now - startOf(newest) - EARLY_MS >= ANNOUNCED_MS;
+  const isAnnounced = older.length === 0 || now - validFromMs(newest) - BACKDATE_MS >= ANNOUNCEMENT_MS;
   return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissued() : stored;
 }
 
-/** Whether the CA is valid, and its key is there. */
-function canSign(ca: X509Certificate | undefined, { caKey }: Stored, now: number): ca is X509Certificate {
-  return ca !== undefined && isValid(ca, now, 0) && isKeyOf(ca, caKey);
+/** Whether the CA is valid and `caKey` is its private key. */
+function canSign(
+  ca: X509Certificate | undefined,
+  { caKey }: StoredCertificate,
+  now: number,
+): ca is X509Certificate {
+  return ca !== undefined && isValid(ca, now, 0) && hasPrivateKey(ca, caKey);
 }
 
-function newCa(now: number): KeyPair {
-  return issueCa({ from: now - EARLY_MS, to: now + CA_MS });
+/** Issues a CA that is valid from the time `now`. */
+function issueNewCa(now: number): KeyPair {
+  return issueCa({ from: now - BACKDATE_MS, to: now + CA_VALIDITY_MS });
 }
 
-function issued(
+/** Issues a server certificate by the CA, and puts the newest older CA beside it in the bundle. */
+function issueCertificate(
   ca: KeyPair,
   older: readonly X509Certificate[],
   { hosts, now }: { hosts: readonly string[]; now: number },
-): Stored {
-  const server = issueServer(ca, hosts, { from: now - EARLY_MS, to: now + SERVER_MS });
-  return { ...server, ca: bundle(ca.cert, older, now), caKey: ca.key };
+): StoredCertificate {
+  const server = issueServerCertificate(ca, hosts, { from: now - BACKDATE_MS, to: now + SERVER_VALIDITY_MS });
+  return { ...server, ca: bundleCas(ca.cert, older, now), caKey: ca.key };
 }
 
-/** The CA and the older one, while that is valid. */
-function bundle(ca: string, older: readonly X509Certificate[], now: number): string {
+/** The bundle of the CA and the newest older CA, if the older one is still valid: it has signed the previous certificate. */
+function bundleCas(ca: string, older: readonly X509Certificate[], now: number): string {
   const valid = older.slice(0, 1).filter((each) => isValid(each, now, 0));
   return [ca, ...valid.map(String)].map((each) => `${each.trim()}\n`).join("");
 }
 
-const startOf = (certificate: X509Certificate): number => certificate.validFromDate.getTime();
+const validFromMs = (certificate: X509Certificate): number => certificate.validFromDate.getTime();
 
-/** Whether a certificate is valid now, and will be for `ms` more. */
+/** Whether a certificate is valid now and stays valid for `ms` more. */
 function isValid(certificate: X509Certificate, now: number, ms: number): boolean {
-  return startOf(certificate) <= now && certificate.validToDate.getTime() > now + ms;
+  return validFromMs(certificate) <= now && certificate.validToDate.getTime() > now + ms;
 }
 
+/** Whether the certificate and one of the CAs that signed it are valid. */
 function isSignedBy(leaf: X509Certificate, cas: readonly X509Certificate[], now: number): boolean {
   if (!isValid(leaf, now, 0)) return false;
   return cas.some((ca) => isValid(ca, now, 0) && leaf.verify(ca.publicKey));
 }
 
-function isKeyOf(certificate: X509Certificate, key: string): boolean {
+/** Whether `key` is the private key of the certificate; false for a malformed key. */
+function hasPrivateKey(certificate: X509Certificate, key: string): boolean {
   try {
     return certificate.checkPrivateKey(createPrivateKey(key));
   } catch {
@@ -187,6 +210,7 @@ function isKeyOf(certificate: X509Certificate, key: string): boolean {
   }
 }
 
-function isFor(leaf: X509Certificate, hosts: readonly string[]): boolean {
+/** Whether the certificate is for all hosts. */
+function coversHosts(leaf: X509Certificate, hosts: readonly string[]): boolean {
   return hosts.every((host) => (isIP(host) === 0 ? leaf.checkHost(host) : leaf.checkIP(host)) !== undefined);
 }

@@ -1,11 +1,11 @@
-/** Keeps the ValidatingWebhookConfigurations and MutatingWebhookConfigurations as wanted. */
+/** Writes the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register the wanted webhooks. */
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
-import { clientConfig, webhookItem, type AdmissionWebhook, type WebhookTarget } from "./wanted.ts";
+import { buildClientConfig, buildWebhookItem, type AdmissionWebhook, type WebhookTarget } from "./wanted.ts";
 
 const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
   validating: VALIDATING_WEBHOOKS,
@@ -13,29 +13,29 @@ const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
 };
 const TYPES = ["validating", "mutating"] as const;
 
-/** One configuration object is named after each group: a mistake in one does not affect the other. */
+/** Each group has its own configuration objects, so that a refused webhook of hooks does not affect those of the operator. */
 export type WebhookGroup = "hooks" | "operator";
 const GROUPS = ["hooks", "operator"] as const;
 
 export interface AdmissionObjectsOptions extends KubeAccess {
   readonly hub: WatchHub;
-  /** Begin of the names of the objects. */
+  /** The prefix of the names of the objects. */
   readonly name: string;
   readonly target: WebhookTarget;
-  /** What the API server refuses of a webhook. */
+  /** Called with the reason when the API server refuses a webhook. */
   readonly onRefused: (group: WebhookGroup, webhook: string, message: string) => void;
 }
 
-/** How the objects are made. */
-interface Applying {
+/** Options of writing the objects. */
+interface ApplyOptions {
   readonly ca: string;
-  /** Webhooks that are registered and not wanted stay: their hooks may not be loaded yet. */
-  readonly keepOthers: boolean;
-  /** Webhooks that are not registered yet are added. */
+  /** Whether registered webhooks that are not wanted stay, because their hooks may not be loaded yet. */
+  readonly keepUnwanted: boolean;
+  /** Whether webhooks that are not registered yet are added. */
   readonly mayAdd: boolean;
 }
 
-/** One object: its type, and the group it is for. */
+/** Identifies one configuration object and its group. */
 interface WebhookObject {
   readonly group: WebhookGroup;
   readonly resource: Resource;
@@ -43,8 +43,8 @@ interface WebhookObject {
 }
 
 /**
- * The configuration objects of the operator's webhooks. An object without webhooks is deleted. A webhook that the API server
- * refuses is left out, so that the others are registered.
+ * Reconciles the configuration objects of the operator's webhooks. Deletes an object without webhooks. Leaves out a webhook
+ * that the API server refuses, so that the others are registered.
  */
 export class AdmissionObjects {
   readonly #options: AdmissionObjectsOptions;
@@ -54,12 +54,12 @@ export class AdmissionObjects {
     this.#options = options;
   }
 
-  /** Calls `changed` when someone changes one of the objects. */
-  watch(changed: () => void): void {
+  /** Calls `onChange` when any client changes or deletes one of the objects. */
+  watch(onChange: () => void): void {
     const ignore = (): void => {};
-    for (const { resource, name } of this.#objects()) {
+    for (const { resource, name } of this.#listObjects()) {
       const fieldSelector = `metadata.name=${name}`;
-      const consumer = { onListed: ignore, onSynced: ignore, onApplied: changed, onDeleted: changed };
+      const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
       const watch = this.#options.hub.subscribe({ resource, fieldSelector, metadataOnly: true }, consumer);
       this.#closes.push(() => watch.close());
     }
@@ -69,30 +69,32 @@ export class AdmissionObjects {
     for (const close of this.#closes) close();
   }
 
-  /** Makes the objects as wanted. Throws ApiError, ConnectionError. */
+  /** Writes the wanted webhooks into the objects. Throws ApiError, ConnectionError. */
   async apply(
     wanted: readonly (AdmissionWebhook & { readonly group: WebhookGroup })[],
-    how: Applying,
+    options: ApplyOptions,
   ): Promise<void> {
-    for (const object of this.#objects()) {
-      const own = wanted.filter(
+    for (const object of this.#listObjects()) {
+      const ownWebhooks = wanted.filter(
         ({ group, type }) => group === object.group && RESOURCES[type] === object.resource,
       );
-      await this.#applyOne(object, own, how);
+      await this.#applyObject(object, ownWebhooks, options);
     }
   }
 
-  *#objects(): Generator<WebhookObject> {
+  /** The configuration objects: one for each group and type. */
+  *#listObjects(): Generator<WebhookObject> {
     for (const group of GROUPS) {
       for (const type of TYPES)
         yield { group, resource: RESOURCES[type], name: `${this.#options.name}-${group}` };
     }
   }
 
-  async #applyOne(
+  /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */
+  async #applyObject(
     object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
-    { ca, keepOthers, mayAdd }: Applying,
+    { ca, keepUnwanted, mayAdd }: ApplyOptions,
   ): Promise<void> {
     const { client, namespace, target } = this.#options;
     const { resource, name } = object;
@@ -101,15 +103,18 @@ export class AdmissionObjects {
     const registered = Map.groupBy(objectsIn(found?.["webhooks"]), nameOf);
     const items = wanted
       .filter((webhook) => mayAdd || registered.has(webhook.name))
-      .map((webhook) => webhookItem(webhook, { namespace, config: clientConfig(target, webhook.path, ca) }));
+      .map((webhook) =>
+        buildWebhookItem(webhook, { namespace, config: buildClientConfig(target, webhook.path, ca) }),
+      );
     const others = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
-    await this.#store(object, found, [
+    await this.#storeWebhooks(object, found, [
       ...items,
-      ...(keepOthers ? others.map((item) => trusting(item, ca)) : []),
+      ...(keepUnwanted ? others.map((item) => withCaBundle(item, ca)) : []),
     ]);
   }
 
-  async #store(
+  /** Stores the webhooks if they differ. If the API server refuses some, reports them and stores the others. */
+  async #storeWebhooks(
     object: WebhookObject,
     found: WatchedObject | undefined,
     webhooks: JsonObject[],
@@ -123,14 +128,14 @@ export class AdmissionObjects {
     }
     if (found !== undefined && sameJson(found["webhooks"], webhooks)) return;
     try {
-      await this.#write(object, found, webhooks);
+      await this.#writeObject(object, found, webhooks);
     } catch (error) {
-      const refused = refusedItems(error);
+      const refused = readRefusals(error);
       if (refused.size === 0) throw error;
       for (const [index, message] of refused)
         this.#options.onRefused(object.group, nameOf(webhooks[index]), message);
-      // Each time it becomes shorter.
-      await this.#store(
+      // The recursion ends: the list becomes shorter each time.
+      await this.#storeWebhooks(
         object,
         found,
         webhooks.filter((_, index) => !refused.has(index)),
@@ -138,7 +143,8 @@ export class AdmissionObjects {
     }
   }
 
-  async #write(
+  /** Creates the object, or replaces the version that was read. */
+  async #writeObject(
     object: WebhookObject,
     found: WatchedObject | undefined,
     webhooks: JsonObject[],
@@ -154,20 +160,21 @@ export class AdmissionObjects {
   }
 }
 
+/** The name of a webhook item; empty if it has none. */
 function nameOf(webhook: JsonObject | undefined): string {
   return asString(webhook?.["name"]) ?? "";
 }
 
-/** An item with the CA of now. */
-function trusting(item: JsonObject, ca: string): JsonObject {
+/** Replaces the CAs of a registered webhook, so that the API server trusts the current certificate. */
+function withCaBundle(item: JsonObject, ca: string): JsonObject {
   const caBundle = Buffer.from(ca).toString("base64");
   return { ...item, clientConfig: { ...objectOf(item["clientConfig"]), caBundle } };
 }
 
 const UNPROCESSABLE = 422;
 
-/** Which items of `webhooks` the API server finds invalid, and why. */
-function refusedItems(error: unknown): Map<number, string> {
+/** Reads from an error which items of `webhooks` the API server refuses: the message by index. Empty for other errors. */
+function readRefusals(error: unknown): Map<number, string> {
   const refused = new Map<number, string>();
   if (!(error instanceof ApiError) || error.status !== UNPROCESSABLE) return refused;
   for (const { field, message } of objectsIn(error.details?.["causes"])) {

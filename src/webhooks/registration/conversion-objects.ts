@@ -1,13 +1,13 @@
-/** Keeps the conversion webhooks of CustomResourceDefinitions as wanted. */
+/** Writes the wanted conversion webhooks into CustomResourceDefinitions. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../../kube/index.ts";
 import type { KubeAccess, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
-import { clientConfig, type ConversionWebhook, type WebhookTarget } from "./wanted.ts";
+import { buildClientConfig, type ConversionWebhook, type WebhookTarget } from "./wanted.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
-/** On a CRD: the operator that configured its conversion, so that it recognizes its own after the target has changed. */
+/** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
 const ANNOTATION = "addon-operator.io/conversion";
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
@@ -16,33 +16,33 @@ export interface ConversionObjectsOptions extends KubeAccess {
   /** Which operator this is: the value of the annotation. */
   readonly name: string;
   readonly target: WebhookTarget;
-  /** Why the conversion of a CRD is not as wanted; undefined = it is. */
+  /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
 }
 
-/** The conversions of CRDs. One that someone else has configured stays as it is. */
+/** Reconciles the conversion webhooks of CRDs. Never changes a webhook that another owner has configured. */
 export class ConversionObjects {
   readonly #options: ConversionObjectsOptions;
-  readonly #watched = new Map<string, () => void>();
-  #changed: () => void = () => {};
+  readonly #closeByCrd = new Map<string, () => void>();
+  #onChange: () => void = () => {};
 
   constructor(options: ConversionObjectsOptions) {
     this.#options = options;
   }
 
-  /** Calls `changed` when one of the CRDs appears or changes. */
-  watch(changed: () => void): void {
-    this.#changed = changed;
+  /** Calls `onChange` when one of the wanted CRDs appears, changes or is deleted. */
+  watch(onChange: () => void): void {
+    this.#onChange = onChange;
   }
 
   close(): void {
-    for (const close of this.#watched.values()) close();
-    this.#watched.clear();
+    for (const close of this.#closeByCrd.values()) close();
+    this.#closeByCrd.clear();
   }
 
   /**
-   * Makes the conversions as wanted; `withdrawn` are CRDs that had one of ours. Returns those that stay withdrawn, once the
-   * stored objects allow it. Throws ApiError, ConnectionError.
+   * Configures the wanted conversions, and removes our webhook from the CRDs in `withdrawn`. Returns the CRDs in `withdrawn`
+   * that have none any more; the stored objects of the others still need conversion. Throws ApiError, ConnectionError.
    */
   async apply(
     wanted: readonly ConversionWebhook[],
@@ -56,16 +56,17 @@ export class ConversionObjects {
     return done;
   }
 
+  /** Watches the CRDs of these names, and no others. */
   #watchOnly(names: ReadonlySet<string>): void {
-    for (const [name, close] of this.#watched) {
+    for (const [name, close] of this.#closeByCrd) {
       if (names.has(name)) continue;
       close();
-      this.#watched.delete(name);
+      this.#closeByCrd.delete(name);
     }
     const ignore = (): void => {};
-    const changed = (): void => this.#changed();
+    const changed = (): void => this.#onChange();
     for (const name of names) {
-      if (this.#watched.has(name)) continue;
+      if (this.#closeByCrd.has(name)) continue;
       const spec = { resource: RESOURCE, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
       const watch = this.#options.hub.subscribe(spec, {
         onListed: ignore,
@@ -73,33 +74,34 @@ export class ConversionObjects {
         onApplied: changed,
         onDeleted: changed,
       });
-      this.#watched.set(name, () => watch.close());
+      this.#closeByCrd.set(name, () => watch.close());
     }
   }
 
+  /** Writes the webhook into one CRD, or reports why that is not possible. */
   async #configure({ crdName, path }: ConversionWebhook, ca: string): Promise<void> {
     const { target, logger } = this.#options;
-    const crd = await this.#find(crdName);
+    const crd = await this.#findCrd(crdName);
     if (crd === undefined)
       return this.#options.onIssue(crdName, `CustomResourceDefinition ${crdName} does not exist yet`);
     const webhook = {
-      clientConfig: clientConfig(target, path, ca),
+      clientConfig: buildClientConfig(target, path, ca),
       conversionReviewVersions: REVIEW_VERSIONS,
     };
     const conversion = { strategy: "Webhook", webhook };
-    if (hasWebhook(crd) && !this.#isOwn(crd)) {
+    if (hasConversionWebhook(crd) && !this.#isOwn(crd)) {
       const issue = `CustomResourceDefinition ${crdName} has a conversion webhook that is not of this operator; it stays as it is. Remove spec.conversion there to use the hook`;
       return this.#options.onIssue(crdName, issue);
     }
     this.#options.onIssue(crdName, undefined);
-    if (sameJson(objectOf(crd["spec"])["conversion"], conversion) && this.#isMarked(crd)) return;
-    await this.#write(crd, conversion, this.#options.name);
+    if (sameJson(objectOf(crd["spec"])["conversion"], conversion) && this.#isAnnotated(crd)) return;
+    await this.#writeConversion(crd, conversion, this.#options.name);
     logger.info("A conversion webhook is registered", { crd: crdName });
   }
 
-  /** Whether no conversion of this operator is left. */
+  /** Removes our webhook from a CRD; keeps it while objects of several versions may be stored. Returns whether none of ours is left. */
   async #withdraw(crdName: string): Promise<boolean> {
-    const crd = await this.#find(crdName);
+    const crd = await this.#findCrd(crdName);
     if (crd === undefined || !this.#isOwn(crd)) return true;
     const stored = objectOf(crd["status"])["storedVersions"];
     const versions = Array.isArray(stored) ? stored.map(String) : [];
@@ -109,20 +111,25 @@ export class ConversionObjects {
       return false;
     }
     this.#options.onIssue(crdName, undefined);
-    await this.#write(crd, { strategy: "None" }, undefined);
+    await this.#writeConversion(crd, { strategy: "None" }, undefined);
     this.#options.logger.info("A conversion webhook is withdrawn", { crd: crdName });
     return true;
   }
 
-  #find(name: string): Promise<WatchedObject | undefined> {
+  /** Reads a CRD; undefined if it does not exist. */
+  #findCrd(name: string): Promise<WatchedObject | undefined> {
     return get<WatchedObject>(this.#options.client, { resource: RESOURCE, name }).catch(ignoreNotFound);
   }
 
-  /** Replaces this version of the CRD; a newer one is a conflict. */
-  async #write(crd: WatchedObject, conversion: JsonObject, mark: string | undefined): Promise<void> {
+  /** Writes conversion and annotation into the CRD; `operatorName` undefined removes the annotation. A newer version is a conflict. */
+  async #writeConversion(
+    crd: WatchedObject,
+    conversion: JsonObject,
+    operatorName: string | undefined,
+  ): Promise<void> {
     const annotations = { ...objectOf(crd.metadata["annotations"]) };
-    if (mark === undefined) delete annotations[ANNOTATION];
-    else annotations[ANNOTATION] = mark;
+    if (operatorName === undefined) delete annotations[ANNOTATION];
+    else annotations[ANNOTATION] = operatorName;
     const metadata = { ...crd.metadata, annotations };
     const body = { ...crd, metadata, spec: { ...objectOf(crd["spec"]), conversion } };
     await replace(this.#options.client, { resource: RESOURCE, name: crd.metadata.name }, { body });
@@ -130,14 +137,16 @@ export class ConversionObjects {
 
   /** Whether the conversion of the CRD is one that this operator configured. */
   #isOwn(crd: WatchedObject): boolean {
-    return hasWebhook(crd) && (this.#isMarked(crd) || this.#pointsHere(crd));
+    return hasConversionWebhook(crd) && (this.#isAnnotated(crd) || this.#pointsToThisServer(crd));
   }
 
-  #isMarked({ metadata }: WatchedObject): boolean {
+  /** Whether the annotation names this operator. */
+  #isAnnotated({ metadata }: WatchedObject): boolean {
     return objectOf(metadata["annotations"])[ANNOTATION] === this.#options.name;
   }
 
-  #pointsHere(crd: WatchedObject): boolean {
+  /** Whether the webhook of the CRD calls the address of this operator. */
+  #pointsToThisServer(crd: WatchedObject): boolean {
     const config = objectOf(
       objectOf(objectOf(objectOf(crd["spec"])["conversion"])["webhook"])["clientConfig"],
     );
@@ -149,7 +158,7 @@ export class ConversionObjects {
 }
 
 /** Whether the CRD has a conversion webhook, of any owner. */
-function hasWebhook(crd: WatchedObject): boolean {
+function hasConversionWebhook(crd: WatchedObject): boolean {
   const conversion = objectOf(crd["spec"])["conversion"];
   return isJsonObject(conversion) && conversion["strategy"] === "Webhook";
 }

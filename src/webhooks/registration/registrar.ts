@@ -4,7 +4,7 @@ import { get, ignoreNotFound, type Resource } from "../../kube/index.ts";
 import { Timers, type Clock } from "../../lib/index.ts";
 import { AdmissionObjects, type AdmissionObjectsOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
-import { Repeated } from "./repeated.ts";
+import { ReconcileLoop } from "./reconcile-loop.ts";
 import type { AdmissionWebhook, ConversionWebhook } from "./wanted.ts";
 
 /** The webhooks of one owner, such as a hook. */
@@ -16,12 +16,12 @@ export interface OwnedWebhooks {
 
 export interface RegistrarOptions extends Omit<AdmissionObjectsOptions, "onRefused"> {
   readonly clock: Clock;
-  /** Called when what is wrong with the registration changes. */
+  /** Called with all issues of the registration when they change. */
   readonly onIssues: (issues: readonly string[]) => void;
 }
 
-/** A missing Service is looked for again after this time. */
-const MISSING_MS = 10_000;
+/** Time until a missing Service is looked up again. */
+const SERVICE_CHECK_MS = 10_000;
 
 const SERVICES: Resource = {
   group: "",
@@ -33,33 +33,33 @@ const SERVICES: Resource = {
 };
 
 /**
- * Registers the wanted webhooks with the CA of now: after each change, after changes by others, after failures. Until
- * `complete` is called, registered webhooks that are not wanted stay, since their hooks may not be loaded yet. At the end of
- * the operator everything stays registered.
+ * Registers the wanted webhooks with the current CAs: after each change, after changes by other clients, after failures. Until
+ * `markComplete` is called, registered webhooks that are not wanted stay, since their hooks may not be loaded yet. All
+ * webhooks stay registered when the operator stops.
  */
 export class Registrar {
   readonly #options: RegistrarOptions;
   readonly #wanted = new Map<string, OwnedWebhooks>();
   readonly #admission: AdmissionObjects;
   readonly #conversion: ConversionObjects;
-  readonly #repeated: Repeated;
-  /** CRDs whose conversion is not wanted any more. */
+  readonly #reconcileLoop: ReconcileLoop;
+  /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
   readonly #conversionIssues = new Map<string, string>();
-  readonly #refused = new Map<string, string>();
+  readonly #refusals = new Map<string, string>();
   #ca: string | undefined;
   #isComplete = false;
-  /** Why the API server could not reach the webhooks. */
-  #missing: string | undefined;
+  /** Why the API server cannot reach the server: its Service does not exist. */
+  #serviceIssue: string | undefined;
   readonly #timers: Timers<"target">;
-  #issues = "";
+  #reportedIssues = "";
 
   constructor(options: RegistrarOptions) {
     this.#options = options;
     this.#timers = new Timers(options.clock);
     this.#admission = new AdmissionObjects({
       ...options,
-      onRefused: (group, webhook, message) => this.#refused.set(`${group} webhook ${webhook}`, message),
+      onRefused: (group, webhook, message) => this.#refusals.set(`${group} webhook ${webhook}`, message),
     });
     this.#conversion = new ConversionObjects({
       ...options,
@@ -68,73 +68,75 @@ export class Registrar {
         else this.#conversionIssues.set(crdName, issue);
       },
     });
-    this.#repeated = new Repeated({
+    this.#reconcileLoop = new ReconcileLoop({
       clock: options.clock,
-      work: () => this.#apply(),
-      onEnd: (error) => this.#ended(error),
+      reconcile: () => this.#applyWanted(),
+      onEnd: (error) => this.#reportIssues(error),
     });
   }
 
-  /** From now on writes, with this CA; for the lease holder only. */
-  start(ca: string): void {
+  /** Registers webhooks with this CA bundle, now and after each change. Only for the holder of the lease. */
+  registerWithCa(ca: string): void {
     if (this.#ca === undefined) {
-      this.#admission.watch(() => this.#repeated.touch());
-      this.#conversion.watch(() => this.#repeated.touch());
+      this.#admission.watch(() => this.#reconcileLoop.trigger());
+      this.#conversion.watch(() => this.#reconcileLoop.trigger());
     }
     this.#ca = ca;
-    this.#repeated.touch();
+    this.#reconcileLoop.trigger();
   }
 
   /** Replaces the webhooks of an owner. */
   set(owner: string, webhooks: OwnedWebhooks): void {
-    this.#forget(owner);
+    this.#removeOwner(owner);
     this.#wanted.set(owner, webhooks);
     for (const { crdName } of webhooks.conversions ?? []) this.#withdrawn.delete(crdName);
-    this.#repeated.touch();
+    this.#reconcileLoop.trigger();
   }
 
   /** Removes the webhooks of an owner. */
   remove(owner: string): void {
     if (!this.#wanted.has(owner)) return;
-    this.#forget(owner);
-    this.#repeated.touch();
+    this.#removeOwner(owner);
+    this.#reconcileLoop.trigger();
   }
 
-  /** All wanted webhooks are known: other webhooks of this operator are removed. */
-  complete(): void {
+  /** Call it once all wanted webhooks are known: the registrar then removes all other webhooks of this operator. */
+  markComplete(): void {
     if (this.#isComplete) return;
     this.#isComplete = true;
-    this.#repeated.touch();
+    this.#reconcileLoop.trigger();
   }
 
-  /** Resolves when the API server has what is wanted now. Throws ApiError, ConnectionError. */
+  /** Resolves when the currently wanted webhooks are registered; at once before there is a CA. Throws ApiError, ConnectionError. */
   flush(): Promise<void> {
-    return this.#ca === undefined ? Promise.resolve() : this.#repeated.flush();
+    return this.#ca === undefined ? Promise.resolve() : this.#reconcileLoop.flush();
   }
 
   close(): void {
-    this.#repeated.close();
+    this.#reconcileLoop.close();
     this.#timers.close();
     this.#admission.close();
     this.#conversion.close();
   }
 
-  #forget(owner: string): void {
+  /** Removes the webhooks of an owner; the next reconcile removes its conversions from the CRDs. */
+  #removeOwner(owner: string): void {
     const before = this.#wanted.get(owner);
     this.#wanted.delete(owner);
     for (const { crdName } of before?.conversions ?? []) this.#withdrawn.add(crdName);
   }
 
-  async #apply(): Promise<void> {
+  /** One reconcile: writes all configuration objects and conversions. */
+  async #applyWanted(): Promise<void> {
     const ca = this.#ca;
     if (ca === undefined) return;
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
-    this.#refused.clear();
+    this.#refusals.clear();
     const admission = owners.flatMap(({ group, admission: list = [] }) =>
       list.map((webhook) => ({ ...webhook, group })),
     );
-    await this.#admission.apply(admission, { ca, keepOthers: !this.#isComplete, mayAdd });
+    await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd });
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
       this.#withdrawn.delete(crdName);
@@ -142,30 +144,31 @@ export class Registrar {
     }
   }
 
-  /** Whether the Service exists; checks again soon if not. Webhooks without a server would block the cluster. */
+  /** Whether the Service exists; if not, checks again soon. Webhooks that nothing can answer would block requests of users. */
   async #hasTarget(): Promise<boolean> {
     const { client, target } = this.#options;
-    this.#missing = undefined;
+    this.#serviceIssue = undefined;
     if ("url" in target) return true;
     const found = await get(client, { resource: SERVICES, ...target.service }).catch(ignoreNotFound);
     if (found !== undefined) return true;
     const { namespace, name } = target.service;
-    this.#missing = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
-    this.#timers.set("target", MISSING_MS, () => this.#repeated.touch());
+    this.#serviceIssue = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
+    this.#timers.set("target", SERVICE_CHECK_MS, () => this.#reconcileLoop.trigger());
     return false;
   }
 
-  #ended(error: string | undefined): void {
+  /** Reports all current issues after a reconcile, if they have changed. `error` is the error of the reconcile. */
+  #reportIssues(error: string | undefined): void {
     const issues = [
       ...(error === undefined ? [] : [error]),
-      ...(this.#missing === undefined ? [] : [this.#missing]),
-      ...[...this.#refused].map(
+      ...(this.#serviceIssue === undefined ? [] : [this.#serviceIssue]),
+      ...[...this.#refusals].map(
         ([webhook, message]) => `${webhook} is refused by the API server: ${message}`,
       ),
       ...this.#conversionIssues.values(),
     ];
-    if (issues.join("\n") === this.#issues) return;
-    this.#issues = issues.join("\n");
+    if (issues.join("\n") === this.#reportedIssues) return;
+    this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
     this.#options.onIssues(issues);
   }

@@ -1,11 +1,11 @@
-/** What is registered at the API server: webhooks as they are wanted, and the objects that are made of them. */
+/** Describes wanted webhooks, and builds the objects of Kubernetes that register them. */
 
 import type { JsonObject, LabelSelector } from "../../model/index.ts";
 
-/** Where the API server reaches the server: a Service, or a URL for operators outside of the cluster. */
+/** How the API server reaches the webhook server: by a Service, or by a URL if the operator runs outside of the cluster. */
 export type WebhookTarget =
   | { readonly service: { readonly namespace: string; readonly name: string } }
-  /** Begin of the URL, without a path. */
+  /** The prefix of the URL, to which the path of a webhook is appended. */
   | { readonly url: string };
 
 type FailurePolicy = "Fail" | "Ignore";
@@ -23,8 +23,8 @@ export interface AdmissionWebhook {
   readonly matchConditions?: readonly JsonObject[] | undefined;
   readonly objectSelector?: LabelSelector | undefined;
   readonly namespaceSelector?: LabelSelector | undefined;
-  /** It is called for objects in the operator's own namespace, too. Only with `failurePolicy: Ignore`. */
-  readonly coversOwn?: boolean;
+  /** Whether the webhook is called for objects in the operator's own namespace, too. Only with `failurePolicy: Ignore`. */
+  readonly coversOwnNamespace?: boolean;
 }
 
 /** The custom resource whose objects are converted at `path`. */
@@ -33,8 +33,8 @@ export interface ConversionWebhook {
   readonly path: string;
 }
 
-/** `clientConfig` of a webhook. */
-export function clientConfig(target: WebhookTarget, path: string, caBundle: string): JsonObject {
+/** Builds `clientConfig` of a webhook: the address that the API server calls, and the CAs that it trusts. */
+export function buildClientConfig(target: WebhookTarget, path: string, caBundle: string): JsonObject {
   const bundle = Buffer.from(caBundle).toString("base64");
   if ("url" in target) return { url: `${target.url.replace(/\/$/, "")}${path}`, caBundle: bundle };
   return { service: { ...target.service, path, port: 443 }, caBundle: bundle };
@@ -45,14 +45,17 @@ const NAMESPACE_LABEL = "kubernetes.io/metadata.name";
 /** CRDs without which the operator cannot start. */
 const OWN_CRDS = ["addonmodules.addon-operator.io", "addonoperators.addon-operator.io"];
 
-/** An item of `webhooks`. The operator's own namespace and CRDs are excluded: it must be able to start. */
-export function webhookItem(
+/**
+ * Builds an item of `webhooks` of a configuration object. Excludes the operator's own namespace and CRDs, because a webhook
+ * that does not answer could keep the operator from starting.
+ */
+export function buildWebhookItem(
   webhook: AdmissionWebhook,
   { config, namespace }: { readonly config: JsonObject; readonly namespace: string },
 ): JsonObject {
   const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
-  const coversOwn = webhook.coversOwn === true && failurePolicy === "Ignore";
-  const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : ownCrdsCondition(rules))];
+  const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
+  const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
   return {
     name,
     clientConfig: config,
@@ -66,19 +69,20 @@ export function webhookItem(
     objectSelector: { ...objectSelector } as JsonObject,
     namespaceSelector: coversOwn
       ? ({ ...webhook.namespaceSelector } as JsonObject)
-      : withoutNamespace(webhook.namespaceSelector, namespace),
+      : excludeNamespace(webhook.namespaceSelector, namespace),
     ...(conditions.length === 0 ? {} : { matchConditions: conditions }),
     ...(type === "mutating" ? { reinvocationPolicy: "Never" } : {}),
   };
 }
 
-function withoutNamespace(selector: LabelSelector | undefined, namespace: string): JsonObject {
+/** Adds a condition to a namespace selector that excludes `namespace`. */
+function excludeNamespace(selector: LabelSelector | undefined, namespace: string): JsonObject {
   const own = { key: NAMESPACE_LABEL, operator: "NotIn", values: [namespace] };
   return { ...selector, matchExpressions: [...(selector?.matchExpressions ?? []), own] } as JsonObject;
 }
 
-/** A condition that excludes the operator's CRDs, if the rules may match CRDs: these have no namespace. */
-function ownCrdsCondition(rules: readonly JsonObject[]): JsonObject[] {
+/** Builds a match condition that excludes the operator's CRDs; none if the rules match no CRDs. No namespace selector applies to CRDs. */
+function excludeOwnCrds(rules: readonly JsonObject[]): JsonObject[] {
   const has = (list: unknown, pattern: RegExp): boolean =>
     Array.isArray(list) && list.some((each) => pattern.test(String(each)));
   const matches = rules.some(

@@ -4,14 +4,14 @@ import { createHash, generateKeyPairSync, hash, sign, type KeyObject } from "nod
 
 import {
   bitString,
-  constructed,
+  contextConstructed,
   integer,
   octetString,
   oid,
-  plain,
+  contextPrimitive,
   sequence,
   setOf,
-  time,
+  encodeTime,
   TRUE,
   utf8String,
 } from "../../../src/webhooks/certificate/der.ts";
@@ -56,14 +56,14 @@ function certificate({ subject, pair, by, serial, from, to, extensions }: Certif
   content: Buffer;
 } {
   const content = sequence(
-    constructed(0, integer(Buffer.from([2]))),
+    contextConstructed(0, integer(Buffer.from([2]))),
     integer(Buffer.from([serial])),
     ECDSA_SHA256,
     by.subject,
-    sequence(time(from), time(to)),
+    sequence(encodeTime(from), encodeTime(to)),
     subject,
     spki(pair),
-    constructed(3, sequence(...extensions)),
+    contextConstructed(3, sequence(...extensions)),
   );
   const signature = sign("sha256", content, by.pair.privateKey);
   return { content, der: sequence(content, ECDSA_SHA256, bitString(signature)) };
@@ -127,7 +127,7 @@ export function ownSigstore({
     to,
     extensions: [
       extension("2.5.29.37", sequence(oid("1.3.6.1.5.5.7.3.8")), true),
-      extension("2.5.29.35", sequence(plain(0, keyId(root.pair)))),
+      extension("2.5.29.35", sequence(contextPrimitive(0, keyId(root.pair)))),
     ],
   });
   const [log, certificateLog] = [newPair(), newPair()];
@@ -152,8 +152,8 @@ export function ownSigstore({
       extensions: [
         extension("2.5.29.15", bitString(Buffer.from([0x80]), 7), true),
         extension("2.5.29.37", sequence(oid(usage))),
-        extension("2.5.29.35", sequence(plain(0, keyId(root.pair)))),
-        extension("2.5.29.17", sequence(plain(6, Buffer.from(subject))), true),
+        extension("2.5.29.35", sequence(contextPrimitive(0, keyId(root.pair)))),
+        extension("2.5.29.17", sequence(contextPrimitive(6, Buffer.from(subject))), true),
         extension("1.3.6.1.4.1.57264.1.8", utf8String(issuer)),
       ],
     };
@@ -193,7 +193,7 @@ export function ownSigstore({
   function stampOf(signature: Buffer, at: number): Buffer {
     const digest = sequence(SHA256, octetString(sha256(signature)));
     const one = integer(Buffer.from([1]));
-    const info = sequence(one, oid("1.2.3.4"), digest, integer(Buffer.from([9])), time(at));
+    const info = sequence(one, oid("1.2.3.4"), digest, integer(Buffer.from([9])), encodeTime(at));
     const type = oid("1.2.840.113549.1.9.16.1.4");
     const attributes = [
       sequence(oid("1.2.840.113549.1.9.3"), setOf(type)),
@@ -203,13 +203,13 @@ export function ownSigstore({
       one,
       sequence(root.subject, integer(Buffer.from([2]))),
       SHA256,
-      constructed(0, ...attributes),
+      contextConstructed(0, ...attributes),
       ECDSA_SHA256,
       octetString(sign("sha256", setOf(...attributes), stamper.pair.privateKey)),
     );
-    const content = sequence(type, constructed(0, octetString(info)));
+    const content = sequence(type, contextConstructed(0, octetString(info)));
     const signedData = sequence(integer(Buffer.from([3])), setOf(SHA256), content, setOf(signer));
-    const token = sequence(oid("1.2.840.113549.1.7.2"), constructed(0, signedData));
+    const token = sequence(oid("1.2.840.113549.1.7.2"), contextConstructed(0, signedData));
     return sequence(sequence(Buffer.from([2, 1, 0])), token);
   }
 

@@ -22,12 +22,12 @@ function lab() {
     return () => routes.delete(path);
   };
   const webhooks = {
-    route,
-    routeConversion: route,
+    addAdmissionRoute: route,
+    addConversionRoute: route,
     registrar: {
       set: (owner: string, what: unknown) => wanted.set(owner, what),
       remove: (owner: string) => wanted.delete(owner),
-      complete: () => (world.isComplete = true),
+      markComplete: () => (world.isComplete = true),
       flush: () => Promise.resolve(),
     },
   } as unknown as Webhooks;

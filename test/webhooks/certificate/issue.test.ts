@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 
-import { issueCa, issueServer } from "../../../src/webhooks/certificate/issue.ts";
+import { issueCa, issueServerCertificate } from "../../../src/webhooks/certificate/issue.ts";
 
 // Node reads what is issued; the API server does in test/integration/webhooks-server.test.ts.
 
@@ -11,7 +11,7 @@ const now = Date.UTC(2026, 0, 1);
 test("a certificate is issued by its CA, for names and addresses, from and to the second", () => {
   const ca = issueCa({ from: now, to: now + 30 * 365 * DAY });
   const hosts = ["a-name.in-a.namespace.svc", "127.0.0.1", "::1", "fe80::1:2"];
-  const server = new X509Certificate(issueServer(ca, hosts, { from: now, to: now + DAY }).cert);
+  const server = new X509Certificate(issueServerCertificate(ca, hosts, { from: now, to: now + DAY }).cert);
   const issuer = new X509Certificate(ca.cert);
   expect(server.checkIssued(issuer)).toBe(true);
   expect(server.verify(issuer.publicKey)).toBe(true);
@@ -29,6 +29,6 @@ test("a certificate is issued by its CA, for names and addresses, from and to th
 test("a long name is no reason not to issue", () => {
   const host = `${"a".repeat(60)}.${"b".repeat(60)}.svc`;
   const ca = issueCa({ from: now, to: now + DAY });
-  const server = new X509Certificate(issueServer(ca, [host], { from: now, to: now + DAY }).cert);
+  const server = new X509Certificate(issueServerCertificate(ca, [host], { from: now, to: now + DAY }).cert);
   expect(server.checkHost(host)).toBeDefined();
 });

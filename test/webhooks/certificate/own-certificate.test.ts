@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 
-import { certificatesIn } from "../../../src/webhooks/certificate/certificate.ts";
-import { renewed, type Stored } from "../../../src/webhooks/certificate/own-certificate.ts";
+import { parseCertificates } from "../../../src/webhooks/certificate/certificate.ts";
+import { renewIfDue, type StoredCertificate } from "../../../src/webhooks/certificate/own-certificate.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -10,19 +10,19 @@ const start = Date.UTC(2026, 0, 1);
 const HOSTS = ["webhooks.ns.svc"];
 
 /** Whether an API server that trusts `ca` accepts the certificate at that time. */
-function accepts(ca: string, { cert }: Stored, now: number): boolean {
+function accepts(ca: string, { cert }: StoredCertificate, now: number): boolean {
   const leaf = new X509Certificate(cert);
   const isValid = (each: X509Certificate): boolean =>
     each.validFromDate.getTime() <= now && each.validToDate.getTime() > now;
-  return isValid(leaf) && certificatesIn(ca).some((each) => isValid(each) && leaf.verify(each.publicKey));
+  return isValid(leaf) && parseCertificates(ca).some((each) => isValid(each) && leaf.verify(each.publicKey));
 }
 
 describe("over 25 years, checked each day", () => {
-  const seen: { now: number; stored: Stored; changed: boolean }[] = [];
-  let stored: Stored | undefined;
+  const seen: { now: number; stored: StoredCertificate; changed: boolean }[] = [];
+  let stored: StoredCertificate | undefined;
   for (let day = 0; day < 25 * 365; day += 1) {
     const now = start + day * DAY;
-    const next = renewed(stored, HOSTS, now);
+    const next = renewIfDue(stored, HOSTS, now);
     seen.push({ now, stored: next, changed: next !== stored });
     stored = next;
   }
@@ -38,15 +38,15 @@ describe("over 25 years, checked each day", () => {
     const cas = new Set(seen.map(({ stored: each }) => each.ca.slice(0, 200)));
     expect(cas.size).toBe(3);
     expect(seen.filter(({ changed }) => changed).length).toBeLessThan((25 * 365) / 60 + 2 * cas.size + 1);
-    expect(Math.max(...seen.map(({ stored: each }) => certificatesIn(each.ca).length))).toBe(2);
+    expect(Math.max(...seen.map(({ stored: each }) => parseCertificates(each.ca).length))).toBe(2);
   });
 });
 
 describe("what cannot be used is replaced at once", () => {
-  const good = renewed(undefined, HOSTS, start);
+  const good = renewIfDue(undefined, HOSTS, start);
 
   interface Case {
-    readonly stored?: Stored;
+    readonly stored?: StoredCertificate;
     readonly hosts?: readonly string[];
     readonly now?: number;
   }
@@ -54,17 +54,17 @@ describe("what cannot be used is replaced at once", () => {
     ["expired", { now: start + 11 * 365 * DAY }],
     ["of the future", { now: start - 10 * 365 * DAY }],
     ["without the key of its CA", { stored: { ...good, caKey: "x" } }],
-    ["with another CA's key", { stored: { ...good, caKey: renewed(undefined, HOSTS, start).caKey } }],
-    ["signed by another CA", { stored: { ...good, cert: renewed(undefined, HOSTS, start).cert } }],
+    ["with another CA's key", { stored: { ...good, caKey: renewIfDue(undefined, HOSTS, start).caKey } }],
+    ["signed by another CA", { stored: { ...good, cert: renewIfDue(undefined, HOSTS, start).cert } }],
     ["for another host", { hosts: ["other.ns.svc"] }],
   ])("%s", (_, { stored = good, hosts = HOSTS, now = start }) => {
-    const next = renewed(stored, hosts, now);
+    const next = renewIfDue(stored, hosts, now);
     expect(next.cert).not.toBe(stored.cert);
     expect(accepts(next.ca, next, now)).toBe(true);
     expect(new X509Certificate(next.cert).checkHost(hosts[0] ?? "")).toBeDefined();
   });
 
   test("a good one stays", () => {
-    expect(renewed(good, HOSTS, start + 59 * DAY)).toBe(good);
+    expect(renewIfDue(good, HOSTS, start + 59 * DAY)).toBe(good);
   });
 });

@@ -1,25 +1,27 @@
 import { expect, test } from "vitest";
 
 import type { Certificate } from "../../../src/webhooks/certificate/certificate.ts";
-import { issueCa, issueServer } from "../../../src/webhooks/certificate/issue.ts";
-import { Turnover } from "../../../src/webhooks/certificate/turnover.ts";
+import { issueCa, issueServerCertificate } from "../../../src/webhooks/certificate/issue.ts";
+import { CertificateRotation } from "../../../src/webhooks/certificate/rotation.ts";
 
 const DAY = 86_400_000;
 const MINUTE = 60_000;
 
 function issue(ends = DAY): Certificate {
   const ca = issueCa({ from: 0, to: 10 * DAY });
-  return { ...issueServer(ca, ["hooks.ns.svc"], { from: 0, to: ends }), ca: ca.cert };
+  return { ...issueServerCertificate(ca, ["hooks.ns.svc"], { from: 0, to: ends }), ca: ca.cert };
 }
 
 /** Two replicas that read the same certificate each minute, the second one half a minute later. */
 function replicas(delayMs = 2 * MINUTE, keepMs = 5 * MINUTE) {
   let now = 0;
   const clock = { now: () => now, monotonic: () => now };
-  const turnovers = [0, 1].map(() => new Turnover({ clock, delayMs, keepMs }));
+  const rotations = [0, 1].map(() => new CertificateRotation({ clock, delayMs, keepMs }));
   return (at: number, found: Certificate) => {
     now = at;
-    return turnovers[at % MINUTE === 0 ? 0 : 1]?.take(found) as ReturnType<Turnover["take"]>;
+    return rotations[at % MINUTE === 0 ? 0 : 1]?.applyCertificate(found) as ReturnType<
+      CertificateRotation["applyCertificate"]
+    >;
   };
 }
 

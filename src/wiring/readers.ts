@@ -1,0 +1,50 @@
+/** Builds the functions that read files of modules. */
+
+import type { Settings } from "../config.ts";
+import type { Accounts } from "../kube/index.ts";
+import type { Clock } from "../lib/index.ts";
+import type { Tree } from "../model/index.ts";
+import {
+  placesOf,
+  readTree,
+  rereadModule,
+  type ChartArchives,
+  type RegistryModules,
+} from "../modules/index.ts";
+
+/** Why discovery must not judge modules from registries before they are verified and unpacked. */
+const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
+
+/** Builds the functions that read modules, global hooks and charts by the settings. */
+export function makeReaders(
+  settings: Settings,
+  from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
+) {
+  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
+  const { accounts, archives, clock } = from;
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
+  const namespaceTemplate = moduleNamespaceTemplate;
+  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
+  const registryModules: RegistryModules | undefined = settings.sources
+    ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
+    : undefined;
+  const treeOptions = { ...placesOf(settings), ...readOptions, archives, clock, registryModules };
+  return {
+    /** Modules from registries; undefined = `--sources` is off. */
+    registryModules,
+    /** Reads a modules directory that is not part of the operator's settings, such as a candidate from a registry. */
+    readModulesDir: (modulesDir: string): Promise<Tree> =>
+      readTree({
+        ...treeOptions,
+        modulesDirs: [modulesDir],
+        globalHooksDir: undefined,
+        registryModules: undefined,
+      }),
+    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
+    /** Reads all directories. `previous` is the tree that was read before; undefined at a start. */
+    readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
+      readTree({ ...treeOptions, previous, names }),
+    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(treeOptions, previous, name),
+  };
+}
