@@ -125,7 +125,7 @@ export class Operator {
       { ...this.#base, getFurtherPermissions: further },
       (missing) => {
         metrics.set("missingRights", {}, missing.length);
-        state.record("observed", { missingRights: missing });
+        state.record("factsObserved", { missingRights: missing });
       },
     );
     components.webhooks.followRights(() => void checkRights());
@@ -177,7 +177,7 @@ export class Operator {
     signal.throwIfAborted();
     components.follow();
     this.#moduleSources?.startLeading();
-    state.record("observed", { boot: "waiting" });
+    state.record("factsObserved", { boot: "waiting" });
   }
 
   /** Stops after the lease is lost: child processes must end before another operator may start some. */

@@ -187,7 +187,7 @@ export class WebhookWiring {
   #report(webhookIssues: readonly string[]): void {
     const { metrics, state } = this.#parts;
     metrics.set("webhookIssues", {}, webhookIssues.length);
-    state.record("observed", { webhookIssues });
+    state.record("factsObserved", { webhookIssues });
   }
 }
 

@@ -48,7 +48,7 @@ export class ModuleRun {
     const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     this.isRequested = isNew && record.rollbackRequest === undefined;
     const attempts = context.failures + 1;
-    this.#record("begun", { activity, trigger, startedAt: this.#startedAt, attempts });
+    this.#record("runStarted", { activity, trigger, startedAt: this.#startedAt, attempts });
   }
 
   /** The record of the module at this moment; of a module whose directory was deleted, the last one. */
@@ -60,15 +60,16 @@ export class ModuleRun {
   /** Records the next step, or the next hook in it. Throws if the module was switched off. */
   step(step: string, hook?: string): void {
     if (this.#requires === "on" && !isEnabled(this.ports, this.name)) throw new Error(SWITCHED_OFF);
-    this.#record("atStep", { step, hook });
+    this.#record("runStepReached", { step, hook });
   }
 
   waitFor(what: string): void {
-    this.#record("atStep", { waitsFor: what });
+    this.#record("runStepReached", { waitsFor: what });
   }
 
   /** Records the hook of the chart that helm waits for. */
-  readonly onWait: OnWait = (hook) => this.#record("atStep", { hook: hook?.name, hookSince: hook?.since });
+  readonly onWait: OnWait = (hook) =>
+    this.#record("runStepReached", { hook: hook?.name, hookSince: hook?.since });
 
   /** Runs the module's hooks with this binding one after another, up to the first failure. */
   async hooks(binding: LifecycleName): Promise<void> {
@@ -83,14 +84,14 @@ export class ModuleRun {
 
   /** Records the current values as the inputs of the run: helm uses them, and later changes cause another run. */
   recordValues(): void {
-    this.#record("withValuesOfNow");
+    this.#record("runInputsRefreshed");
   }
 
   /** Records that all steps are done: the inputs of the run are handled. */
   complete(): void {
     const { contentOf } = this.ports;
     this.hasWritten = this.#content !== undefined && this.#content !== contentOf([this.record.module]);
-    this.#record("completed", this.hasWritten);
+    this.#record("runStepsCompleted", this.hasWritten);
   }
 
   /** Duration so far in ms. */
@@ -102,8 +103,8 @@ export class ModuleRun {
   end(refused?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
-    if (refused === undefined) this.#record("succeeded", now);
-    else this.#record("rolledBack", refused, now);
+    if (refused === undefined) this.#record("runSucceeded", now);
+    else this.#record("runRolledBack", refused, now);
   }
 
   /** Ends with a failure that is retried; returns its text. */
@@ -113,14 +114,14 @@ export class ModuleRun {
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
     const failure = { reason, message, failures, line: oneLine(error), question };
-    this.#record("failed", failure, clock.now());
+    this.#record("runFailed", failure, clock.now());
     recorder.failed(this.name, reason, message);
     return message;
   }
 
   /** Ends without a result. */
   break(message: string): void {
-    this.#record("endedAsFailed", message, this.ports.clock.now());
+    this.#record("runEndedAsFailed", message, this.ports.clock.now());
   }
 
   /** Ends because it was cancelled; the abort reason says why. */

@@ -16,5 +16,5 @@ export function describeUpdateFailure(
 ): string | undefined {
   if (previous === undefined || view?.module.origin?.digest !== digest) return undefined;
   const isRolledBack = installedDigest === undefined ? isNew === true : installedDigest === previous.digest;
-  return isRolledBack ? view.refused : undefined;
+  return isRolledBack ? view.rollbackReason : undefined;
 }
