@@ -46,7 +46,7 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
   const file = `ConfigMap ${name}`;
   const tooLarge = findTooManyKeys(file, data) ?? findSizeProblem(file, data);
   if (tooLarge !== undefined) return refuseProblems([tooLarge]);
-  const simulation = state.simulation();
+  const simulation = state.createSimulation();
   const { values } = simulation;
   const config = reparseConfigMap({ file, before: values.config }, data, values.modules());
   const candidate = { name, config, overlay: values.overlay };
@@ -104,7 +104,10 @@ function checkValidEdit(
       ...notes,
       ...(edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : []),
     ]);
-  const [before, after] = [forecastEdit(state.simulation(), sources), forecastEdit(simulation, sources)];
+  const [before, after] = [
+    forecastEdit(state.createSimulation(), sources),
+    forecastEdit(simulation, sources),
+  ];
   const protectedRemovals = after.enablementChanges
     .filter(isProtectedRemoval)
     .flatMap(({ decision }) => decision.problem ?? []);

@@ -72,7 +72,7 @@ function findEditedModules(simulation: Simulation, { values, view: { modules } }
         { ...values.settings(module) } as JsonObject,
       );
     if (isSame) return [];
-    const [now, tried] = [modules.get(name), simulation.view(name)];
+    const [now, tried] = [modules.get(name), simulation.viewOf(name)];
     return tried !== undefined && isRunnable(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
   });
 }
@@ -88,7 +88,7 @@ function describeMissingValues(
   { facts: { module }, decision }: EnablementChange,
   simulation: Simulation,
 ): string[] {
-  const missing = simulation.view(module.name)?.missingValues ?? [];
+  const missing = simulation.viewOf(module.name)?.missingValues ?? [];
   return decision.enabled && missing.length > 0
     ? [`${module.name} would wait for ${listNames(missing, MOST_NAMED)}`]
     : [];

@@ -3,8 +3,8 @@
 import { yieldToEventLoop, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
 import { explainModule } from "../plan/index.ts";
-import { missingObjects } from "../state/index.ts";
-import { overviewOf, stateSummaryOf } from "../status/index.ts";
+import { listMissingObjects } from "../state/index.ts";
+import { buildOverview, summarizeState } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { DebugSources } from "./sources.ts";
 
@@ -21,7 +21,7 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
     missingRights: view.missingRights,
   }),
   "overview.json": ({ state: { view }, queues, clock }) =>
-    overviewOf({ view, queues: queues() }, clock.now()),
+    buildOverview({ view, queues: queues() }, clock.now()),
   "queues.json": ({ queues, clock, secrets }) => dumpQueues(queues(), { now: clock.now(), secrets }, true),
   "global.json": globalContent,
   "modules.json": modulesContent,
@@ -77,14 +77,14 @@ async function modulesContent(sources: DebugSources): Promise<unknown> {
     const { valuesKey, dir, chartVersion, requires } = module.module;
     contents.push({
       name: module.name,
-      ...stateSummaryOf(module, snapshot, clock.now()),
+      ...summarizeState(module, snapshot, clock.now()),
       why: explainModule(module, snapshot),
       dir,
       chartVersion,
       requires,
       hooks: state.hooksOf(module.name).map(({ name }) => name),
       release: module.release,
-      absent: missingObjects(module),
+      absent: listMissingObjects(module),
       values: redactedValues(sources, valuesKey),
       layers: state.values.explain(valuesKey),
     });

@@ -5,7 +5,7 @@ import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
-import { evaluateModule, overviewOf, stateSummaryOf } from "../status/index.ts";
+import { evaluateModule, buildOverview, summarizeState } from "../status/index.ts";
 import { traceEvent } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
@@ -74,7 +74,7 @@ const ROUTES: Readonly<Record<string, Handler>> = {
 /** The states of the operator and of all modules, for `status` and `module list`. */
 function answerOverview({ state: { view }, queues, clock, secrets }: DebugSources): RouteResponse {
   return dataResponse(
-    secrets.redactDeep(overviewOf({ view, queues: queues() }, clock.now())) as unknown as Json,
+    secrets.redactDeep(buildOverview({ view, queues: queues() }, clock.now())) as unknown as Json,
   );
 }
 
@@ -233,7 +233,9 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return errorResponse(405, "module run: use POST");
-    traceEvent("request", { module: found.name }, () => sources.state.recordModule(found.name, "requested"));
+    traceEvent("request", { module: found.name }, () =>
+      sources.state.recordModule(found.name, "runRequested"),
+    );
     return { status: 200, text: `run of ${found.name} requested\n` };
   },
   rollback(sources, found, { method, form }) {
@@ -282,7 +284,7 @@ function requestRollback(
 /** Ready and Healthy of a module with their reasons, for the command `wait`. */
 function moduleStatus({ state: { view }, queues, clock }: DebugSources, name: string): Json {
   const module = view.modules.get(name);
-  return module === undefined ? {} : { ...stateSummaryOf(module, { view, queues: queues() }, clock.now()) };
+  return module === undefined ? {} : { ...summarizeState(module, { view, queues: queues() }, clock.now()) };
 }
 
 /** Answers with the module's section of values, and with the global section if the query has `global=true`. */

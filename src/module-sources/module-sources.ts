@@ -164,7 +164,7 @@ export class ModuleSources {
     else this.#problems.set(kind, message);
     const [sourcesProblem] = this.#problems.values();
     const { state } = this.#options;
-    if (state.view.sourcesProblem !== sourcesProblem) state.record("observed", { sourcesProblem });
+    if (state.view.sourcesProblem !== sourcesProblem) state.record("factsObserved", { sourcesProblem });
   }
 
   /** Reads the installer's keys from their ConfigMap, and logs the keys that cannot be used. */

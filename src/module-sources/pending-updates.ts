@@ -3,7 +3,7 @@
 import { sameJson } from "../lib/index.ts";
 import type { Json, UpdateWait, WaitingUpdate } from "../model/index.ts";
 import { APPROVE_UPDATE } from "../state/index.ts";
-import { line } from "../status/index.ts";
+import { toStatusLine } from "../status/index.ts";
 import { toApproval } from "./choose.ts";
 import type { PendingUpdate, ModuleError } from "./leader/entry/findings.ts";
 import type { SourcesContext } from "./context.ts";
@@ -13,7 +13,7 @@ import type { LockEntry } from "./types.ts";
 export function describePendingUpdate(held: PendingUpdate, namespace: string, module: string): string {
   const target = `-n ${namespace} addonmodule/${module}`;
   const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${toApproval(held)}`;
-  return line(`${held.reason}; to use it now: ${command}`);
+  return toStatusLine(`${held.reason}; to use it now: ${command}`);
 }
 
 /** What a check has found about one module. */
@@ -65,7 +65,7 @@ export function toWaitingUpdate({
   const waitsFor = error && WAIT_BY_ERROR[error.reason];
   if (error === undefined || waitsFor === undefined || locked === undefined) return undefined;
   const about = waitsFor === "registry" ? "newer versions cannot be looked up" : "newer content is not used";
-  const message = line(`${about}: ${error.message}; ${locked.version} stays in force`);
+  const message = toStatusLine(`${about}: ${error.message}; ${locked.version} stays in force`);
   return { source, waitsFor, version: undefined, digest: undefined, since: now, until: undefined, message };
 }
 
@@ -130,7 +130,7 @@ export class PendingUpdateRecorder {
     const { state } = this.#context.options;
     for (const { module, update } of state.records()) {
       const now = this.#updates.get(module.name);
-      if (update !== now) state.recordModule(module.name, "observed", { update: now });
+      if (update !== now) state.recordModule(module.name, "factsObserved", { update: now });
     }
   }
 }

@@ -61,10 +61,10 @@ function isIdle({
   scheduledRun,
   isStuck,
   problem,
-  absent,
+  missingObjects,
 }: ModuleView): boolean {
   if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
-  return blockedSince === undefined && problem === undefined && absent.length === 0;
+  return blockedSince === undefined && problem === undefined && missingObjects.length === 0;
 }
 
 /** Whether a request token is not handled yet. */
@@ -88,14 +88,14 @@ export function findEditCause(module: ModuleView): Cause | undefined {
 export function findRepairCause({
   module,
   suspended,
-  goesBack,
-  absent,
-  releaseMoved,
+  nextRunRollsBack,
+  missingObjects,
+  isReleaseChangedByHand,
   release,
 }: ModuleView): Cause | undefined {
   if (suspended || module.chart === "none") return undefined;
-  if (goesBack) return { kind: "unhealthy" };
-  const [object] = absent;
+  if (nextRunRollsBack) return { kind: "unhealthy" };
+  const [object] = missingObjects;
   if (object !== undefined) return { kind: "absent", object };
-  return releaseMoved ? { kind: "release", status: release?.status ?? "missing" } : undefined;
+  return isReleaseChangedByHand ? { kind: "release", status: release?.status ?? "missing" } : undefined;
 }

@@ -1,7 +1,7 @@
 /** Discovery: which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command `plan`. */
 
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
-import { brokenFiles, newModuleRecord } from "../state/index.ts";
+import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
 import { invalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
@@ -65,7 +65,7 @@ export function getInstallationId(
 
 /** Whether the operator must load a module's hooks and schemas: the module may run, or has an installation to delete. */
 export function mustLoadModule({ record, owner, flag }: ModuleFacts): boolean {
-  return record.ranHere || owner === "ours" || flag.enabled;
+  return record.hasRunInProcess || owner === "ours" || flag.enabled;
 }
 
 /** The answer of an `enabled` script; `problem` is set if the script gave none. */
@@ -104,7 +104,7 @@ export async function decideAllModules(
  */
 export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  if (module.missing !== undefined || brokenFiles(record)) return keepLastDecision(facts);
+  if (module.missing !== undefined || hasBrokenFiles(record)) return keepLastDecision(facts);
   if (module.origin?.removed === true) return disableUnlessProtected(facts, { enabled: false, by: "source" });
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
@@ -116,8 +116,8 @@ export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Ena
 
 /** The decision about a module that cannot be read: the last one stays. At a start, the module counts as on if this operator owns its release. */
 function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
-  const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
-  if (!decided) return { enabled: owner === "ours", by: "none", reason: "its files cannot be read" };
+  const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
+  if (!isDiscovered) return { enabled: owner === "ours", by: "none", reason: "its files cannot be read" };
   return { enabled, by, reason };
 }
 
@@ -126,8 +126,8 @@ function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
  * if the script made it. Else the module counts as on, as its flag has it. In both cases it waits for the script.
  */
 function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
-  const { decided, enabled, enabledBy: by, enabledReason: reason } = record;
-  const last = decided && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
+  const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
+  const last = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
   return { ...last, awaitsScript: true };
 }
 

@@ -77,7 +77,7 @@ export class Engine {
       (each) => each.group === "converge" && each.kind === "run-module",
       "the converge restarts",
     );
-    this.#state.record("convergeStep", { phase: "idle", remaining: [] });
+    this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
   }
 
   /** Retries runs and removals of outdated modules now, and interrupts long ones in progress. */

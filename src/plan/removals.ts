@@ -1,7 +1,7 @@
 /** Decides which modules a discovery deletes, which releases it purges, and what blocks other removals (docs/reference/lifecycle.md, "Start-up and converge"). */
 
 import { camelCase, type Module } from "../model/index.ts";
-import { brokenFiles, configIsMissing, problemOf } from "../state/index.ts";
+import { hasBrokenFiles, configIsMissing, problemOf } from "../state/index.ts";
 import type { DeletionLimitView, DeletionWindow, RemovalBlocker, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
@@ -193,12 +193,14 @@ function findRequiredReleases(
 export function classifyDisabledModules(
   all: readonly ModuleFacts[],
 ): Removable & { readonly foreignModules: readonly ModuleFacts[] } {
-  const isAnyUnreadable = all.some(({ record }) => brokenFiles(record));
+  const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record));
   const removable = all.filter(({ record, settings }) => {
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
     return !isAnyUnreadable || record.enabledBy !== "script";
   });
-  const off = removable.filter(({ owner, record }) => owner === "ours" || record.ranHere).toReversed();
+  const off = removable
+    .filter(({ owner, record }) => owner === "ours" || record.hasRunInProcess)
+    .toReversed();
   return {
     ...separateRequiredModules(all, off),
     foreignModules: removable.filter(({ owner }) => owner === "foreign"),
@@ -237,7 +239,7 @@ function findDependents(all: readonly ModuleFacts[], off: readonly ModuleFacts[]
 
 /** Whether the module may have something in the cluster: a release of this operator, or effects of hooks that ran. */
 function hasInstallation({ owner, record }: ModuleFacts): boolean {
-  return owner === "ours" || record.ranHere;
+  return owner === "ours" || record.hasRunInProcess;
 }
 
 function requires({ module }: { readonly module: Module }, name: string): boolean {

@@ -19,8 +19,8 @@ export function findRestoreTasks(view: View, stalledQueues: ReadonlySet<string>)
  * is about to change its release. A retry that reaches helm restores them itself.
  */
 export function canRestoreWithoutRun(module: ModuleView): boolean {
-  const { phase, flag, activity, suspended, absent, retry, release } = module;
+  const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
   if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
   const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
-  return absent.length > 0 && !reachesHelm && release?.status === "deployed";
+  return missingObjects.length > 0 && !reachesHelm && release?.status === "deployed";
 }

@@ -48,7 +48,7 @@ const BEFORE_RUN: Partial<ModuleView> = {
   phase: "new",
   activity: "none",
   retry: undefined,
-  refused: undefined,
+  rollbackReason: undefined,
   blockedSince: undefined,
   isStuck: false,
   awaitsCrds: false,
@@ -120,7 +120,12 @@ function markRunSucceeded({
   module,
 }: ModuleView): Partial<ModuleView> {
   const handled = { config, token, version: module.chartVersion };
-  const intactRelease = { absent: [], deferred: [], unread: undefined, releaseMoved: false };
+  const intactRelease = {
+    missingObjects: [],
+    deferredObjects: [],
+    releaseReadError: undefined,
+    isReleaseChangedByHand: false,
+  };
   const healthyRelease = { unhealthy: undefined, unready: undefined };
   return {
     phase: "ready",

@@ -17,7 +17,7 @@ const TIMEOUT_MS = 10_000;
 /** Copies the run times of modules from the state of the running operator to that of the preview. */
 export function copyRunTimes(from: State, to: State): void {
   for (const { module, run } of from.records())
-    to.recordModule(module.name, "secondsRestored", run.runSeconds);
+    to.recordModule(module.name, "runSecondsRestored", run.runSeconds);
 }
 
 /**
@@ -31,7 +31,7 @@ export async function loadRunTimes(
   const requested = { path: pathOf(ADDON_MODULES, { namespace }), timeoutMs: TIMEOUT_MS };
   const { items } = await client.json<{ items: IAddonModule[] }>(requested).catch(() => ({ items: [] }));
   for (const { metadata, status: { runSeconds } = {} } of items)
-    if (Array.isArray(runSeconds)) to.recordModule(metadata.name, "secondsRestored", runSeconds);
+    if (Array.isArray(runSeconds)) to.recordModule(metadata.name, "runSecondsRestored", runSeconds);
 }
 
 /**

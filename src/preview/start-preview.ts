@@ -24,7 +24,7 @@ import {
   simulateStart,
 } from "../plan/index.ts";
 import type { ModuleFacts, Removals, ScriptAnswer } from "../plan/index.ts";
-import { crdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
+import { buildCrdRequest, explainInvalid, problemOf, State, type InvalidConfig } from "../state/index.ts";
 import { checkSchemas, recordServerVersion, enabledScriptInput } from "../tasks/index.ts";
 import { AcceptedConfig, WatchedConfig, findStoredOverlay, readValuesSources } from "../triggers/index.ts";
 import {
@@ -197,7 +197,7 @@ function copyRunningState(from: State, to: State): void {
     to.inputs.recordPatches(key, from.values.patches(key));
   for (const { module, enabled, enabledBy, confirmedCrds } of from.records()) {
     if (enabledBy === "hook") to.inputs.recordHookFlag(module.valuesKey, enabled);
-    to.recordModule(module.name, "observed", { confirmedCrds });
+    to.recordModule(module.name, "factsObserved", { confirmedCrds });
   }
 }
 
@@ -255,13 +255,13 @@ async function decideEnablement(inputs: Inputs): Promise<void> {
     const problem = mustLoadModule(factsOf(module))
       ? checkSchemas({ logger: silentLogger }, module.schemas)
       : undefined;
-    state.recordModule(module.name, "loaded", { module, hooks: undefined, problem });
+    state.recordModule(module.name, "hooksLoaded", { module, hooks: undefined, problem });
   }
   const decisions = await decideAllModules(tree.modules, {
     collectFacts: (module) => Promise.resolve(factsOf(module)),
     runScript: (module, enabled) => runScriptForPreview(inputs, module, enabled),
   });
-  for (const [{ name }, decision] of decisions) state.recordModule(name, "decided", decision);
+  for (const [{ name }, decision] of decisions) state.recordModule(name, "enablementDecided", decision);
 }
 
 /**
@@ -288,8 +288,8 @@ async function previewCrds({ state, releases }: Inputs): Promise<Record<string, 
     const { module, enabled } = record;
     if (!enabled || module.crdFiles.length === 0 || problemOf(record) !== undefined) continue;
     try {
-      const { changes, problem } = await releases.previewCrds(crdRequest(state.values, record));
-      if (problem !== undefined) state.recordModule(module.name, "invalid", problem);
+      const { changes, problem } = await releases.previewCrds(buildCrdRequest(state.values, record));
+      if (problem !== undefined) state.recordModule(module.name, "problemFound", problem);
       else if (changes.length > 0) changesByModule[module.name] = changes.map(describeCrdChange).join(", ");
     } catch (error) {
       changesByModule[module.name] = `cannot be compared: ${oneLine(error)}`;

@@ -1,12 +1,12 @@
-export { brokenFiles, crdRequest, newModuleRecord, problemOf } from "./module-record.ts";
+export { hasBrokenFiles, buildCrdRequest, newModuleRecord, problemOf } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
 export type { ModuleEvents } from "./module-events.ts";
 export { MAX_ROUNDS } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
-export { annotationToken, APPROVE_UPDATE, hasConfirmations } from "./annotations.ts";
+export { readAnnotationToken, APPROVE_UPDATE, hasConfirmations } from "./annotations.ts";
 export { State } from "./state.ts";
 export type { Simulation } from "./simulation/simulation.ts";
-export { NO_FILES, configIsMissing, explainInvalid, missingObjects, warningsOf } from "./view.ts";
+export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";
 export type {
   BootPhase,
   DeletionLimitView,

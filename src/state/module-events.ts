@@ -1,23 +1,33 @@
-/** What happens to a module: each event makes a new record. */
+/**
+ * The events of a module. A reducer for each event returns the fields of the module's record that the event changes.
+ * Reducers are pure: `applyEvent` makes a new record of the result.
+ */
 
 import type { Release } from "../helm/index.ts";
 import type { Hook, Module, Problem } from "../model/index.ts";
 import { problemOf, type Enablement, type ModuleRecord } from "./module-record.ts";
-import { nextToken, withConfirmations, withoutConfirmation, type Confirmed } from "./annotations.ts";
-import { RUN_EVENTS, begun, completed, nothingToRun, withValuesOfNow, withoutRuns } from "./run-events.ts";
-import type { RunBegin } from "./run-events.ts";
-import type { RunBasis, RunRecord } from "./run-record.ts";
+import { makeRequestToken, readConfirmations, endConfirmation, type Confirmed } from "./annotations.ts";
+import {
+  RUN_EVENTS,
+  startRun,
+  completeRunSteps,
+  markInputsHandled,
+  refreshRunInputs,
+  resetRuns,
+} from "./run-events.ts";
+import type { RunStart } from "./run-events.ts";
+import type { RunInputs, RunRecord } from "./run-record.ts";
 
-/** Facts that were read from outside, or work in progress, for display. */
-type Observed = Partial<
+/** Fields with facts that were read from outside, and fields that display work in progress. */
+type ObservedFacts = Partial<
   Pick<
     ModuleRecord,
     | "release"
-    | "absent"
-    | "deferred"
+    | "missingObjects"
+    | "deferredObjects"
     | "health"
     | "drift"
-    | "unread"
+    | "releaseReadError"
     | "issues"
     | "crdWork"
     | "probe"
@@ -26,34 +36,48 @@ type Observed = Partial<
   >
 >;
 
-/** The hooks of a module were configured and its schemas compiled; without `hooks` it keeps the last ones. */
-interface Loaded {
+/** What the load of a module gave: its configured hooks (undefined keeps the last ones), or the problem that prevents their use. */
+interface LoadResult {
   readonly module: Module;
   readonly hooks: readonly Hook[] | undefined;
   readonly problem: Problem | undefined;
 }
 
-/** Missing objects that were to be restored, and those that are still missing. */
-interface Restored {
+/** The missing objects that an attempt was to restore, and those of them that are still missing after it. */
+interface RestoreResult {
   readonly objects: readonly string[];
-  readonly left: readonly string[];
+  readonly stillMissing: readonly string[];
 }
 
-type Ended = [which: Confirmed, token: string | undefined];
+/** A confirmation of a user that has served its purpose: its kind, and its token. */
+type EndedConfirmation = [kind: Confirmed, token: string | undefined];
 
-/** The inputs of a run that begins now. */
-type BasisNow = () => RunBasis;
+/** Returns the current inputs of a run of the module. Called by few events, because it merges values. */
+type CollectRunInputs = () => RunInputs;
 
-/** Resets to the state before a first run: after a delete, and when the module becomes enabled again. */
-function withoutFirstRun(record: ModuleRecord): ModuleRecord {
-  return { ...record, run: withoutRuns(record.run), absent: [], probe: undefined, synchronized: new Set() };
+/** Resets a record to the state before the first run, after its release was deleted and when the module becomes enabled again. */
+function resetToFirstRun(record: ModuleRecord): ModuleRecord {
+  return {
+    ...record,
+    run: resetRuns(record.run),
+    missingObjects: [],
+    probe: undefined,
+    synchronizedBindings: new Set(),
+  };
 }
 
-/** Records a decision of discovery. A module that is off or Invalid has nothing to run: its configuration is handled. */
-function decided(record: ModuleRecord, basis: BasisNow, decision: Enablement): ModuleRecord {
+/**
+ * Discovery has decided whether the module is enabled. If it is disabled or has a problem, its current inputs count as
+ * handled, because no run follows.
+ */
+function onEnablementDecided(
+  record: ModuleRecord,
+  collectInputs: CollectRunInputs,
+  decision: Enablement,
+): ModuleRecord {
   const { enabled, by: enabledBy, reason: enabledReason, problem: decisionProblem } = decision;
   const { awaitsScript = false } = decision;
-  const before = enabled && !record.enabled ? withoutFirstRun(record) : record;
+  const before = enabled && !record.enabled ? resetToFirstRun(record) : record;
   // A decision ends the retry of the enabled script, and every retry of a module that is disabled now.
   const endsRetry = !enabled || before.run.retry?.reason === "ScriptFailed";
   const run: RunRecord = {
@@ -67,45 +91,55 @@ function decided(record: ModuleRecord, basis: BasisNow, decision: Enablement): M
     enabledReason,
     awaitsScript,
     decisionProblem,
-    leaves: false,
-    decided: true,
+    isRemovalDecided: false,
+    isDiscovered: true,
   };
   const after = { ...before, ...fields, run };
-  return enabled && problemOf(after) === undefined ? after : { ...after, run: nothingToRun(run, basis()) };
+  return enabled && problemOf(after) === undefined
+    ? after
+    : { ...after, run: markInputsHandled(run, collectInputs()) };
 }
 
-/** The events besides those of RUN_EVENTS. */
+/** The reducers of all events that change more than the record of runs (those are in `RUN_EVENTS`). */
 const MODULE_EVENTS = {
-  observed: (_, __, seen: Observed) => seen,
+  /** Sets fields to facts that were observed. */
+  factsObserved: (_, __, facts: ObservedFacts) => facts,
 
-  decided,
+  enablementDecided: onEnablementDecided,
 
   /** A problem that a user must solve. It stays until the configuration changes or the next converge. */
-  invalid: (record, basis, decisionProblem: Problem) => ({
+  problemFound: (record, collectInputs, decisionProblem: Problem) => ({
     decisionProblem,
-    run: { ...nothingToRun(record.run, basis()), activity: "none" as const },
+    run: { ...markInputsHandled(record.run, collectInputs()), activity: "none" as const },
   }),
 
-  nothingToRun: (record, basis) => ({ run: nothingToRun(record.run, basis()) }),
+  /** No run follows from the current inputs, so they count as handled. */
+  runNotNeeded: (record, collectInputs) => ({ run: markInputsHandled(record.run, collectInputs()) }),
 
-  /** A run begins; it uses the inputs of now. */
-  begun: (record, basis, begin: RunBegin) => ({ run: begun(record.run, begin, basis()) }),
-
-  /** A run uses the values of now: hooks may have changed them since it began. */
-  withValuesOfNow: (record, basis) => ({ run: withValuesOfNow(record.run, basis()) }),
-
-  /** All steps of a run are done. */
-  completed: (record, basis, hasWritten: boolean) => ({
-    run: completed(record.run, basis().values, hasWritten),
+  /** A run starts with the current inputs. */
+  runStarted: (record, collectInputs, start: RunStart) => ({
+    run: startRun(record.run, start, collectInputs()),
   }),
 
-  firstRunBegun: (record) => ({
-    ranHere: true,
+  /** The run in progress uses the current values: hooks may have changed values since it started. */
+  runInputsRefreshed: (record, collectInputs) => ({ run: refreshRunInputs(record.run, collectInputs()) }),
+
+  /** All steps of a run are done. `hasWritten`: as in `completeRunSteps`. */
+  runStepsCompleted: (record, collectInputs, hasWritten: boolean) => ({
+    run: completeRunSteps(record.run, collectInputs().values, hasWritten),
+  }),
+
+  /** The first run since the module became enabled starts, with the onStartup hooks. */
+  firstRunStarted: (record) => ({
+    hasRunInProcess: true,
     run: { ...record.run, phase: "onStartup" as const },
   }),
 
-  /** Helm has done its part of a run. */
-  released: (
+  /**
+   * The helm step of a run has ended, and the release is as it left it. `lacksRollbackTarget`: the revision is unhealthy,
+   * and there is no good revision to roll back to.
+   */
+  releaseApplied: (
     record,
     _,
     {
@@ -117,93 +151,111 @@ const MODULE_EVENTS = {
     const run = {
       ...record.run,
       leftRevision,
-      withoutWayBack: lacksRollbackTarget ? leftRevision : undefined,
+      revisionWithoutRollbackTarget: lacksRollbackTarget ? leftRevision : undefined,
     };
-    return { release, absent: [], run };
+    return { release, missingObjects: [], run };
   },
 
-  loaded: (record, _, { module, hooks = record.hooks, problem }: Loaded) => ({
-    loaded: module,
+  /** The hooks of the module were configured and its schemas compiled, or one of both failed. */
+  hooksLoaded: (record, _, { module, hooks = record.hooks, problem }: LoadResult) => ({
+    loadedModule: module,
     loadProblem: problem,
     hooks,
   }),
 
-  /** Its hooks and schemas are not used. */
-  unloaded: () => ({ loaded: undefined, loadProblem: undefined }),
+  /** The hooks and schemas of the module are not in use any more. */
+  hooksUnloaded: () => ({ loadedModule: undefined, loadProblem: undefined }),
 
-  /** Its files were read again outside of a converge. */
+  /** The files of the module were read again outside of a converge. */
   filesRead: (record) => ({ files: (record.files ?? 0) + 1 }),
 
-  /** The CRDs of the module, as it is here, are applied; undefined = they have to be applied again. */
-  crdsApplied: (_, __, withCrds: Module | undefined) => ({ withCrds }),
+  /** The CRDs of this version of the module's files are applied; undefined = they must be applied again. */
+  crdsApplied: (_, __, module: Module | undefined) => ({ crdsAppliedFor: module }),
 
-  /** More objects of its release are missing. */
-  objectsMissing: (record, _, missing: readonly string[]) => ({
-    absent: [...new Set([...record.absent, ...missing])],
+  /** More objects of the release were found missing. */
+  objectsFoundMissing: (record, _, missing: readonly string[]) => ({
+    missingObjects: [...new Set([...record.missingObjects, ...missing])],
   }),
 
-  /** Missing objects were restored without a run, except those `left`. */
-  objectsRestored: (record, _, { objects, left }: Restored) => ({
-    absent: record.absent.filter((object) => !objects.includes(object) || left.includes(object)),
+  /** Missing objects were restored without a run, except those in `stillMissing`. */
+  objectsRestored: (record, _, { objects, stillMissing }: RestoreResult) => ({
+    missingObjects: record.missingObjects.filter(
+      (object) => !objects.includes(object) || stillMissing.includes(object),
+    ),
   }),
 
   /** Watches and schedules of these hooks are active. */
-  activated: (record, _, ids: readonly string[]) => ({
-    active: record.active.union(new Set(ids)),
+  hooksActivated: (record, _, ids: readonly string[]) => ({
+    activeHooks: record.activeHooks.union(new Set(ids)),
   }),
 
-  deactivated: (record, _, ids: readonly string[]) => ({
-    active: record.active.difference(new Set(ids)),
+  /** Watches and schedules of these hooks have ended. */
+  hooksDeactivated: (record, _, ids: readonly string[]) => ({
+    activeHooks: record.activeHooks.difference(new Set(ids)),
   }),
 
   /** The Synchronization of these bindings has succeeded. */
-  synchronized: (record, _, ids: readonly string[]) => ({
-    synchronized: record.synchronized.union(new Set(ids)),
+  bindingsSynchronized: (record, _, ids: readonly string[]) => ({
+    synchronizedBindings: record.synchronizedBindings.union(new Set(ids)),
   }),
 
   /** These bindings need another Synchronization. */
-  unsynchronized: (record, _, ids: readonly string[]) => ({
-    synchronized: record.synchronized.difference(new Set(ids)),
+  synchronizationsReset: (record, _, ids: readonly string[]) => ({
+    synchronizedBindings: record.synchronizedBindings.difference(new Set(ids)),
   }),
 
-  /** The annotations of its AddonModule, in which users confirm changes. */
-  annotated: (record: ModuleRecord, _: BasisNow, annotations: Readonly<Record<string, string>>) =>
-    withConfirmations(record, annotations),
+  /** The annotations of the AddonModule were read: users confirm changes in them. */
+  annotationsObserved: (
+    record: ModuleRecord,
+    _: CollectRunInputs,
+    annotations: Readonly<Record<string, string>>,
+  ) => readConfirmations(record, annotations),
 
-  /** The converge or run with this confirmation found no open question, or has answered it. */
-  confirmationEnded: (record: ModuleRecord, _: BasisNow, ...ended: Ended) =>
-    withoutConfirmation(record, ...ended),
+  /** A confirmation has served its purpose: the change is made, or nothing needs the confirmation any more. */
+  confirmationEnded: (record: ModuleRecord, _: CollectRunInputs, ...ended: EndedConfirmation) =>
+    endConfirmation(record, ...ended),
 
-  /** Its removal is decided. */
-  leaving: () => ({ leaves: true }),
+  /** Discovery has decided to remove the release of the module, which is off. */
+  removalDecided: () => ({ isRemovalDecided: true }),
 
-  deleted: (record) => ({
-    ...withoutFirstRun(record),
+  /** The removal of the module is done: its release is deleted. */
+  releaseDeleted: (record) => ({
+    ...resetToFirstRun(record),
     release: undefined,
-    ranHere: false,
-    leaves: false,
+    hasRunInProcess: false,
+    isRemovalDecided: false,
   }),
 
-  /** A user requests a run. A repeated `token` (of the annotation) has no effect; each request without a token counts. */
-  requested: (record, _, token?: string) => ({
-    requestedToken: token ?? nextToken(record.requestedToken),
+  /**
+   * A user requests a run, by an annotation with a `token` or, without a token, by a command. The same token again has no
+   * effect. Each request without a token counts, so it gets a new token.
+   */
+  runRequested: (record, _, token?: string) => ({
+    requestedToken: token ?? makeRequestToken(record.requestedToken),
   }),
 
-  /** A user requests a rollback to this revision; undefined = the last one before the current. */
+  /** A user requests a rollback to this revision; undefined = the last revision before the current one. */
   rollbackRequested: (record, _, revision: number | undefined) => ({
     rollbackRequest: { revision },
-    requestedToken: nextToken(record.requestedToken),
+    requestedToken: makeRequestToken(record.requestedToken),
   }),
 
+  /** The requested rollback is done or refused. */
   rollbackEnded: () => ({ rollbackRequest: undefined }),
 
-  /** An earlier process answered this request; ignored where this process has recorded one. */
-  answered: (record, _, token: string) => {
+  /**
+   * Restores the last request that an earlier process handled, as the status on the server tells, so that a restart does
+   * not handle the request again. Has no effect if this process has recorded a request already.
+   */
+  handledRequestRestored: (record, _, token: string) => {
     const { requestedToken, run } = record;
     if (requestedToken !== undefined || run.handled.token !== undefined) return {};
     return { requestedToken: token, run: { ...run, handled: { ...run.handled, token } } };
   },
-} satisfies Record<string, (record: ModuleRecord, basis: BasisNow, ...details: never[]) => Change>;
+} satisfies Record<
+  string,
+  (record: ModuleRecord, collectInputs: CollectRunInputs, ...details: never[]) => Change
+>;
 
 type Change = Partial<ModuleRecord>;
 
@@ -213,28 +265,35 @@ type Tables = typeof RUN_EVENTS & typeof MODULE_EVENTS;
 export type ModuleEvents = {
   readonly [E in keyof Tables]: Tables[E] extends (run: RunRecord, ...details: infer Details) => RunRecord
     ? Details
-    : Tables[E] extends (record: ModuleRecord, basis: BasisNow, ...details: infer Details) => Change
+    : Tables[E] extends (
+          record: ModuleRecord,
+          collectInputs: CollectRunInputs,
+          ...details: infer Details
+        ) => Change
       ? Details
       : never;
 };
 
-/** The record of a module after an event. `basis` gives the inputs of a run that begins now. */
-export function afterEvent<E extends keyof ModuleEvents>(
+/**
+ * The record of a module after an event: calls the reducer of the event, which is in one of two tables. `collectInputs`
+ * returns the current inputs of a run.
+ */
+export function applyEvent<E extends keyof ModuleEvents>(
   record: ModuleRecord,
-  basis: BasisNow,
+  collectInputs: CollectRunInputs,
   [event, ...details]: readonly [event: E, ...ModuleEvents[E]],
 ): ModuleRecord {
   if (event in RUN_EVENTS) {
-    const change = RUN_EVENTS[event as keyof typeof RUN_EVENTS] as (
+    const reduceRun = RUN_EVENTS[event as keyof typeof RUN_EVENTS] as (
       run: RunRecord,
       ...more: unknown[]
     ) => RunRecord;
-    return { ...record, run: change(record.run, ...details) };
+    return { ...record, run: reduceRun(record.run, ...details) };
   }
-  const change = MODULE_EVENTS[event as keyof typeof MODULE_EVENTS] as (
+  const reduce = MODULE_EVENTS[event as keyof typeof MODULE_EVENTS] as (
     before: ModuleRecord,
-    now: BasisNow,
+    collect: CollectRunInputs,
     ...more: unknown[]
   ) => Change;
-  return { ...record, ...change(record, basis, ...details) };
+  return { ...record, ...reduce(record, collectInputs, ...details) };
 }

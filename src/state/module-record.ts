@@ -5,7 +5,7 @@ import type { Health } from "../health/index.ts";
 import { crdsInForce, type CrdRequest, type Release } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem, WaitingUpdate } from "../model/index.ts";
 import { helmInput, type ValuesView } from "../values/index.ts";
-import { NEVER_RAN, type RunBasis, type RunRecord } from "./run-record.ts";
+import { NEVER_RAN, type RunInputs, type RunRecord } from "./run-record.ts";
 
 /** A decision of modules discovery about one module. */
 export interface Enablement {
@@ -27,11 +27,11 @@ export interface ModuleRecord {
   readonly module: Module;
   readonly hooks: readonly Hook[];
   /** The module as it was when its hooks and schemas were last loaded. */
-  readonly loaded: Module | undefined;
+  readonly loadedModule: Module | undefined;
   /** How often the module's files were read again outside of a converge; undefined = never. */
   readonly files: number | undefined;
   /** The module as it was when its CRDs were last applied. */
-  readonly withCrds: Module | undefined;
+  readonly crdsAppliedFor: Module | undefined;
   /** Progress text of the work on its CRDs; undefined while there is none. */
   readonly crdWork: string | undefined;
   /** Set if its hooks could not be configured or its schemas not compiled. */
@@ -45,16 +45,16 @@ export interface ModuleRecord {
   readonly run: RunRecord;
   readonly release: Release | undefined;
   /** Missing objects of the release that are due to be restored, as `namespace/Kind/name` or `Kind/name`. */
-  readonly absent: readonly string[];
+  readonly missingObjects: readonly string[];
   /** Missing objects in back-off, because they disappear repeatedly; they move to `absent` when it ends. */
-  readonly deferred: readonly string[];
+  readonly deferredObjects: readonly string[];
   /** Undefined while no objects of its release are followed. */
   readonly health: RevisionHealth | undefined;
   /** Result of the last readiness probe; undefined before the first one since the module became enabled. */
   readonly probe: { readonly failure: string | undefined } | undefined;
   readonly drift: Drift;
   /** Why the release record cannot be read; then the objects of the release are unknown. */
-  readonly unread: string | undefined;
+  readonly releaseReadError: string | undefined;
   /** Why some kubernetes bindings of its hooks cannot work. */
   readonly issues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -73,24 +73,25 @@ export interface ModuleRecord {
   /**
    * Ids of bindings whose Synchronization succeeded in this first run. A retry of the run does not repeat them.
    */
-  readonly synchronized: ReadonlySet<string>;
+  readonly synchronizedBindings: ReadonlySet<string>;
   /** Ids of the hooks whose watches and schedules are active. */
-  readonly active: ReadonlySet<string>;
+  readonly activeHooks: ReadonlySet<string>;
   /** A hook or helm ran for this module in this process, so a delete must run the delete hooks. */
-  readonly ranHere: boolean;
+  readonly hasRunInProcess: boolean;
   /** The module is off, and its removal is decided but not done. */
-  readonly leaves: boolean;
+  readonly isRemovalDecided: boolean;
   /** False before the first discovery of the module: then `enabled` means nothing. */
-  readonly decided: boolean;
+  readonly isDiscovered: boolean;
 }
 
+/** The record of a module of which nothing is known yet besides its files. */
 export function newModuleRecord(module: Module): ModuleRecord {
   return {
     module,
     hooks: [],
-    loaded: undefined,
+    loadedModule: undefined,
     files: undefined,
-    withCrds: undefined,
+    crdsAppliedFor: undefined,
     crdWork: undefined,
     loadProblem: undefined,
     decisionProblem: undefined,
@@ -100,12 +101,12 @@ export function newModuleRecord(module: Module): ModuleRecord {
     awaitsScript: false,
     run: NEVER_RAN,
     release: undefined,
-    absent: [],
-    deferred: [],
+    missingObjects: [],
+    deferredObjects: [],
     health: undefined,
     probe: undefined,
     drift: NO_DRIFT,
-    unread: undefined,
+    releaseReadError: undefined,
     issues: [],
     requestedToken: undefined,
     rollbackRequest: undefined,
@@ -114,16 +115,16 @@ export function newModuleRecord(module: Module): ModuleRecord {
     confirmedUpdate: undefined,
     update: undefined,
     endedConfirmations: {},
-    synchronized: new Set(),
-    active: new Set(),
-    ranHere: false,
-    leaves: false,
-    decided: false,
+    synchronizedBindings: new Set(),
+    activeHooks: new Set(),
+    hasRunInProcess: false,
+    isRemovalDecided: false,
+    isDiscovered: false,
   };
 }
 
-/** The CRDs that a module needs with these values. */
-export function crdRequest(
+/** What to apply before a run of the module: its CRD files that these values select, and the user's confirmation of a CRD change. */
+export function buildCrdRequest(
   values: ValuesView,
   { module, confirmedCrds }: Pick<ModuleRecord, "module" | "confirmedCrds">,
 ): CrdRequest {
@@ -131,21 +132,21 @@ export function crdRequest(
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 
-/** The inputs of a run of the module that begins now. */
-export function basisOfRun(
+/** Collects the inputs that a run of the module would use if it started now, most of them as digests. */
+export function collectRunInputs(
   values: ValuesView,
   { module, files, requestedToken: token }: ModuleRecord,
-): RunBasis {
+): RunInputs {
   const { digest } = values.merged(module.valuesKey);
   return { ...values.digests.basisOf(module), values: digest, token, files, version: module.chartVersion };
 }
 
-/** Whether files, hooks or schemas of the module cannot be used. */
-export function brokenFiles({ module, loadProblem }: ModuleRecord): boolean {
+/** Whether the module's files cannot be read, its hooks not configured or its schemas not compiled. */
+export function hasBrokenFiles({ module, loadProblem }: ModuleRecord): boolean {
   return (module.problem ?? loadProblem) !== undefined;
 }
 
-/** The problem that a user must solve: broken files, or a decision that cannot be carried out. */
+/** The problem of the module that a user must solve: in its files, or found by discovery or a run. */
 export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord): Problem | undefined {
   return module.problem ?? loadProblem ?? decisionProblem;
 }

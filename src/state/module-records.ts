@@ -3,92 +3,93 @@
 import type { Module } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
 import { newModuleRecord, type ModuleRecord } from "./module-record.ts";
-import { moduleView, type Terms } from "./module-view.ts";
+import { buildModuleView, type ModuleDefaults } from "./module-view.ts";
 import type { ModuleView } from "./view.ts";
 
 /** The records of the modules of a tree, by name, with a cached view of each. */
 export class ModuleRecords {
   readonly #records = new Map<string, ModuleRecord>();
   readonly #values: ValuesView;
-  readonly #terms: Terms;
-  #names: readonly string[] = [];
+  readonly #defaults: ModuleDefaults;
+  #namesInOrder: readonly string[] = [];
   #views: ModuleViews | undefined;
-  readonly #changed = new Set<string>();
+  readonly #outdatedViews = new Set<string>();
 
-  constructor(values: ValuesView, terms: Terms) {
+  constructor(values: ValuesView, defaults: ModuleDefaults) {
     this.#values = values;
-    this.#terms = terms;
+    this.#defaults = defaults;
   }
 
   /** Adds records of new modules, updates the others, and removes records of modules that are not in the list. */
   setModules(modules: readonly Module[]): void {
-    this.#names = modules.map(({ name }) => name);
-    const names = new Set(this.#names);
+    this.#namesInOrder = modules.map(({ name }) => name);
+    const names = new Set(this.#namesInOrder);
     for (const name of this.#records.keys()) if (!names.has(name)) this.#records.delete(name);
     for (const module of modules) {
       const record = this.#records.get(module.name) ?? newModuleRecord(module);
       this.#records.set(module.name, { ...record, module });
     }
-    this.allChanged();
+    this.discardAllViews();
   }
 
   get(name: string): ModuleRecord | undefined {
     return this.#records.get(name);
   }
 
-  all(): MapIterator<ModuleRecord> {
+  listRecords(): MapIterator<ModuleRecord> {
     return this.#records.values();
   }
 
+  /** Stores a new record of the module, and discards its cached view. */
   set(record: ModuleRecord): void {
     this.#records.set(record.module.name, record);
-    this.changed(record.module.name);
+    this.discardView(record.module.name);
   }
 
-  /** The view of the module is computed again at the next read. */
-  changed(name: string): void {
-    this.#changed.add(name);
+  /** Marks the cached view of a module as outdated: the next `listViews` computes it again. */
+  discardView(name: string): void {
+    this.#outdatedViews.add(name);
   }
 
-  /** All views are computed again at the next read, in the order of the tree. */
-  allChanged(): void {
+  /** Discards all cached views: the next `listViews` computes them again, in the order of the tree. */
+  discardAllViews(): void {
     this.#views = undefined;
   }
 
-  /** Views of all modules, in the order of the tree. Only views of changed modules are computed again. */
-  views(): ReadonlyMap<string, ModuleView> {
-    const names = this.#views === undefined ? this.#names : [...this.#changed];
+  /** The views of all modules by name, in the order of the tree. Computes only outdated views again. */
+  listViews(): ReadonlyMap<string, ModuleView> {
+    const names = this.#views === undefined ? this.#namesInOrder : [...this.#outdatedViews];
     const views = names.flatMap((name) => {
       const record = this.#records.get(name);
-      return record === undefined ? [] : [moduleView(record, this.#values, this.#terms)];
+      return record === undefined ? [] : [buildModuleView(record, this.#values, this.#defaults)];
     });
-    this.#changed.clear();
-    this.#views = this.#views?.with(views) ?? new ModuleViews(views);
+    this.#outdatedViews.clear();
+    this.#views = this.#views?.withReplaced(views) ?? new ModuleViews(views);
     return this.#views;
   }
 }
 
 /**
- * Views of modules by name, in the order of the tree. A changed copy shares the index: views are read several times in
- * each run of each module, and copying a `Map` each time would cost more than the run.
+ * Immutable map of module views by name, in the order of the tree. A changed copy shares the index of positions: views are
+ * read several times in each run of each module, and copying a `Map` each time would cost more than the run.
  */
 class ModuleViews implements ReadonlyMap<string, ModuleView> {
-  readonly #places: ReadonlyMap<string, number>;
+  readonly #positions: ReadonlyMap<string, number>;
   readonly #views: readonly ModuleView[];
 
-  constructor(views: readonly ModuleView[], places?: ReadonlyMap<string, number>) {
+  constructor(views: readonly ModuleView[], positions?: ReadonlyMap<string, number>) {
     this.#views = views;
-    this.#places = places ?? new Map(views.map(({ name }, place) => [name, place]));
+    this.#positions = positions ?? new Map(views.map(({ name }, position) => [name, position]));
   }
 
-  /** A copy with these views in place of those of the same names. */
-  with(changed: readonly ModuleView[]): ModuleViews {
+  /** A copy in which the changed views replace the views of the same modules. */
+  withReplaced(changed: readonly ModuleView[]): ModuleViews {
     const views = [...this.#views];
     for (const view of changed) {
-      const place = this.#places.get(view.name);
-      if (place !== undefined) views[place] = view;
+      const position = this.#positions.get(view.name);
+      if (position !== undefined) views[position] = view;
     }
-    return new ModuleViews(views, this.#places);
+    return new ModuleViews(views, this.#positions);
   }
 
   get size(): number {
@@ -96,15 +97,15 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
   }
 
   has(name: string): boolean {
-    return this.#places.has(name);
+    return this.#positions.has(name);
   }
 
   get(name: string): ModuleView | undefined {
-    return this.#views[this.#places.get(name) ?? -1];
+    return this.#views[this.#positions.get(name) ?? -1];
   }
 
   keys(): MapIterator<string> {
-    return this.#places.keys();
+    return this.#positions.keys();
   }
 
   values(): MapIterator<ModuleView> {
@@ -119,7 +120,7 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
     return this.entries();
   }
 
-  forEach(call: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
-    for (const view of this.#views) call(view, view.name, this);
+  forEach(callback: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
+    for (const view of this.#views) callback(view, view.name, this);
   }
 }

@@ -1,4 +1,4 @@
-/** What everyone sees of a module: its record, and what follows from it. */
+/** Builds the read-only view of a module: fields of its record, and fields that are derived from record and values. */
 
 import { provesBroken, type HealthCondition } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
@@ -8,40 +8,42 @@ import { problemOf, type ModuleRecord, type RevisionHealth } from "./module-reco
 import type { ModuleView } from "./view.ts";
 
 /**
- * Whether the release on the server is newer than the last run left it, not deployed, or missing: a user changed it by
- * hand, or deleted its record.
+ * Whether a user has changed the release with helm or deleted its record since the last run: then the release on the server
+ * has a newer revision than the run left, is not deployed, or is missing.
  */
-export function releaseMoved({ run, release }: ModuleRecord): boolean {
-  const { phase, leftRevision: left } = run;
-  if (left === undefined || phase !== "ready") return false;
+export function isReleaseChangedByHand({ run, release }: ModuleRecord): boolean {
+  const { phase, leftRevision } = run;
+  if (leftRevision === undefined || phase !== "ready") return false;
   if (release === undefined) return true;
-  return release.revision > left || release.status !== "deployed";
+  return release.revision > leftRevision || release.status !== "deployed";
 }
 
 /** The health of a release whose objects were not checked since it was applied. */
-const UNSEEN: HealthCondition = {
+const NOT_CHECKED: HealthCondition = {
   status: "Unknown",
   reason: "Progressing",
   message: "Its objects were not checked yet",
 };
 
-/** The health of the current revision; unknown if only an earlier revision was checked. */
-function knownHealth({ release, health }: ModuleRecord): RevisionHealth | undefined {
-  return health === undefined || health.revision === release?.revision ? health : { ...health, ...UNSEEN };
+/** The health of the current revision of the release. It is Unknown if only an earlier revision was checked. */
+function getCurrentHealth({ release, health }: ModuleRecord): RevisionHealth | undefined {
+  return health === undefined || health.revision === release?.revision
+    ? health
+    : { ...health, ...NOT_CHECKED };
 }
 
-/** Why a release is not known to be healthy; undefined if it is healthy, and if there is no release. */
-function unhealthyConditionOf(record: ModuleRecord): HealthCondition | undefined {
+/** The condition that says why the release is not known to be healthy; undefined if it is healthy or there is no release. */
+function findUnhealthyCondition(record: ModuleRecord): HealthCondition | undefined {
   if (record.release === undefined) return undefined;
-  const health = knownHealth(record) ?? UNSEEN;
+  const health = getCurrentHealth(record) ?? NOT_CHECKED;
   return health.status === "True" ? undefined : health;
 }
 
 const HOW_TO_DISABLE_PROBE =
   "where it cannot work in this cluster, set health.readinessProbe: false in addon.yaml";
 
-/** Why the readiness probe keeps the module from Ready; undefined if it succeeded, and without a probe. */
-function unreadyProbe({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
+/** Why the readiness probe prevents Ready: it failed, or has not run yet. Undefined if it succeeded or the module has none. */
+function findProbeProblem({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
   const hook = hooks.find(({ item }) => item === "ready");
   if (hook === undefined) return undefined;
   if (probe === undefined)
@@ -58,47 +60,36 @@ function unreadyProbe({ hooks, probe }: ModuleRecord): ModuleView["unready"] {
 /** When a module is Ready: once its release is applied, or once it is also healthy. */
 type ReadyMeans = "applied" | "healthy";
 
-/** Defaults of all modules. */
-export interface Terms {
+/** What counts for modules that do not set it themselves: what Ready means, and what follows a failed upgrade. */
+export interface ModuleDefaults {
   readonly ready: ReadyMeans;
   readonly onFailure: OnFailure;
 }
 
-/** The read-only view of a module. Expensive parts are computed on demand. */
-export function moduleView(record: ModuleRecord, values: ValuesView, terms: Terms): ModuleView {
-  const { module, run, decided, enabled, enabledBy, enabledReason } = record;
-  const { release, absent, deferred, drift, crdWork, unread, issues, files, requestedToken, leaves } = record;
+/** Builds the read-only view of a module. Digests and values are computed on demand, because few readers need them. */
+export function buildModuleView(
+  record: ModuleRecord,
+  values: ValuesView,
+  defaults: ModuleDefaults,
+): ModuleView {
+  const { module, run } = record;
   const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
   const basis = values.digests.basisOf(module);
   const sources = [values.sources.of(module.valuesKey), values.sources.of(GLOBAL)];
   return {
     ...run,
+    ...copyRecordedFields(record),
     name: module.name,
-    module,
-    decided,
-    enabled,
-    enabledBy,
-    enabledReason,
-    release,
-    absent,
-    deferred,
-    health: knownHealth(record),
-    drift,
-    crdWork,
-    unread,
-    issues,
-    files,
-    requestedToken,
-    leaves,
+    health: getCurrentHealth(record),
     ...values.settings(module),
     problem: problemOf(record),
     flag: values.flag(module).enabled,
-    awaitsCrds: module.crdFiles.length > 0 && module !== record.withCrds,
+    awaitsCrds: module.crdFiles.length > 0 && module !== record.crdsAppliedFor,
     missingValues: sources.flatMap(({ missing }) => missing),
     staleValues: sources.flatMap(({ issues }) => issues),
-    releaseMoved: releaseMoved(record),
-    ...recordedFields(record),
-    ...healthFields(record, terms),
+    isReleaseChangedByHand: isReleaseChangedByHand(record),
+    unready: findProbeProblem(record),
+    ...deriveHealthFields(record, defaults),
     sectionDigest: basis.section,
     givenDigest: basis.given,
     configDigest: basis.config,
@@ -115,25 +106,87 @@ export function moduleView(record: ModuleRecord, values: ValuesView, terms: Term
   };
 }
 
-/** Fields that are recorded or follow from the readiness probe alone. */
-function recordedFields(
-  record: ModuleRecord,
-): Pick<ModuleView, "awaitsScript" | "endedConfirmations" | "unready" | "update"> {
-  const { awaitsScript, endedConfirmations, update } = record;
-  return { awaitsScript, endedConfirmations, update, unready: unreadyProbe(record) };
+/** The fields that the view copies from the record unchanged. */
+function copyRecordedFields(record: ModuleRecord): Pick<ModuleRecord, CopiedField> {
+  const {
+    module,
+    isDiscovered,
+    enabled,
+    enabledBy,
+    enabledReason,
+    awaitsScript,
+    release,
+    missingObjects,
+    deferredObjects,
+    drift,
+    crdWork,
+    releaseReadError,
+    issues,
+    files,
+    requestedToken,
+    isRemovalDecided,
+    endedConfirmations,
+    update,
+  } = record;
+  return {
+    module,
+    isDiscovered,
+    enabled,
+    enabledBy,
+    enabledReason,
+    awaitsScript,
+    release,
+    missingObjects,
+    deferredObjects,
+    drift,
+    crdWork,
+    releaseReadError,
+    issues,
+    files,
+    requestedToken,
+    isRemovalDecided,
+    endedConfirmations,
+    update,
+  };
 }
 
-/** Whether health keeps the module from Ready, and whether the next run rolls back because of it. */
-function healthFields(
+type CopiedField =
+  | "module"
+  | "isDiscovered"
+  | "enabled"
+  | "enabledBy"
+  | "enabledReason"
+  | "awaitsScript"
+  | "release"
+  | "missingObjects"
+  | "deferredObjects"
+  | "drift"
+  | "crdWork"
+  | "releaseReadError"
+  | "issues"
+  | "files"
+  | "requestedToken"
+  | "isRemovalDecided"
+  | "endedConfirmations"
+  | "update";
+
+/**
+ * The fields that follow from the health of the release: why it prevents Ready (only if Ready requires health), and whether
+ * the next run rolls back. It rolls back from a revision that proves to be broken, unless a run has tried that already.
+ */
+function deriveHealthFields(
   record: ModuleRecord,
-  { ready, onFailure }: Terms,
-): Pick<ModuleView, "unhealthy" | "goesBack"> {
-  const unhealthy = ready === "healthy" ? unhealthyConditionOf(record) : undefined;
+  { ready, onFailure }: ModuleDefaults,
+): Pick<ModuleView, "unhealthy" | "nextRunRollsBack"> {
+  const unhealthy = ready === "healthy" ? findUnhealthyCondition(record) : undefined;
   const { module, run, release } = record;
-  const rollsBack = retriesOf(module, onFailure) !== undefined;
-  if (unhealthy?.status !== "False") return { unhealthy, goesBack: false };
-  const goesBack = rollsBack && provesBroken(unhealthy) && run.foundUnhealthy !== release?.revision;
-  const isStuck = run.withoutWayBack !== undefined && run.withoutWayBack === release?.revision;
+  const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
+  if (unhealthy?.status !== "False") return { unhealthy, nextRunRollsBack: false };
+  const nextRunRollsBack =
+    isRollbackEnabled && provesBroken(unhealthy) && run.foundUnhealthy !== release?.revision;
+  const lacksRollbackTarget =
+    run.revisionWithoutRollbackTarget !== undefined &&
+    run.revisionWithoutRollbackTarget === release?.revision;
   const message = `${unhealthy.message}; there is no good revision to go back to`;
-  return { unhealthy: isStuck ? { ...unhealthy, message } : unhealthy, goesBack };
+  return { unhealthy: lacksRollbackTarget ? { ...unhealthy, message } : unhealthy, nextRunRollsBack };
 }

@@ -1,8 +1,11 @@
-/** What happens to the operator as a whole, the converge above all: each event returns what it changes. */
+/**
+ * The events of the operator as a whole, most of them of the converge. A reducer for each event returns the fields of the
+ * state that the event changes. Reducers are pure: `State.record` calls them and applies the change.
+ */
 
 import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
-import { nextToken } from "./annotations.ts";
+import { makeRequestToken } from "./annotations.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { RemovalBlocker, ConfigView, OperatorState } from "./view.ts";
 
@@ -18,8 +21,11 @@ export interface EventContext {
   convergeDigests(): ConvergeDigests;
 }
 
-/** Starts a converge. Records what it handles before it reads anything. */
-function convergeBegun(state: OperatorState, context: EventContext, cause: Cause): Change {
+/**
+ * A converge starts. Everything that was due until now counts as handled by this converge, before it reads anything: a
+ * change that arrives during the converge is due again.
+ */
+function onConvergeStarted(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
   return {
     secondCheck: false,
@@ -42,33 +48,44 @@ function convergeBegun(state: OperatorState, context: EventContext, cause: Cause
 }
 
 /**
- * Records that the converge in progress handles the current version of `what`, because its own discovery, which reads it,
- * is still to come. Where nothing is recorded yet, the flags and `global` of now count as handled, too.
+ * The converge in progress handles the current digest `digestName`, because its discovery is still to come and reads the
+ * configuration then: a change until now needs no other converge. If nothing is recorded as handled yet, the current
+ * digest of the global configuration counts as handled, too.
  */
-function configHandled(
+function onConfigHandled(
   { converge }: OperatorState,
   context: EventContext,
-  what: keyof ConvergeDigests,
+  digestName: keyof ConvergeDigests,
 ): Change {
   const now = context.convergeDigests();
   const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
-  return { converge: { ...converge, handled: { ...before, [what]: now[what] } } };
+  return { converge: { ...converge, handled: { ...before, [digestName]: now[digestName] } } };
 }
 
 /** A digest before and after a change. */
-interface Moved {
+interface DigestChange {
   readonly before: string;
   readonly now: string;
 }
 
-/** The operator wrote to the ConfigMap itself. If the converge had handled the content before, it has handled the new one, too. */
-function ownWrite({ converge }: OperatorState, _: EventContext, globalConfig: Moved): Change {
+/**
+ * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content
+ * counts as handled, too: the operator's own write must not cause a converge.
+ */
+function onOwnConfigWritten(
+  { converge }: OperatorState,
+  _: EventContext,
+  globalConfig: DigestChange,
+): Change {
   if (converge.handled?.globalConfig !== globalConfig.before) return {};
   return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
 }
 
-/** Ends the converge. The first one also ends the start. */
-function convergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
+/**
+ * The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row
+ * were caused by their own hooks.
+ */
+function onConvergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
   const { startedAt = context.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
   const finishedAt = startedAt + (context.monotonic() - begunAt);
@@ -78,8 +95,11 @@ function convergeEnded({ boot, converge }: OperatorState, context: EventContext,
   };
 }
 
-/** Records the ConfigMap. Removals that were blocked while it was missing are decided again when it returns. */
-function configObserved(
+/**
+ * The ConfigMap was read. If it was missing and exists again, another converge is due for the removals that were blocked
+ * while it was missing.
+ */
+function onConfigObserved(
   { secondCheck, removalBlockers, config: before }: OperatorState,
   _: EventContext,
   config: ConfigView,
@@ -88,37 +108,54 @@ function configObserved(
   return { config, secondCheck: secondCheck || (returned && removalBlockers.length > 0) };
 }
 
-/** Adds modules whose files have changed since they were read; `all` = more than single modules. */
-function filesMoved(
+/** Files of these modules have changed since they were read; `all` = files that concern more than single modules. */
+function onFilesChanged(
   { modulesWithChangedFiles }: OperatorState,
   _: EventContext,
-  moved: OperatorState["modulesWithChangedFiles"],
+  changed: OperatorState["modulesWithChangedFiles"],
 ): Change {
   return {
     modulesWithChangedFiles:
-      moved === "all" || modulesWithChangedFiles === "all" ? "all" : modulesWithChangedFiles.union(moved),
+      changed === "all" || modulesWithChangedFiles === "all" ? "all" : modulesWithChangedFiles.union(changed),
   };
 }
 
-/** Withdraws `filesMoved` for a module whose files are changing again. */
-function filesForgotten({ modulesWithChangedFiles }: OperatorState, _: EventContext, name: string): Change {
+/**
+ * Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module
+ * again when the files have settled.
+ */
+function onFileChangeWithdrawn(
+  { modulesWithChangedFiles }: OperatorState,
+  _: EventContext,
+  name: string,
+): Change {
   return modulesWithChangedFiles === "all"
     ? {}
     : { modulesWithChangedFiles: modulesWithChangedFiles.difference(new Set([name])) };
 }
 
-/** A user requests a converge. A repeated `token` (of the annotation) has no effect; each request without a token counts. */
-function requested({ requestedToken }: OperatorState, _: EventContext, token?: string): Change {
-  return { requestedToken: token ?? nextToken(requestedToken) };
+/**
+ * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
+ * has no effect. Each request without a token counts, so it gets a new token.
+ */
+function onConvergeRequested({ requestedToken }: OperatorState, _: EventContext, token?: string): Change {
+  return { requestedToken: token ?? makeRequestToken(requestedToken) };
 }
 
-/** An earlier process answered this request; ignored where this process has recorded one. */
-function answered({ requestedToken, handledToken }: OperatorState, _: EventContext, token: string): Change {
+/**
+ * Restores the last request that an earlier process handled, as its status on the server tells, so that a restart does not
+ * handle the request again. Has no effect if this process has recorded a request already.
+ */
+function onHandledRequestRestored(
+  { requestedToken, handledToken }: OperatorState,
+  _: EventContext,
+  token: string,
+): Change {
   return (requestedToken ?? handledToken) === undefined ? { requestedToken: token, handledToken: token } : {};
 }
 
-/** A module or orphan release is removed: counts towards the deletion limit, unless a user has confirmed it. */
-function removalBegun(
+/** The removal of a module or orphan release starts. It counts towards the deletion limit, unless a user has confirmed it. */
+function onRemovalStarted(
   { deletionLimit, deletions }: OperatorState,
   context: EventContext,
   name: string,
@@ -128,38 +165,49 @@ function removalBegun(
 }
 
 export const OPERATOR_EVENTS = {
-  /** Facts that were read from outside, and decisions of discovery. */
-  observed: (_: OperatorState, __: EventContext, seen: Omit<Change, "converge" | "config">): Change => seen,
-  convergeBegun,
-  /** The converge has reached another step. */
-  convergeStep: ({ converge }: OperatorState, _: EventContext, at: Partial<ConvergeRecord>): Change => ({
-    converge: { ...converge, ...at },
-  }),
-  configHandled,
-  ownWrite,
-  convergeEnded,
-  configObserved,
-  filesMoved,
-  filesForgotten,
-  requested,
-  answered,
-  removalBegun,
-  /** A removal is done, or no longer due. */
+  /** Sets fields to facts that were read from outside, or to decisions of discovery. */
+  factsObserved: (_: OperatorState, __: EventContext, facts: Omit<Change, "converge" | "config">): Change =>
+    facts,
+  convergeStarted: onConvergeStarted,
+  /** The converge has reached another phase, or its progress has changed. */
+  convergeProgressed: (
+    { converge }: OperatorState,
+    _: EventContext,
+    progress: Partial<ConvergeRecord>,
+  ): Change => ({ converge: { ...converge, ...progress } }),
+  configHandled: onConfigHandled,
+  ownConfigWritten: onOwnConfigWritten,
+  convergeEnded: onConvergeEnded,
+  configObserved: onConfigObserved,
+  filesChanged: onFilesChanged,
+  fileChangeWithdrawn: onFileChangeWithdrawn,
+  convergeRequested: onConvergeRequested,
+  handledRequestRestored: onHandledRequestRestored,
+  removalStarted: onRemovalStarted,
+  /** The removal of a module or orphan release is done, or no longer due. */
   removalEnded: ({ pendingRemovals }: OperatorState, _: EventContext, name: string): Change => ({
     pendingRemovals: pendingRemovals.includes(name)
       ? pendingRemovals.filter((each) => each !== name)
       : pendingRemovals,
   }),
-  /** Something is not deleted or purged now. */
-  removalBlocked: ({ removalBlockers }: OperatorState, _: EventContext, why: RemovalBlocker): Change => ({
-    removalBlockers: [...removalBlockers, why],
+  /** A module is not deleted, or an orphan release is not purged, although its removal is due. */
+  removalBlocked: ({ removalBlockers }: OperatorState, _: EventContext, blocker: RemovalBlocker): Change => ({
+    removalBlockers: [...removalBlockers, blocker],
   }),
   /** The Synchronization of these bindings of global hooks has succeeded. */
-  synchronized: ({ synchronized }: OperatorState, _: EventContext, ids: readonly string[]): Change => ({
+  bindingsSynchronized: (
+    { synchronized }: OperatorState,
+    _: EventContext,
+    ids: readonly string[],
+  ): Change => ({
     synchronized: synchronized.union(new Set(ids)),
   }),
-  /** These bindings need another Synchronization. */
-  unsynchronized: ({ synchronized }: OperatorState, _: EventContext, ids: readonly string[]): Change => ({
+  /** These bindings of global hooks need another Synchronization. */
+  synchronizationsReset: (
+    { synchronized }: OperatorState,
+    _: EventContext,
+    ids: readonly string[],
+  ): Change => ({
     synchronized: synchronized.difference(new Set(ids)),
   }),
 } as const;

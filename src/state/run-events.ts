@@ -1,98 +1,106 @@
-/** What happens to the runs of a module: each event makes a new record. */
+/** The events of the runs of a module. A reducer for each event returns the new record of the runs. */
 
 import type { Cause } from "../model/index.ts";
 import type { ConfigBasis } from "../values/index.ts";
 import { NEVER_RAN } from "./run-record.ts";
-import type { LastRun, ModuleActivity, RetryView, RunBasis, RunRecord, ScheduledRun } from "./run-record.ts";
+import type { LastRun, ModuleActivity, RetryView, RunInputs, RunRecord, ScheduledRun } from "./run-record.ts";
 
-/** Resets the record before a first run, but keeps what later runs and the status compare with. */
-export function withoutRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
+/** Resets the record to the state before a first run, but keeps the fields that later runs and the status compare with. */
+export function resetRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
   return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
 }
 
-/** The scheduled run, if it has not begun: a converge scheduled it during the run that ends now, so it must not be lost. */
+/** The scheduled run if it has not started: a converge has scheduled it during the run that ends now, so it must not be lost. */
 function getUnstartedScheduledRun({ scheduledRun }: RunRecord): ScheduledRun | undefined {
   return scheduledRun?.hasBegun === true ? undefined : scheduledRun;
 }
 
-export interface RunBegin extends Pick<LastRun, "trigger" | "startedAt" | "attempts"> {
+/** How a run starts: its trigger, its time, the attempt, and what kind of activity it is. */
+export interface RunStart extends Pick<LastRun, "trigger" | "startedAt" | "attempts"> {
   readonly activity: ModuleActivity;
 }
 
-/** The run begins, with these inputs. */
-export function begun(run: RunRecord, { activity, ...begin }: RunBegin, basis: RunBasis): RunRecord {
+/** A run starts with these inputs, and replaces the last run. A scheduled run is the one that starts. */
+export function startRun(run: RunRecord, { activity, ...start }: RunStart, inputs: RunInputs): RunRecord {
   const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
   return {
     ...run,
     activity,
-    attempted: basis,
+    attempted: inputs,
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
-    lastRun: { ...begin, ...blank },
+    lastRun: { ...start, ...blank },
   };
 }
 
 /** The run has reached another step, or another hook of the step. */
-function atStep(
+function onRunStepReached(
   run: RunRecord,
-  at: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
+  progress: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
 ): RunRecord {
   const blank = { hookSince: undefined, waitsFor: undefined };
-  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...blank, ...at } };
+  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...blank, ...progress } };
 }
 
 /**
- * Replaces the inputs with the current ones: hooks may have changed values since the run began. A request that arrived
- * meanwhile causes a run of its own.
+ * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the
+ * run uses them. It keeps its request token, so that a request that arrived meanwhile causes a run of its own.
  */
-export function withValuesOfNow(run: RunRecord, basis: RunBasis): RunRecord {
-  return { ...run, attempted: { ...basis, token: run.attempted?.token }, cause: undefined };
+export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
+  return { ...run, attempted: { ...inputs, token: run.attempted?.token }, cause: undefined };
 }
 
 /**
- * All steps are done. `values` is the digest of the values at the end. `hasWritten`: hooks changed files of the module in
- * a run that changed files had caused.
+ * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks
+ * changed files of the module in a run that changed files had caused. Counts runs in a row that the module's own hooks
+ * caused, because they could go on forever.
  */
-export function completed(run: RunRecord, values: string, hasWritten: boolean): RunRecord {
+export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
-  const isOwn = cause?.kind === "hook" && cause.by === "afterHelm";
-  const causesAnother = hasWritten || (values !== attempted?.values && isOwn);
+  const isCausedByOwnHook = cause?.kind === "hook" && cause.by === "afterHelm";
+  const causesAnotherRun = hasWritten || (valuesDigest !== attempted?.values && isCausedByOwnHook);
   return {
     ...run,
     phase: "ready",
     handled: { ...handled, ...attempted, token: attempted?.token ?? handled.token },
-    rounds: causesAnother ? rounds + 1 : 0,
+    rounds: causesAnotherRun ? rounds + 1 : 0,
   };
 }
 
-/** Enough for a median that one odd run does not change. */
-const MOST_RUN_SECONDS = 5;
+/** How many durations are kept: enough for a median that one odd run does not change. */
+const MAX_RUN_SECONDS = 5;
 
-/** The run succeeded. Only ordinary runs are recorded in `runSeconds`, not restores and removals. */
-function succeeded(run: RunRecord, now: number): RunRecord {
+/**
+ * The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another
+ * time.
+ */
+function onRunSucceeded(run: RunRecord, now: number): RunRecord {
   const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
-  const { activity, lastRun, runSeconds: before } = run;
-  const isSignificant = activity === "running" && lastRun !== undefined;
-  const runSeconds = isSignificant ? [(now - lastRun.startedAt) / 1000, ...before] : before;
+  const { activity, lastRun, runSeconds: earlier } = run;
+  const isOrdinaryRun = activity === "running" && lastRun !== undefined;
+  const runSeconds = isOrdinaryRun ? [(now - lastRun.startedAt) / 1000, ...earlier] : earlier;
   return {
     ...run,
-    runSeconds: runSeconds.slice(0, MOST_RUN_SECONDS),
+    runSeconds: runSeconds.slice(0, MAX_RUN_SECONDS),
     activity: "none",
     retry: undefined,
-    refused: undefined,
+    rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
 }
 
-/** The run ended with a rollback: `why` says what failed and which revision is deployed. */
-function rolledBack(run: RunRecord, why: string, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Failed", message: why, hook: undefined } as const;
+/**
+ * The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what
+ * failed and which revision is deployed.
+ */
+function onRunRolledBack(run: RunRecord, reason: string, now: number): RunRecord {
+  const end = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
   return {
-    ...succeeded(run, now),
+    ...onRunSucceeded(run, now),
     runSeconds: run.runSeconds,
-    refused: why,
+    rollbackReason: reason,
     lastRun: run.lastRun && { ...run.lastRun, ...end },
   };
 }
@@ -102,29 +110,32 @@ interface RunFailure extends Omit<RetryView, "since"> {
   readonly line: string;
 }
 
-/** The run failed. A failed removal stays in progress: objects may be deleted already. */
-function failed(run: RunRecord, { line, ...retry }: RunFailure, now: number): RunRecord {
+/** The run failed and is retried. A failed removal stays in progress, because some objects may be deleted already. */
+function onRunFailed(run: RunRecord, { line, ...retry }: RunFailure, now: number): RunRecord {
   return {
     ...run,
     activity: run.activity === "deleting" ? "deleting" : "none",
     retry: { ...retry, since: run.retry?.since ?? now },
-    refused: undefined,
+    rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
 }
 
-/** Restores durations from the status that an earlier process wrote, unless newer ones are known. Ignores invalid entries. */
-function secondsRestored(run: RunRecord, seconds: readonly unknown[]): RunRecord {
-  const known = seconds.filter((each) => typeof each === "number" && Number.isFinite(each) && each >= 0);
+/**
+ * Restores the durations of runs from the status that an earlier process wrote, unless this process has measured a run
+ * already. Ignores invalid entries, because users can edit a status.
+ */
+function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunRecord {
+  const valid = seconds.filter((each) => typeof each === "number" && Number.isFinite(each) && each >= 0);
   return run.runSeconds.length > 0
     ? run
-    : { ...run, runSeconds: (known as number[]).slice(0, MOST_RUN_SECONDS) };
+    : { ...run, runSeconds: (valid as number[]).slice(0, MAX_RUN_SECONDS) };
 }
 
-/** The run waits because something that the module requires is missing. Ends a retry. */
-function passedOver(run: RunRecord, now: number): RunRecord {
+/** The run is not started, because a requirement of the module is not met. This ends a retry and a scheduled run. */
+function onRunBlocked(run: RunRecord, now: number): RunRecord {
   return {
     ...run,
     activity: "none",
@@ -138,7 +149,7 @@ function passedOver(run: RunRecord, now: number): RunRecord {
  * Ends the run as failed although its task reported no outcome: it was interrupted, or it is not retried until a user
  * acts.
  */
-function endedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
+function onRunEndedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
   return {
     ...run,
@@ -148,62 +159,72 @@ function endedAsFailed(run: RunRecord, message: string, now: number): RunRecord 
   };
 }
 
-/** Marks configuration, files and request as handled: no run is needed. */
-export function nothingToRun(run: RunRecord, { section, config, files, token }: RunBasis): RunRecord {
+/** Marks the current configuration, files and request as handled, because they need no run. */
+export function markInputsHandled(run: RunRecord, { section, config, files, token }: RunInputs): RunRecord {
   return { ...run, handled: { ...run.handled, section, config, files, token: token ?? run.handled.token } };
 }
 
 /**
- * The operator wrote to the ConfigMap itself. If a run had used the content before, it counts as a run with the new content,
- * so that the write causes no other run.
+ * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the
+ * new content: the operator's own write must not cause a run. Compares and replaces each digest on its own.
  */
-function ownWrite(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
-  const follow = <B extends Partial<RunBasis>>(basis: B): B => ({
-    ...basis,
-    ...(basis.section === before.section && { section: now.section }),
-    ...(basis.given === before.given && { given: now.given }),
-    ...(basis.config === before.config && { config: now.config }),
+function onOwnConfigWritten(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
+  const replaceDigests = <I extends Partial<RunInputs>>(inputs: I): I => ({
+    ...inputs,
+    ...(inputs.section === before.section && { section: now.section }),
+    ...(inputs.given === before.given && { given: now.given }),
+    ...(inputs.config === before.config && { config: now.config }),
   });
-  return { ...run, attempted: run.attempted && follow(run.attempted), handled: follow(run.handled) };
+  return {
+    ...run,
+    attempted: run.attempted && replaceDigests(run.attempted),
+    handled: replaceDigests(run.handled),
+  };
 }
 
-/** The `enabled` script failed, and discovery is retried. */
-function scriptFailed(run: RunRecord, message: string, now: number): RunRecord {
+/** The module's `enabled` script failed. The whole discovery is retried, and the module reports the failure meanwhile. */
+function onEnabledScriptFailed(run: RunRecord, message: string, now: number): RunRecord {
   const { failures = 0, since = now } = run.retry ?? {};
   return { ...run, retry: { reason: "ScriptFailed", message, failures: failures + 1, since } };
 }
 
-/** The events that change the record of runs alone. */
+/** The reducers of the events that change the record of runs alone. */
 export const RUN_EVENTS = {
-  /** Schedules a run for a converge. */
-  scheduled: (run: RunRecord, cause: Cause): RunRecord => ({
+  /** A converge has scheduled a run in the module's own queue. */
+  runScheduled: (run: RunRecord, cause: Cause): RunRecord => ({
     ...run,
     scheduledRun: { cause, hasBegun: false },
     isStuck: false,
   }),
-  /** Whether the head of the module's own queue blocks its scheduled run. */
-  stuck: (run: RunRecord, isStuck: boolean): RunRecord => ({ ...run, isStuck }),
-  /** The run has ended, or its removal is blocked. */
-  idle: (run: RunRecord): RunRecord => ({ ...run, activity: "none" }),
-  scriptFailed,
-  secondsRestored,
+  /** The scheduled run became blocked by the first task of the module's own queue, or it is not blocked any more. */
+  stuckChanged: (run: RunRecord, isStuck: boolean): RunRecord => ({ ...run, isStuck }),
+  /** The run or removal is not in progress any more, without a result to record. */
+  activityEnded: (run: RunRecord): RunRecord => ({ ...run, activity: "none" }),
+  enabledScriptFailed: onEnabledScriptFailed,
+  runSecondsRestored: onRunSecondsRestored,
   /** The onStartup hooks of a first run have run. */
-  startedUp: (run: RunRecord): RunRecord => ({ ...run, phase: "synchronization" }),
-  atStep,
-  /** A run found this revision unhealthy after the timeout. */
-  foundUnhealthy: (run: RunRecord, revision: number | undefined) => ({ ...run, foundUnhealthy: revision }),
-  succeeded,
-  rolledBack,
-  failed,
-  passedOver,
-  endedAsFailed,
-  /** The module's values have changed. */
+  onStartupCompleted: (run: RunRecord): RunRecord => ({ ...run, phase: "synchronization" }),
+  runStepReached: onRunStepReached,
+  /** A run found that this revision of the release is still unhealthy after the timeout. */
+  revisionFoundUnhealthy: (run: RunRecord, revision: number | undefined) => ({
+    ...run,
+    foundUnhealthy: revision,
+  }),
+  runSucceeded: onRunSucceeded,
+  runRolledBack: onRunRolledBack,
+  runFailed: onRunFailed,
+  runBlocked: onRunBlocked,
+  runEndedAsFailed: onRunEndedAsFailed,
+  /** A hook has changed the module's values; `cause` becomes the cause of the next run. */
   valuesChanged: (run: RunRecord, cause: Cause) => ({ ...run, cause }),
-  /** The module's section was edited. If the same edit causes a converge, `withConverge` is the digest of the section. */
-  edited: (run: RunRecord, cause: Cause, withConverge: string | undefined) => ({
+  /**
+   * A user edited the module's section of the ConfigMap. If the same edit causes a converge, `withConverge` is the digest of
+   * the section: the run of that converge handles the edit, too.
+   */
+  sectionEdited: (run: RunRecord, cause: Cause, withConverge: string | undefined) => ({
     ...run,
     cause,
     withConverge,
   }),
-  ownWrite,
+  ownConfigWritten: onOwnConfigWritten,
 } as const;

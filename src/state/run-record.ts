@@ -47,7 +47,7 @@ export interface LastRun {
 }
 
 /** The inputs of a run, most of them as digests. A later change of any input makes another run due. */
-export interface RunBasis extends ConfigBasis {
+export interface RunInputs extends ConfigBasis {
   /** Of the merged values. */
   readonly values: string;
   /** Token of the last request for a run. */
@@ -74,9 +74,9 @@ export interface RunRecord {
   /** Durations of the last successful runs, newest first, at most five. */
   readonly runSeconds: readonly number[];
   /** Inputs of the last run, whether it succeeded or not. */
-  readonly attempted: RunBasis | undefined;
+  readonly attempted: RunInputs | undefined;
   /** Inputs that are done: by a successful run, or by a decision that no run is needed. */
-  readonly handled: Partial<RunBasis>;
+  readonly handled: Partial<RunInputs>;
   /** The last change of the module's values, as the cause of the next run. */
   readonly cause: Cause | undefined;
   /** Runs in a row that the module's own hooks caused, by values or files (guard against a livelock). */
@@ -92,11 +92,11 @@ export interface RunRecord {
   /** A hook in the module's own queue failed, or a task there takes too long: no converge waits for the module. */
   readonly isStuck: boolean;
   /** Set after a rollback to the last good revision: what failed, and which revision is deployed. */
-  readonly refused: string | undefined;
+  readonly rollbackReason: string | undefined;
   /** Revision that a run found unhealthy after the timeout. */
   readonly foundUnhealthy: number | undefined;
   /** Revision that was unhealthy, without a good revision to roll back to. */
-  readonly withoutWayBack: number | undefined;
+  readonly revisionWithoutRollbackTarget: number | undefined;
 }
 
 /** After this many runs or converges in a row that their own hooks caused, the next one waits for a back-off. */
@@ -117,7 +117,7 @@ export const NEVER_RAN: RunRecord = {
   withConverge: undefined,
   scheduledRun: undefined,
   isStuck: false,
-  refused: undefined,
+  rollbackReason: undefined,
   foundUnhealthy: undefined,
-  withoutWayBack: undefined,
+  revisionWithoutRollbackTarget: undefined,
 };

@@ -3,10 +3,10 @@
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Hook, type Tree } from "../model/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
-import { afterEvent, type ModuleEvents } from "./module-events.ts";
-import { basisOfRun, type ModuleRecord } from "./module-record.ts";
+import { applyEvent, type ModuleEvents } from "./module-events.ts";
+import { collectRunInputs, type ModuleRecord } from "./module-record.ts";
 import { ModuleRecords } from "./module-records.ts";
-import type { Terms } from "./module-view.ts";
+import type { ModuleDefaults } from "./module-view.ts";
 import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
 import { Simulation } from "./simulation/simulation.ts";
 import { ValuesRecorder } from "./values-recorder.ts";
@@ -14,7 +14,9 @@ import { BLANK, NO_TREE } from "./view.ts";
 import type { OperatorState, View } from "./view.ts";
 
 interface StateOptions
-  extends Partial<Terms>, Partial<Pick<OperatorState, "operator" | "moduleQueues" | "invalidConfig">> {
+  extends
+    Partial<ModuleDefaults>,
+    Partial<Pick<OperatorState, "operator" | "moduleQueues" | "invalidConfig">> {
   readonly clock: Clock;
   readonly secrets?: KnownSecrets;
   readonly chartEnabledModules?: boolean;
@@ -26,13 +28,13 @@ interface StateOptions
  * loop turn in which something was recorded, in the order of registration.
  */
 export class State {
-  /** Records what values are made from: the ConfigMap, patches and flags of hooks. */
+  /** Records the inputs of the merged values: the ConfigMap, Secrets with values, patches and flags of hooks. */
   readonly inputs: ValuesRecorder;
   readonly #values: ValuesStore;
   readonly #context: EventContext;
   readonly #listeners: ((view: View) => void)[] = [];
   readonly #modules: ModuleRecords;
-  readonly #terms: Terms;
+  readonly #moduleDefaults: ModuleDefaults;
   readonly #secrets: KnownSecrets | undefined;
   #tree = NO_TREE;
   #globalHooks: readonly Hook[] = [];
@@ -45,7 +47,7 @@ export class State {
     const { operator = BLANK.operator, moduleQueues = BLANK.moduleQueues } = options;
     const { invalidConfig = BLANK.invalidConfig } = options;
     this.#operator = { ...BLANK, operator, moduleQueues, invalidConfig };
-    const modules = chartEnabledModules ? () => this.#enabledModules() : undefined;
+    const modules = chartEnabledModules ? () => this.#listEnabledModules() : undefined;
     const { namespace } = operator;
     const configMap = `ConfigMap ${namespace}/${operator.name}`;
     this.#values = new ValuesStore(secrets, modules, { configMap, namespace });
@@ -55,11 +57,14 @@ export class State {
       convergeDigests: () => this.#values.digests.convergeDigests(),
     };
     this.#secrets = secrets;
-    this.#terms = { ready, onFailure };
-    this.#modules = new ModuleRecords(this.#values, this.#terms);
-    this.inputs = new ValuesRecorder(this, this.#values, (valuesKey) => this.#valuesChanged(valuesKey));
+    this.#moduleDefaults = { ready, onFailure };
+    this.#modules = new ModuleRecords(this.#values, this.#moduleDefaults);
+    this.inputs = new ValuesRecorder(this, this.#values, (valuesKey) =>
+      this.#discardViewsWithValues(valuesKey),
+    );
   }
 
+  /** Registers a listener, which gets the view after each change; several changes at once cause one call. */
   onChange(listener: (view: View) => void): void {
     this.#listeners.push(listener);
   }
@@ -86,65 +91,78 @@ export class State {
     return this.#modules.get(name);
   }
 
+  /** The records of all modules at this moment. */
   records(): IterableIterator<ModuleRecord> {
-    return this.#modules.all();
+    return this.#modules.listRecords();
   }
 
-  /** A copy to try other content of the ConfigMap with. */
-  simulation(): Simulation {
-    return new Simulation(this, this.#terms);
+  /** Makes a copy of the state, with which a caller tries an edit of the ConfigMap before it is accepted. */
+  createSimulation(): Simulation {
+    return new Simulation(this, this.#moduleDefaults);
   }
 
-  /** An immutable snapshot; cached until something is recorded. */
+  /** An immutable snapshot of the state. It is cached until the next change is recorded. */
   get view(): View {
-    return (this.#view ??= this.#makeView());
+    return (this.#view ??= this.#buildView());
   }
 
-  /** Records what happened to the operator as a whole. */
+  /**
+   * Records an event of the operator as a whole: its reducer returns the changed fields. Listeners are not called if no field
+   * really changes.
+   */
   record<E extends keyof OperatorEvents>(event: E, ...details: OperatorEvents[E]): void {
-    const changeOf = OPERATOR_EVENTS[event] as (
+    const reduce = OPERATOR_EVENTS[event] as (
       state: OperatorState,
       context: EventContext,
       ...more: OperatorEvents[E]
     ) => Partial<OperatorState>;
-    const change = changeOf(this.#operator, this.#context, ...details);
+    const change = reduce(this.#operator, this.#context, ...details);
     const before: Partial<Record<string, unknown>> = this.#operator;
     if (Object.entries(change).every(([key, value]) => before[key] === value)) return;
     this.#operator = { ...this.#operator, ...change };
-    this.#changed();
+    this.#discardViewAndNotify();
   }
 
-  /** Records what happened to a module, if the module still exists. */
+  /** Records an event of a module. Has no effect if the module was removed from the tree meanwhile. */
   recordModule<E extends keyof ModuleEvents>(name: string, event: E, ...details: ModuleEvents[E]): void {
     const record = this.#modules.get(name);
     if (record === undefined) return;
-    this.#modules.set(afterEvent(record, () => basisOfRun(this.#values, record), [event, ...details]));
-    this.#changed();
+    this.#modules.set(applyEvent(record, () => collectRunInputs(this.#values, record), [event, ...details]));
+    this.#discardViewAndNotify();
   }
 
+  /** Records the modules that were read from the directories. Modules that are not among them lose their records. */
   recordTree(tree: Tree): void {
     this.#tree = tree;
     this.#values.setTree(tree);
     this.#modules.setModules(tree.modules);
-    this.#changed();
+    this.#discardViewAndNotify();
   }
 
   recordGlobalHooks(hooks: readonly Hook[]): void {
     this.#globalHooks = hooks;
-    this.#changed();
+    this.#discardViewAndNotify();
   }
 
-  /** Discards the views of the modules that use the section, or (undefined) of all modules. */
-  #valuesChanged(valuesKey: string | undefined): void {
-    if (valuesKey === undefined) this.#modules.allChanged();
-    else
-      for (const each of this.#tree.modules)
-        if (each.valuesKey === valuesKey) this.#modules.changed(each.name);
-    this.#changed();
+  /**
+   * Discards the cached views of the modules whose values are under this key, because their values have changed; undefined =
+   * of all modules.
+   */
+  #discardViewsWithValues(valuesKey: string | undefined): void {
+    if (valuesKey === undefined) {
+      this.#modules.discardAllViews();
+    } else {
+      const affected = this.#tree.modules.filter((module) => module.valuesKey === valuesKey);
+      for (const { name } of affected) this.#modules.discardView(name);
+    }
+    this.#discardViewAndNotify();
   }
 
-  /** Discards the view, and calls the listeners once after the current synchronous work. */
-  #changed(): void {
+  /**
+   * Discards the cached view after a change, and calls the listeners in a microtask: several changes in the same synchronous
+   * work cause one call.
+   */
+  #discardViewAndNotify(): void {
     this.#view = undefined;
     if (this.#isNotifying) return;
     this.#isNotifying = true;
@@ -154,9 +172,9 @@ export class State {
     });
   }
 
-  /** Builds the view from the recorded state and what follows from it. */
-  #makeView(): View {
-    const modules = this.#modules.views();
+  /** Builds the view from the recorded state, and adds the fields that can be derived from it. */
+  #buildView(): View {
+    const modules = this.#modules.listViews();
     return {
       ...this.#operator,
       tree: this.#tree,
@@ -171,8 +189,11 @@ export class State {
     };
   }
 
-  /** Not read from the view: computing the view needs the values, which need this. */
-  #enabledModules(): readonly string[] {
-    return [...this.#modules.all()].filter(({ enabled }) => enabled).map(({ module }) => module.name);
+  /**
+   * Names of the enabled modules, which charts get as a value. Reads the records and not the view: the view is built from
+   * the values, and the values would need the view.
+   */
+  #listEnabledModules(): readonly string[] {
+    return [...this.#modules.listRecords()].filter(({ enabled }) => enabled).map(({ module }) => module.name);
   }
 }

@@ -21,13 +21,13 @@ export interface ConfigObservation extends Pick<ConfigView, "condition" | "probl
   readonly overlay?: ParsedConfig | undefined;
 }
 
-/** What to report of a ConfigMap that was read. `unknown`: new keys that match no module. */
+/** What to report of a ConfigMap that was read. `unknownKeys`: new keys that match no module. */
 export interface ConfigResult extends Pick<ValidatedConfig, "problems" | "warnings" | "changed"> {
-  readonly unknown: readonly string[];
+  readonly unknownKeys: readonly string[];
 }
 
-/** The state, as far as new values change it. */
-interface Recorded {
+/** The part of `State` that new values change. */
+interface RecordedState {
   readonly view: View;
   records(): Iterable<ModuleRecord>;
   record<E extends keyof OperatorEvents>(event: E, ...details: OperatorEvents[E]): void;
@@ -36,29 +36,32 @@ interface Recorded {
 
 /** Records changes of values, and which modules and whether the converge depend on them. */
 export class ValuesRecorder {
-  readonly #state: Recorded;
+  readonly #state: RecordedState;
   readonly #values: ValuesStore;
-  readonly #changed: (valuesKey: string | undefined) => void;
+  readonly #onValuesChanged: (valuesKey: string | undefined) => void;
 
   /** `changed` is called with the section that has changed, or undefined for more than one. */
-  constructor(state: Recorded, values: ValuesStore, changed: (valuesKey: string | undefined) => void) {
+  constructor(state: RecordedState, values: ValuesStore, changed: (valuesKey: string | undefined) => void) {
     this.#state = state;
     this.#values = values;
-    this.#changed = changed;
+    this.#onValuesChanged = changed;
   }
 
-  /** Records an observation of the ConfigMap; returns new keys that match no module. */
+  /**
+   * Records an observation of the ConfigMap, and applies its content if there is valid content. Returns the keys that match no
+   * module and were not reported before.
+   */
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
     const before = this.#state.view.config.unknownKeys;
     if (seen.content !== undefined) this.#applyContent(seen.content, seen.overlay, cause);
     const { condition, problems, resourceVersion } = seen;
     const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
     this.#state.record("configObserved", config);
-    this.#changed(undefined);
+    this.#onValuesChanged(undefined);
     return config.unknownKeys.filter((key) => !before.includes(key));
   }
 
-  /** Validates and records content of the ConfigMap; returns what to report. */
+  /** Validates the content of the ConfigMap, applies it if it is valid, and records its problems otherwise. Returns what to report. */
   applyConfig(read: ReadConfig, resourceVersion: string): ConfigResult {
     const { content, overlay, problems, ...reported } = validateConfig(this.#values, read);
     const condition = problems.length === 0 ? "ok" : "invalid";
@@ -67,10 +70,10 @@ export class ValuesRecorder {
       { condition, problems, resourceVersion, ...accepted },
       { kind: "config" },
     );
-    return { ...reported, problems, unknown };
+    return { ...reported, problems, unknownKeys: unknown };
   }
 
-  /** Applies content that was accepted before the ConfigMap became invalid; false if it is not valid now. */
+  /** Applies the content that was accepted before the ConfigMap became invalid. Returns false if that is not valid any more. */
   applyAcceptedConfig(read: ReadConfig): boolean {
     const { content, overlay, problems } = validateConfig(this.#values, read);
     if (problems.length > 0) return false;
@@ -79,36 +82,37 @@ export class ValuesRecorder {
   }
 
   /**
-   * Applies the operator's own write to the ConfigMap. The write itself causes no run, since its effect is part of the
-   * merged values: what was handled before stays handled.
+   * Applies content that the operator itself wrote to the ConfigMap. The write causes no run, because its effect was part of
+   * the merged values before: inputs that were handled stay handled.
    */
   recordOwnConfig(seen: ConfigObservation): void {
     const before = this.#values.digests.ofConfig();
     this.recordConfig(seen, { kind: "own-config" });
     const after = this.#values.digests.ofConfig();
-    this.#state.record("ownWrite", { before: before.globalConfig, now: after.globalConfig });
+    this.#state.record("ownConfigWritten", { before: before.globalConfig, now: after.globalConfig });
     for (const { module } of this.#state.records())
       this.#state.recordModule(
         module.name,
-        "ownWrite",
+        "ownConfigWritten",
         configBasisFor(before, module.name),
         configBasisFor(after, module.name),
       );
   }
 
-  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = it is not wanted any more. */
+  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = no module uses it any more. */
   recordSource(title: string, content: SourceContent | undefined): void {
     this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
     this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
-    this.#changed(undefined);
+    this.#onValuesChanged(undefined);
   }
 
+  /** Puts content of the ConfigMap into force. */
   #applyContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
     this.#applyChange(() => this.#values.setConfig(content, overlay), cause);
   }
 
   /**
-   * Applies a change of inputs. Records the cause with each module whose section it changes and, if globals or flags change,
+   * Applies a change of the inputs of values. Compares the digests before and after it. Records the cause with each module whose section it changes and, if globals or flags change,
    * as the cause of the next converge.
    */
   #applyChange(change: () => void, cause: Cause): void {
@@ -116,21 +120,24 @@ export class ValuesRecorder {
     change();
     const after = this.#values.digests.ofConfig();
     const causesConverge = after.globalConfig !== before.globalConfig;
-    if (causesConverge) this.#state.record("observed", { globalCause: cause });
-    for (const { module, decided, enabled } of this.#state.records()) {
+    if (causesConverge) this.#state.record("factsObserved", { globalCause: cause });
+    for (const { module, isDiscovered, enabled } of this.#state.records()) {
       const { name } = module;
       const section = after.sections.get(name);
       if (section === before.sections.get(name)) continue;
-      this.#state.recordModule(name, "edited", cause, causesConverge ? section : undefined);
-      if (decided && !enabled && !causesConverge) this.#state.recordModule(name, "nothingToRun");
+      this.#state.recordModule(name, "sectionEdited", cause, causesConverge ? section : undefined);
+      if (isDiscovered && !enabled && !causesConverge) this.#state.recordModule(name, "runNotNeeded");
     }
   }
 
-  /** Records a hook's patches of a section. Returns their number if it has just exceeded the limit for a warning. */
+  /**
+   * Records a hook's patches of the values under a key. Returns the number of patches if it has just exceeded the limit for
+   * a warning, so that the caller warns once.
+   */
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (operations.length === 0) return undefined;
     const excess = this.#values.addPatches(key, operations, hook);
-    this.#changed(key === GLOBAL ? undefined : key);
+    this.#onValuesChanged(key === GLOBAL ? undefined : key);
     return excess;
   }
 
@@ -146,14 +153,14 @@ export class ValuesRecorder {
     const excess = this.recordPatches(key, values, name);
     for (const [valuesKey, enabled] of flags) this.recordHookFlag(valuesKey, enabled);
     if (this.#values.digests.patchable(key) === before) return excess;
-    if (module === undefined) this.#state.record("observed", { globalCause: cause });
+    if (module === undefined) this.#state.record("factsObserved", { globalCause: cause });
     else this.#state.recordModule(module, "valuesChanged", cause);
     return excess;
   }
 
-  /** Records that a global hook switched a module on or off; undefined withdraws that. */
+  /** Records that a global hook enabled or disabled a module; undefined withdraws the flag. */
   recordHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     this.#values.setHookFlag(valuesKey, enabled);
-    this.#changed(undefined);
+    this.#onValuesChanged(undefined);
   }
 }

@@ -16,7 +16,7 @@ export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" 
 /** State of the ConfigMap on the server. Unless it is `ok`, the last valid content stays in force. */
 type ConfigCondition = "ok" | "invalid" | "missing";
 
-/** Whether the ConfigMap is missing although it must exist. */
+/** Whether the ConfigMap is missing on the server although it must exist. */
 export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
   return config.condition === "missing";
 }
@@ -24,7 +24,7 @@ export function configIsMissing({ config }: { readonly config: Pick<ConfigView, 
 /** What a start with an invalid ConfigMap does (`--invalid-config`). */
 export type InvalidConfig = "stop" | "last-good";
 
-/** Explains which content an invalid ConfigMap leaves in force, now and at the next start. */
+/** Explains which content stays in force while the ConfigMap is invalid, now and at the next start of the operator. */
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,
@@ -73,35 +73,35 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   /** JSON pointers into `values()` that the schemas mark as secret (`writeOnly`, `format: password`, `x-secret`). */
   readonly secretPaths?: ReadonlySet<string>;
   /** The release on the server differs from what the last run left (deleted, rolled back, marked failed by hand). */
-  readonly releaseMoved: boolean;
+  readonly isReleaseChangedByHand: boolean;
   /** If Ready requires health: why the release is not known to be healthy. */
   readonly unhealthy: HealthCondition | undefined;
   /** Why the readiness probe keeps the module from Ready; undefined if it succeeded, and without a probe. */
   readonly unready: Pick<HealthCondition, "status" | "message"> | undefined;
   /** The release was not healthy in time, so the next run rolls back. */
-  readonly goesBack: boolean;
+  readonly nextRunRollsBack: boolean;
 }
 
 /** Fields that the view copies from the record. */
 type Displayed =
   | "module"
-  | "decided"
+  | "isDiscovered"
   | "enabled"
   | "enabledBy"
   | "enabledReason"
   | "awaitsScript"
   | "release"
-  | "absent"
-  | "deferred"
+  | "missingObjects"
+  | "deferredObjects"
   | "health"
   | "drift"
   | "crdWork"
   | "endedConfirmations"
-  | "unread"
+  | "releaseReadError"
   | "issues"
   | "files"
   | "requestedToken"
-  | "leaves"
+  | "isRemovalDecided"
   | "update";
 
 /** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
@@ -258,25 +258,28 @@ export const BLANK: OperatorState = {
   synchronized: new Set(),
 };
 
-/** All missing objects of the release, restored at once or after a back-off. */
-export function missingObjects({ absent, deferred }: Pick<ModuleView, "absent" | "deferred">): string[] {
-  return [...new Set([...absent, ...deferred])];
+/** All missing objects of the release: due to be restored, and deferred by a back-off. */
+export function listMissingObjects({
+  missingObjects,
+  deferredObjects,
+}: Pick<ModuleView, "missingObjects" | "deferredObjects">): string[] {
+  return [...new Set([...missingObjects, ...deferredObjects])];
 }
 
 /**
- * What an enabled module has to say besides its state: a release without a chart, missing values, bindings that cannot
- * work, scripts that are not executable.
+ * Warnings to report beside the state of an enabled module, because they do not change it: a release without a chart, values
+ * that cannot be read again, bindings that cannot work, scripts that are not executable.
  */
-export function warningsOf(view: ModuleView): readonly string[] {
+export function collectWarnings(view: ModuleView): readonly string[] {
   const { staleValues, issues, module } = view;
-  return [...lostChart(view), ...staleValues, ...issues, ...(module.idleFiles ?? [])];
+  return [...warnOfMissingChart(view), ...staleValues, ...issues, ...(module.idleFiles ?? [])];
 }
 
-/** A warning about a release whose chart was removed from the module's directory. */
-function lostChart({ module, release, enabled, problem }: ModuleView): readonly string[] {
-  const isGone = release === undefined || release.status === "uninstalled";
-  // What cannot be read may have a chart.
-  if (!enabled || module.chart !== "none" || isGone || problem !== undefined) return [];
+/** Warns of a release whose chart was removed from the module's directory; an empty list if there is no such release. */
+function warnOfMissingChart({ module, release, enabled, problem }: ModuleView): readonly string[] {
+  const isUninstalled = release === undefined || release.status === "uninstalled";
+  // A module with unreadable files may still have a chart.
+  if (!enabled || module.chart !== "none" || isUninstalled || problem !== undefined) return [];
   const remedy = `put Chart.yaml and templates/ back into ${module.dir}, or switch the module off to remove the release`;
   return [`it has no chart any more, and its release ${release.name} stays as it is: ${remedy}`];
 }

@@ -3,7 +3,7 @@
 import { type KnownSecrets, type Timer, nextWriteTime, oneLine, sleep, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, formatMicroTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
-import { API_VERSION, line } from "./models/kinds.ts";
+import { API_VERSION, toStatusLine } from "./models/kinds.ts";
 
 /** The reasons of all Events, with their type, and what the operator did or tried. */
 export const EVENT_REASONS = {
@@ -90,14 +90,14 @@ interface Series {
 export class EventWriter {
   readonly #options: EventWriterOptions;
   readonly #abort = new AbortController();
-  readonly #noMorePauses = new AbortController();
+  readonly #flushAbort = new AbortController();
   readonly #series = new Map<string, Series>();
-  #writing: Promise<void> = Promise.resolve();
+  #lastCall: Promise<void> = Promise.resolve();
   readonly #wall: WallTimes;
-  #waiting = 0;
+  #queuedCalls = 0;
   #seq = 0;
   /** Until when Events wait for the uids of their objects; undefined before the first. */
-  #uidsUntil: number | undefined;
+  #uidWaitEndsAt: number | undefined;
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
@@ -105,36 +105,36 @@ export class EventWriter {
   }
 
   /** Events, and repetitions of them, that are not written yet. */
-  get unwritten(): number {
+  get unwrittenCount(): number {
     const repeated = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
-    return this.#waiting + repeated.length;
+    return this.#queuedCalls + repeated.length;
   }
 
   /** Queues an Event; returns at once. */
   record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(line(this.#options.secrets.redact(event.note)), MAX_NOTE_LENGTH);
+    const note = oneLine(toStatusLine(this.#options.secrets.redact(event.note)), MAX_NOTE_LENGTH);
     const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.monotonic();
     const series = this.#series.get(key);
     if (series !== undefined && now - series.lastAt < SERIES_MS) {
-      this.#repeat(series, now);
+      this.#countRepetition(series, now);
       return;
     }
-    this.#forgetOld(now);
-    this.#beginSeries(key, { ...event, note });
+    this.#forgetEndedSeries(now);
+    this.#startSeries(key, { ...event, note });
   }
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
   async flush(): Promise<void> {
-    this.#uidsUntil = 0;
-    this.#noMorePauses.abort();
+    this.#uidWaitEndsAt = 0;
+    this.#flushAbort.abort();
     for (const series of this.#series.values()) {
       if (series.timer === undefined) continue;
       series.timer.cancel();
       this.#writeSeries(series);
     }
-    await this.#writing;
+    await this.#lastCall;
   }
 
   /** Stops, and aborts calls under way. */
@@ -144,18 +144,18 @@ export class EventWriter {
   }
 
   /** Records a new Event and queues the call that creates it. */
-  #beginSeries(key: string, event: OperatorEvent): void {
+  #startSeries(key: string, event: OperatorEvent): void {
     const { operatorName, clock } = this.#options;
     const now = clock.now();
     const name = `${event.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
     this.#series.delete(key);
     this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
-    this.#uidsUntil ??= clock.monotonic() + UID_WAIT_MS;
-    this.#write(async (signal) => {
+    this.#uidWaitEndsAt ??= clock.monotonic() + UID_WAIT_MS;
+    this.#enqueueCall(async (signal) => {
       await this.#waitForBurst(signal);
       await this.#waitForUid(event.module, signal);
-      const body = this.#eventBody(name, event, now);
+      const body = this.#buildEvent(name, event, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
   }
@@ -165,18 +165,18 @@ export class EventWriter {
     const { clock } = this.#options;
     const now = clock.monotonic();
     const wait = nextWriteTime(now) - now;
-    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#noMorePauses.signal]));
+    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#flushAbort.signal]));
   }
 
   /** Waits until the object exists: `kubectl describe` finds Events by its uid. The wait is limited. */
   async #waitForUid(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
-    while (uidOf(module) === undefined && clock.monotonic() < (this.#uidsUntil ?? 0))
+    while (uidOf(module) === undefined && clock.monotonic() < (this.#uidWaitEndsAt ?? 0))
       await sleep(clock, UID_CHECK_MS, signal);
   }
 
   /** Counts a repetition. Several repetitions are written together. */
-  #repeat(series: Series, now: number): void {
+  #countRepetition(series: Series, now: number): void {
     series.count += 1;
     series.lastAt = now;
     series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
@@ -186,7 +186,7 @@ export class EventWriter {
     series.timer = undefined;
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
-    this.#write(async (signal) => {
+    this.#enqueueCall(async (signal) => {
       const body = {
         series: {
           count: series.count,
@@ -204,21 +204,21 @@ export class EventWriter {
   }
 
   /** Sends calls one after another; beyond MAX_WAITING, Events are dropped (back-pressure). */
-  #write(call: (signal: AbortSignal) => Promise<unknown>): void {
-    if (this.#waiting >= MAX_WAITING) return;
-    this.#waiting += 1;
-    this.#writing = this.#writing
+  #enqueueCall(call: (signal: AbortSignal) => Promise<unknown>): void {
+    if (this.#queuedCalls >= MAX_WAITING) return;
+    this.#queuedCalls += 1;
+    this.#lastCall = this.#lastCall
       .then(() => call(this.#abort.signal))
       .catch((error: unknown) => {
         this.#options.logger.debug("Event dropped", { error: oneLine(error) });
       })
       .then(() => {
-        this.#waiting -= 1;
+        this.#queuedCalls -= 1;
       });
   }
 
   /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES. */
-  #forgetOld(now: number): void {
+  #forgetEndedSeries(now: number): void {
     for (const [key, series] of this.#series) {
       const isOld = now - series.lastAt >= SERIES_MS || this.#series.size > MAX_SERIES;
       if (!isOld) continue;
@@ -227,7 +227,7 @@ export class EventWriter {
     }
   }
 
-  #eventBody(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
+  #buildEvent(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
     const uid = uidOf(module);
     return {

@@ -7,28 +7,24 @@ export {
   ADDON_OPERATORS,
   MODULE_SOURCES,
   STALLED,
-  line,
+  toStatusLine,
   type AddonObject,
   type Condition,
   type ModuleStatus,
 } from "./models/kinds.ts";
 export {
   VALUES_LIMIT,
-  projectModule,
   displayValues,
   type DisplayedValues,
   type StatusValues,
-} from "./project/module-status.ts";
-export { isOfOperator, runbook } from "./models/runbook.ts";
+} from "./project/displayed-values.ts";
+export { projectModule } from "./project/module-status.ts";
+export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
-export { overviewOf, stateSummaryOf, type ModuleRow, type Overview } from "./project/overview.ts";
+export { buildOverview, summarizeState, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export {
-  isHidden,
-  transitionsOf,
-  evaluateModule,
-  withTimes,
-  type UntimedCondition,
-} from "./project/evaluation.ts";
+export { addTransitionTimes, indexConditionTimes, type UntimedCondition } from "./project/conditions.ts";
+export { evaluateModule, isRunUnannounced } from "./project/evaluation.ts";
 export { withGeneration } from "./write/mirrored.ts";
-export { StatusMirror, type MirrorOptions } from "./write/status-mirror.ts";
+export type { MirrorOptions } from "./write/mirror-options.ts";
+export { StatusMirror } from "./write/status-mirror.ts";

@@ -114,7 +114,7 @@ async function recordIfStuck(
   const isOwn = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
   if (!isOwn || queue === MAIN_QUEUE) return work();
   const recordStuck = (isStuck: boolean): void => {
-    if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuck", isStuck);
+    if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };
   const checkLater = (): Timer =>
     clock.setTimer(LONG_RUN_MS, () => {
@@ -137,7 +137,7 @@ async function recordIfStuck(
 /** Records whether the last step of the converge failed, which blocks the converge. */
 function recordConvergeStep({ state }: Ports, { kind }: Outcome<Task>): void {
   const isBlocked = kind === "retry";
-  if (state.view.converge.isBlocked !== isBlocked) state.record("convergeStep", { isBlocked });
+  if (state.view.converge.isBlocked !== isBlocked) state.record("convergeProgressed", { isBlocked });
 }
 
 /** Removes a removal that is done, or no longer due, from the list of due removals. */
@@ -151,10 +151,10 @@ function recordRemovalEnd({ state }: Ports, task: Task): void {
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
   if (phase === "scheduledRuns")
-    state.record("convergeStep", { remaining: findModulesAwaitedByConverge(state.view) });
+    state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
   // None remain when the converge was reset.
   if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
-    state.record("convergeStep", { remaining: remaining.filter((name) => name !== task.module) });
+    state.record("convergeProgressed", { remaining: remaining.filter((name) => name !== task.module) });
 }
 
 /** The span name: few distinct names, so that runs can be compared. */

@@ -47,10 +47,10 @@ export class Annotations {
   ): void {
     const { state, logger } = this.#options;
     if (answeredToken !== undefined && isRequestToken(answeredToken)) {
-      if (module === undefined) state.record("answered", answeredToken);
-      else state.recordModule(module, "answered", answeredToken);
+      if (module === undefined) state.record("handledRequestRestored", answeredToken);
+      else state.recordModule(module, "handledRequestRestored", answeredToken);
     }
-    if (module === undefined) state.record("observed", { confirmation: annotations[CONFIRM_DELETE] });
+    if (module === undefined) state.record("factsObserved", { confirmation: annotations[CONFIRM_DELETE] });
     else recordConfirmations(state, module, annotations);
     const token = annotations[REQUESTED_AT];
     const seen = this.#lastTokens.getOrMake(module ?? "", () => ({ last: undefined }));
@@ -70,8 +70,8 @@ export class Annotations {
     }
     traceEvent("request", { module }, () =>
       module === undefined
-        ? state.record("requested", token)
-        : state.recordModule(module, "requested", token),
+        ? state.record("convergeRequested", token)
+        : state.recordModule(module, "runRequested", token),
     );
   }
 }
@@ -84,5 +84,5 @@ function recordConfirmations(
 ): void {
   const known = state.module(module);
   if (known === undefined || hasConfirmations(known, annotations)) return;
-  state.recordModule(module, "annotated", annotations);
+  state.recordModule(module, "annotationsObserved", annotations);
 }

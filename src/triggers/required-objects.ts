@@ -156,7 +156,7 @@ export class RequiredObjects {
     const before = objects.get(key);
     if (before !== undefined && before.message === message) return;
     const finding: RequiredFinding = { message };
-    this.#options.state.record("observed", { objects: new Map(objects).set(key, finding) });
+    this.#options.state.record("factsObserved", { objects: new Map(objects).set(key, finding) });
   }
 
   /** Ends the watch of an object that no enabled module requires, and forgets the finding. */
@@ -166,7 +166,7 @@ export class RequiredObjects {
     watch.timer?.cancel();
     this.#watches.delete(key);
     const objects = new Map(this.#options.state.view.objects);
-    if (objects.delete(key)) this.#options.state.record("observed", { objects });
+    if (objects.delete(key)) this.#options.state.record("factsObserved", { objects });
   }
 }
 

@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
 import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
-import { overviewOf } from "../status/index.ts";
+import { buildOverview } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
 import type { ModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
 
@@ -188,7 +188,7 @@ export function buildPageState(
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): PageState {
-  const { state, ready, message, modules, converge } = overviewOf(snapshot, now);
+  const { state, ready, message, modules, converge } = buildOverview(snapshot, now);
   const { progress, waitingSeconds } = converge;
   return {
     operator: [
@@ -211,7 +211,7 @@ export function buildPageState(
 function withoutElapsedTime({
   lastRun,
   ...row
-}: ReturnType<typeof overviewOf>["modules"][number]): ModuleRow {
+}: ReturnType<typeof buildOverview>["modules"][number]): ModuleRow {
   if (lastRun === undefined || lastRun.result !== undefined) return { ...row, ...(lastRun && { lastRun }) };
   const { seconds: _, ...run } = lastRun;
   return { ...row, lastRun: run };

@@ -17,7 +17,7 @@ import { sleep, type Debounce, type Scope } from "../lib/index.ts";
 import { connectMetrics, type HookMetrics, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import { crdRequest, type State } from "../state/index.ts";
+import { buildCrdRequest, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
 import type { WatchedConfig, WatchedReleases, Annotations } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
@@ -77,12 +77,12 @@ export class Adapters {
       identityOf: (module) => base.actors.describeIdentity(module),
       helmRelease: readOwnRelease(env, namespace),
       onAnnotations: (module, ...seen) => parts.annotations.handleAnnotations(module, ...seen),
-      onRunSeconds: (module, seconds) => parts.state.recordModule(module, "secondsRestored", seconds),
+      onRunSeconds: (module, seconds) => parts.state.recordModule(module, "runSecondsRestored", seconds),
       onWrite: (kind, result) => {
         parts.idleMemory.restart();
         parts.metrics.add("statusWrites", { kind, result });
       },
-      specChanged: async () => void (await parts.config.refresh()),
+      onSpecChanged: async () => void (await parts.config.refresh()),
     });
     this.#page = this.#makePage();
     parts.state.onChange(() => this.#page.notifyChange());
@@ -147,7 +147,7 @@ export class Adapters {
     const { hub } = this.#base;
     const { scope, state, queues } = this.#parts;
     scope.addRelease(this.#statusMirror.watch(hub));
-    this.#statusMirror.follow(state, queues);
+    this.#statusMirror.followState(state, queues);
   }
 
   /** Updates statuses and page after a change of the queues that is not part of the state. */
@@ -164,7 +164,7 @@ export class Adapters {
 
   /** Number of statuses and Events that are not written yet. */
   countUnwritten(): number {
-    return this.#events.unwritten + this.#statusMirror.unwritten();
+    return this.#events.unwrittenCount + this.#statusMirror.unwritten();
   }
 
   /**
@@ -212,7 +212,11 @@ export class Adapters {
   #renderDiff(module: Module, redact: (object: JsonObject) => Json): Promise<string> {
     const { state, releases } = this.#parts;
     const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
-    return releases.diff({ ...this.#helmRequest(module), crds: crdRequest(state.values, record), redact });
+    return releases.diff({
+      ...this.#helmRequest(module),
+      crds: buildCrdRequest(state.values, record),
+      redact,
+    });
   }
 
   /** The input of helm for a module, to render it on request of a user. The signal is never aborted. */

@@ -284,8 +284,8 @@ export class Components {
   #recordBindingIssues(module: string | undefined): void {
     const own = this.#bindings.issues().filter((each) => each.module === module);
     const issues = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
-    if (module === undefined) this.state.record("observed", { issues });
-    else this.state.recordModule(module, "observed", { issues });
+    if (module === undefined) this.state.record("factsObserved", { issues });
+    else this.state.recordModule(module, "factsObserved", { issues });
   }
 
   /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */

@@ -129,7 +129,7 @@ export class Operator {
       { ...this.#base, getFurtherPermissions: further },
       (missing) => {
         metrics.set("missingRights", {}, missing.length);
-        state.record("observed", { missingRights: missing });
+        state.record("factsObserved", { missingRights: missing });
       },
     );
     components.webhooks.onMorePermissions(() => void checkRights());
@@ -181,7 +181,7 @@ export class Operator {
     signal.throwIfAborted();
     components.watchReleases();
     this.#moduleSources?.startLeading();
-    state.record("observed", { boot: "waiting" });
+    state.record("factsObserved", { boot: "waiting" });
   }
 
   /** Stops after the lease is lost. Ends child processes at once, because another operator may soon start its own. */

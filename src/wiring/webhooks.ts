@@ -197,7 +197,7 @@ export class WebhookWiring {
   #recordIssues(webhookIssues: readonly string[]): void {
     const { metrics, state } = this.#parts;
     metrics.set("webhookIssues", {}, webhookIssues.length);
-    state.record("observed", { webhookIssues });
+    state.record("factsObserved", { webhookIssues });
   }
 }
 

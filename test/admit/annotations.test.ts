@@ -27,14 +27,14 @@ const question = (annotation: string, token: string) => ({
 /** The module waits for a confirmation of its CRDs. */
 function askCrds(lab: EngineLab, token: string): void {
   const problem: Problem = { file: "crds/x.yaml", message: "breaks", question: question(CRDS, token) };
-  lab.state.recordModule("a", "invalid", problem);
+  lab.state.recordModule("a", "problemFound", problem);
 }
 
 /** The module waits for a confirmation of objects that it takes over. */
 function askTakeover(lab: EngineLab, token: string): void {
   begin(lab.state, "a");
   const failure = { reason: "ObjectsExist", message: "m", line: "m", failures: 1 } as const;
-  lab.state.recordModule("a", "failed", { ...failure, question: question(TAKEOVER, token) }, 0);
+  lab.state.recordModule("a", "runFailed", { ...failure, question: question(TAKEOVER, token) }, 0);
 }
 
 /** All modules are switched off, which needs a confirmation. Returns its token. */

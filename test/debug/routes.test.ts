@@ -77,7 +77,7 @@ function sources(): Sources {
     warnings: [],
     purgeHolds: [],
   });
-  state.recordModule("web-shop", "decided", { enabled: true, by: "module-values" });
+  state.recordModule("web-shop", "enablementDecided", { enabled: true, by: "module-values" });
   state.inputs.recordPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);
   const secrets = new KnownSecrets();
   secrets.register({ password: SECRET });
@@ -245,7 +245,7 @@ describe("debug socket", () => {
   });
 
   it("shows an overview without secrets", async () => {
-    state.record("observed", { issues: [`hook: no ${SECRET}`] });
+    state.record("factsObserved", { issues: [`hook: no ${SECRET}`] });
     const { body } = await ask("raw /overview.json");
     expect(JSON.parse(body)).toMatchObject({
       state: "Pending",
@@ -288,7 +288,7 @@ describe("debug socket", () => {
       body: "web-shop: there is no revision 9\n",
     });
     expect((await ask("raw /module/web-shop/rollback")).status).toBe(405);
-    state.recordModule("web-shop", "decided", { enabled: false, by: "configmap" });
+    state.recordModule("web-shop", "enablementDecided", { enabled: false, by: "configmap" });
     expect((await ask("module rollback web-shop 2")).body).toBe(
       "module web-shop is disabled. Enable it before you roll it back\n",
     );

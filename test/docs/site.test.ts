@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { RUNBOOKS, runbook } from "../../src/status/models/runbook.ts";
+import { RUNBOOKS, getRunbookPath } from "../../src/status/models/runbook.ts";
 
 import { sidebar } from "../../docs/.vitepress/sidebar.mjs";
 
@@ -33,16 +33,16 @@ test("the on-call guide has each section that a status or an alert leads to", ()
   const alerts = read("deploy/prometheus/alerts.yaml");
   const urls = [...alerts.matchAll(/runbook_url: (.+)$/gm)].map(([, url = ""]) => url);
   expect(urls.length).toBe(alerts.match(/- alert:/g)?.length);
-  const links = [...urls, ...RUNBOOKS.map(runbook).filter((link) => link.includes("on-call.md#"))];
+  const links = [...urls, ...RUNBOOKS.map(getRunbookPath).filter((link) => link.includes("on-call.md#"))];
   const known = headings.map((heading) => `docs/guides/on-call.md#${heading}`);
   expect(links.filter((link) => !known.includes(link))).toEqual([]);
-  expect(RUNBOOKS.map(runbook).filter((link) => !link.includes("on-call.md#"))).toEqual([
+  expect(RUNBOOKS.map(getRunbookPath).filter((link) => !link.includes("on-call.md#"))).toEqual([
     "docs/guides/running.md#taking-over",
     "docs/guides/module-sources.md#when-something-is-missing",
   ]);
   expect(read("docs/guides/running.md")).toContain("\n## Taking over\n");
   expect(read("docs/guides/module-sources.md")).toContain("\n## When something is missing\n");
-  expect(runbook("unknown")).toBe("docs/guides/on-call.md");
+  expect(getRunbookPath("unknown")).toBe("docs/guides/on-call.md");
 });
 
 /** Pages for users; internals are for contributors. */

@@ -48,7 +48,7 @@ describe("one change that would remove too many modules", () => {
   it("removes none in later reloads either, nor after a restart", async () => {
     const lab = await emptied();
     lab.edit({ global: "{x: 1}" });
-    lab.state.record("requested", "token");
+    lab.state.record("convergeRequested", "token");
     await lab.run();
     expect(lab.converges).toBeGreaterThan(2);
     expect(lab.linesOf("uninstall")).toEqual([]);
@@ -80,14 +80,14 @@ describe("one change that would remove too many modules", () => {
 
   it("goes through once a person names its token, not the version of the ConfigMap", async () => {
     const lab = await emptied();
-    lab.state.record("observed", { confirmation: String(lab.version) });
-    lab.state.record("requested", "look again");
+    lab.state.record("factsObserved", { confirmation: String(lab.version) });
+    lab.state.record("convergeRequested", "look again");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers[0]?.text).toMatch(
       new RegExp(`confirm-delete=${tokenOf(lab)}; its present value 2 does not confirm this removal$`),
     );
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
@@ -98,7 +98,7 @@ describe("one change that would remove too many modules", () => {
   it("needs a new token after a confirmed removal was taken back", async () => {
     const lab = await emptied();
     const used = tokenOf(lab);
-    lab.state.record("observed", { confirmation: used });
+    lab.state.record("factsObserved", { confirmation: used });
     lab.edit(Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])));
     await lab.run();
     lab.edit(off(...NAMES));
@@ -106,7 +106,7 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(tokenOf(lab)).not.toBe(used);
     expect(lab.state.view.removalBlockers[0]?.text).toContain("does not confirm this removal");
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -119,7 +119,7 @@ describe("one change that would remove too many modules", () => {
     const requested = tokenOf(lab);
     lab.edit(off("e"));
     await lab.run();
-    lab.state.record("observed", { confirmation: requested });
+    lab.state.record("factsObserved", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -132,7 +132,7 @@ describe("one change that would remove too many modules", () => {
     const requested = tokenOf(lab);
     lab.edit({ ...off("e"), aEnabled: "true" });
     await lab.run();
-    lab.state.record("observed", { confirmation: requested });
+    lab.state.record("factsObserved", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -153,7 +153,7 @@ describe("one change that would remove too many modules", () => {
     lab.tick("h");
     await lab.run();
     expect(lab.version).toBeGreaterThan(version);
-    lab.state.record("observed", { confirmation: requested });
+    lab.state.record("factsObserved", { confirmation: requested });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -162,12 +162,12 @@ describe("one change that would remove too many modules", () => {
     const lab = world();
     await lab.start();
     lab.setModules([{ name: "e" }]);
-    lab.state.record("observed", { secondCheck: true });
+    lab.state.record("factsObserved", { secondCheck: true });
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });
@@ -179,7 +179,7 @@ describe("one change that would remove too many modules", () => {
     await lab.start();
     expect(lab.releases.size).toBe(5);
     answer = false;
-    lab.state.record("requested", "token");
+    lab.state.record("convergeRequested", "token");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(heldOf(lab)).toEqual(NAMES);
@@ -263,7 +263,7 @@ describe("a confirmation", () => {
   it("is used up: the same modules, installed again, are asked about again", async () => {
     const lab = await emptied();
     const confirmation = tokenOf(lab);
-    lab.state.record("observed", { confirmation });
+    lab.state.record("factsObserved", { confirmation });
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     lab.edit(on(...NAMES));
@@ -287,7 +287,7 @@ describe("a confirmation", () => {
     lab.edit(off(...NAMES));
     await lab.run();
     expect(ends()).toEqual([]);
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(ends()).toHaveLength(5);
     await lab.run(1000);
@@ -301,7 +301,7 @@ describe("a confirmation", () => {
   it("covers the rest of the removal that it began", async () => {
     const lab = await emptied();
     lab.uninstallFails = (name) => name === "c";
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run();
     expect([...lab.releases.keys()]).toEqual(["a", "b", "c"]);
     lab.edit({ global: "{x: 1}" });
@@ -313,7 +313,7 @@ describe("a confirmation", () => {
 
   it("does not count towards the limit of what follows", async () => {
     const lab = await emptied();
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run();
     expect(lab.state.view.deletions.removed.size).toBe(0);
   });
@@ -328,7 +328,7 @@ describe("removals one after the other", () => {
       lab.setModules(
         TWELVE.filter((name) => !names.slice(0, index + 1).includes(name)).map((name) => ({ name })),
       );
-      lab.state.record("filesMoved", "all");
+      lab.state.record("filesChanged", "all");
       await lab.run(2000);
     }
     await lab.run(20_000);
@@ -352,10 +352,10 @@ describe("removals one after the other", () => {
     );
     // What is held does not go by itself when the window has passed.
     await lab.run(1_200_000);
-    lab.state.record("requested", "look again");
+    lab.state.record("convergeRequested", "look again");
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(5);
-    lab.state.record("observed", { confirmation: tokenOf(lab) });
+    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(11);
   });
@@ -366,7 +366,7 @@ describe("removals one after the other", () => {
     await vanishing(lab, TWELVE.slice(0, 6));
     const more = Array.from({ length: 20 }, (_, index) => ({ name: `n${index}`, enabled: true }));
     lab.setModules([...TWELVE.slice(7).map((name) => ({ name })), ...more]);
-    lab.state.record("filesMoved", "all");
+    lab.state.record("filesChanged", "all");
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(6);
     expect(lab.state.view.deletionLimit).toMatchObject({ modules: ["m6"], removed: 6, installed: 12 });
@@ -378,7 +378,7 @@ describe("removals one after the other", () => {
     await vanishing(lab, TWELVE.slice(0, 3));
     expect(lab.state.view.deletions.removed.size).toBe(3);
     await lab.run(600_000);
-    lab.state.record("requested", "look again");
+    lab.state.record("convergeRequested", "look again");
     await lab.run();
     expect(lab.state.view.deletions.removed.size).toBe(0);
     expect(lab.state.view.deletions.known.size).toBe(9);

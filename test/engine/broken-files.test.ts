@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { explainModule } from "../../src/plan/index.ts";
-import { warningsOf } from "../../src/state/index.ts";
+import { collectWarnings } from "../../src/state/index.ts";
 import { projectModule } from "../../src/status/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 
@@ -19,8 +19,8 @@ function displayed(lab: EngineLab, name: string): (string | undefined)[] {
   if (module === undefined) return [];
   const { status } = projectModule(module, {
     now: lab.clock.now(),
-    before: new Map(),
-    displayed: {},
+    previousTimes: new Map(),
+    displayedValues: {},
   });
   return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];
 }
@@ -28,12 +28,16 @@ function displayed(lab: EngineLab, name: string): (string | undefined)[] {
 function readyMessage(lab: EngineLab, name: string): string | undefined {
   const module = lab.state.view.modules.get(name);
   if (module === undefined) return undefined;
-  const { status } = projectModule(module, { now: lab.clock.now(), before: new Map(), displayed: {} });
+  const { status } = projectModule(module, {
+    now: lab.clock.now(),
+    previousTimes: new Map(),
+    displayedValues: {},
+  });
   return status.conditions.find(({ type }) => type === "Ready")?.message;
 }
 
 async function converge(lab: EngineLab, token: string): Promise<void> {
-  lab.state.record("requested", token);
+  lab.state.record("convergeRequested", token);
   await lab.run();
 }
 
@@ -87,10 +91,10 @@ describe("a chart that is removed from the directory of its module", () => {
     expect(readyMessage(lab, "good")).not.toMatch(warning);
     const view = lab.state.view.modules.get("web");
     const problem = { file: "ModuleSource platform", message: "its content is not on disk" };
-    expect(view && warningsOf(view)).toHaveLength(1);
-    expect(view && warningsOf({ ...view, problem })).toEqual([]);
+    expect(view && collectWarnings(view)).toHaveLength(1);
+    expect(view && collectWarnings({ ...view, problem })).toEqual([]);
     lab.log.length = 0;
-    lab.state.recordModule("web", "objectsMissing", ["default/ConfigMap/one"]);
+    lab.state.recordModule("web", "objectsFoundMissing", ["default/ConfigMap/one"]);
     await lab.run();
     expect(lab.log).toEqual([]);
     lab.setModules([WEB, GOOD]);

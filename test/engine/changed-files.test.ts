@@ -23,7 +23,7 @@ async function running(moduleQueues: ModuleQueues): Promise<EngineLab> {
 /** What becomes of it when files of `moved` have changed. */
 async function edited(lab: EngineLab, modules: readonly ModuleSpec[], moved = ["one"]): Promise<string[]> {
   lab.setModules(modules);
-  lab.state.record("filesMoved", new Set(moved));
+  lab.state.record("filesChanged", new Set(moved));
   await lab.run();
   return lab.log;
 }
@@ -55,7 +55,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that changed on disk, module
   it("more than files of single modules: a converge", async () => {
     const lab = await running(queues);
     lab.setModules([one]);
-    lab.state.record("filesMoved", "all");
+    lab.state.record("filesChanged", "all");
     await lab.run();
     expect([lab.converges, lab.state.view.modulesWithChangedFiles]).toEqual([1, new Set()]);
   });

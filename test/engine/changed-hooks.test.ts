@@ -15,7 +15,7 @@ describe("a hook that was changed on disk, at the next converge", () => {
     await lab.start();
     lab.log.length = 0;
     lab.setModules([{ name: "one", enabled: true, hooks: [watching({ signature: "2" })] }]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run();
     lab.event("one/h");
     await lab.run();
@@ -28,7 +28,7 @@ describe("a hook that was changed on disk, at the next converge", () => {
     lab.log.length = 0;
     const act = (_: unknown, run: number) => (run === 2 ? { fail: "not yet" } : {});
     lab.setGlobalHooks([watching({ signature: "2", act })]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(5000);
     lab.event("h");
     await lab.run();
@@ -43,7 +43,7 @@ describe("a hook that was changed on disk, at the next converge", () => {
     lab.tick("one/h");
     await lab.run(50);
     lab.setModules([{ name: "one", enabled: true }]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(100);
     expect(lab.describe()).toEqual([]);
   });
@@ -65,7 +65,7 @@ describe("a hook that was changed on disk, at the next converge", () => {
       await lab.start();
       lab.setGlobalHooks(world("2").globalHooks);
       lab.setModules(world("2").modules);
-      lab.state.record("requested", "look");
+      lab.state.record("convergeRequested", "look");
       await lab.run();
       const id = owner === "global" ? "h" : "one/h";
       lab.event(id);
@@ -104,7 +104,7 @@ describe("a hook that was changed on disk, at the next converge", () => {
       act: ([first]) => (first?.type === "schedule" ? { takes: 1000, fail: "not yet" } : {}),
     });
     lab.setGlobalHooks([watching({ act: () => ({ takes: 1000 }) }), late]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(500);
     lab.tick("late");
     await lab.run(1500);
@@ -117,14 +117,14 @@ describe("a hook that was changed on disk, at the next converge", () => {
     await lab.start();
     lab.log.length = 0;
     lab.setGlobalHooks([watching({ kubernetes, act: () => ({ takes: 1000 }) })]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(900);
     expect(lab.log).toEqual(["hook h: sync pods"]);
     await lab.run(200);
     expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
     lab.log.length = 0;
     lab.setGlobalHooks([watching({ kubernetes, signature: "2", act: () => ({ fail: "never" }) })]);
-    lab.state.record("requested", "again");
+    lab.state.record("convergeRequested", "again");
     await lab.run();
     expect(lab.log).toEqual(["hook h: sync pods", "helm one", "converged"]);
     expect(lab.describe()).toEqual(["side: hook h: pods"]);

@@ -59,7 +59,7 @@ describe("a request for a converge while one is delayed by a failing module", ()
       { name: "one", order: 1, enabled: true },
       { name: "two", order: 2, enabled: true },
     ]);
-    lab.state.record("requested", "mended");
+    lab.state.record("convergeRequested", "mended");
     await lab.run();
     expect(lab.log).toEqual([
       "hook one/h: beforeHelm",
@@ -76,7 +76,7 @@ describe("a request for a converge while one is delayed by a failing module", ()
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     lab.helmTakes = 1000;
     await lab.start();
-    lab.state.record("requested", "more");
+    lab.state.record("convergeRequested", "more");
     await lab.run(5000);
     expect(lab.log).toEqual(["helm one", "release one v1", "converged", "helm one", "converged"]);
   });

@@ -4,7 +4,7 @@ import { readyExitCode } from "../../src/commands/operator/overview.ts";
 import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { explainModule } from "../../src/plan/index.ts";
-import { overviewOf } from "../../src/status/index.ts";
+import { buildOverview } from "../../src/status/index.ts";
 import { Projector } from "../../src/status/project/projector.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec } from "../support/engine-lab.ts";
@@ -23,7 +23,7 @@ const web = { name: "web", enabled: true, hooks: [check, other] };
 const db = { name: "db", enabled: true };
 
 const at = (lab: EngineLab) => ({ view: lab.state.view, queues: lab.queues.views() });
-const overview = (lab: EngineLab) => overviewOf(at(lab), lab.clock.now());
+const overview = (lab: EngineLab) => buildOverview(at(lab), lab.clock.now());
 const projected = (lab: EngineLab) =>
   new Projector("none", new KnownSecrets()).project(at(lab), lab.clock.now());
 
@@ -50,7 +50,7 @@ it.each(["main", "own"] as const)(
     const since = new Date(lab.clock.now()).toISOString().slice(0, 19);
     lab.edit({ db: "{ x: 1 }" });
     lab.tick("web/hooks/other.sh");
-    lab.state.recordModule("web", "requested", "now");
+    lab.state.recordModule("web", "runRequested", "now");
     await lab.run(60_000);
     const queue = moduleQueues === "main" ? "main" : "module/web";
     const failing = `check hook hooks/check.sh of web fails in queue ${queue} since ${since}Z: exit code 1; behind it wait other hook hooks/other.sh of web`;
@@ -110,7 +110,7 @@ describe("a hook that hangs", () => {
       lab.tick("web/hooks/other.sh");
       await lab.run(5 * MINUTE - 200);
       expect([readyExitCode(overview(lab)), why(lab, "web").includes("hangs")]).toEqual([0, false]);
-      lab.state.recordModule("web", "observed", { absent: ["ConfigMap/a"] });
+      lab.state.recordModule("web", "factsObserved", { missingObjects: ["ConfigMap/a"] });
       await lab.run(100);
       const queue = moduleQueues === "main" ? "main" : "module/web";
       const hangs = `check hook hooks/check.sh of web hangs in queue ${queue} since ${since}Z; behind it wait other hook hooks/other.sh of web, web; restart the operator to end it, set --hook-timeout to limit such runs`;
@@ -194,7 +194,7 @@ it("a freeze defers actions, and reports what is wrong all the same", async () =
   lab.edit({ maintenance: "NoResourceReconciliation" });
   await lab.run(100);
   expect(readyExitCode(overview(lab))).toBe(0);
-  lab.state.recordModule("web", "observed", { absent: ["ConfigMap/a"] });
+  lab.state.recordModule("web", "factsObserved", { missingObjects: ["ConfigMap/a"] });
   await lab.run(MINUTE);
   expect([lab.linesOf("restore"), lab.linesOf("helm web").length]).toEqual([[], 1]);
   expect(conditions(lab, "web")[0]).toMatch(

@@ -39,7 +39,7 @@ const HAPPENINGS: readonly Happening[] = [
   (world, lab) => {
     const name = `m${world.below(4)}`;
     if (lab.state.module(name)?.release?.status !== "deployed") return;
-    lab.state.recordModule(name, "observed", { absent: [`ns/Service/${world.below(9)}`] });
+    lab.state.recordModule(name, "factsObserved", { missingObjects: [`ns/Service/${world.below(9)}`] });
   },
   (world, lab) => lab.moveRelease(`m${world.below(4)}`, world.chance(0.5) ? "delete" : "rollback"),
   (world, lab) =>
@@ -49,11 +49,11 @@ const HAPPENINGS: readonly Happening[] = [
       .filter(() => world.chance(0.8))
       .map((module) => (world.chance(0.15) ? { ...module, problem: "half written" } : module));
     lab.setModules(world.modules);
-    lab.state.record("requested", `directories ${world.below(99)}`);
+    lab.state.record("convergeRequested", `directories ${world.below(99)}`);
   },
   (world, lab) => {
     world.weather.seen.set(`script m${world.below(4)}`, world.below(2));
-    lab.state.record("requested", `script ${world.below(99)}`);
+    lab.state.record("convergeRequested", `script ${world.below(99)}`);
   },
   (world) => {
     world.weather.bad = world.chance(0.5) ? 0 : (world.pick([0.1, 0.3, 1]) ?? 0);
@@ -83,7 +83,7 @@ async function calm(world: FuzzWorld, lab: EngineLab): Promise<void> {
   const undone = [0, 1, 2, 3].flatMap((index) => [`m${index}Maintenance`, `m${index}Protected`]);
   const valid = lab.data["global"]?.includes("broken") === true ? { global: "{}" } : {};
   lab.edit({ ...Object.fromEntries(undone.map((key) => [key, undefined])), ...valid });
-  lab.state.record("requested", "calm");
+  lab.state.record("convergeRequested", "calm");
   for (let minute = 0; minute < 3; minute++) await lab.run(60_000);
 }
 

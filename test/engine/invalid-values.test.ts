@@ -16,7 +16,7 @@ test("a module whose values are wrong by its files is Invalid, and the others go
   expect(lab.linesOf("helm")).toEqual(["helm added"]);
   expect(lab.linesOf("uninstall")).toEqual([]);
   lab.setModules([{ ...WEB, section: { host: "a", size: 1 } }, ADDED]);
-  lab.state.record("requested", "mended");
+  lab.state.record("convergeRequested", "mended");
   await lab.run();
   expect(problemOf(lab)).toBeUndefined();
   expect(lab.linesOf("helm")).toContain("helm web");

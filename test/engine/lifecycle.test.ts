@@ -188,7 +188,7 @@ describe("start-up and reload", () => {
     const lab = new EngineLab({ modules: [one] });
     lab.addRelease("old");
     const check = (token: string, after: number): Promise<void> => {
-      lab.state.record("requested", token);
+      lab.state.record("convergeRequested", token);
       return lab.run(after);
     };
     await lab.start();
@@ -512,11 +512,11 @@ describe("failures", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
-    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
+    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     lab.log.length = 0;
-    lab.state.recordModule("one", "observed", { release: undefined });
+    lab.state.recordModule("one", "factsObserved", { release: undefined });
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
   });
@@ -525,11 +525,11 @@ describe("failures", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
-    lab.state.recordModule("one", "requested", "t1");
+    lab.state.recordModule("one", "runRequested", "t1");
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     expect(lab.state.view.modules.get("one")?.handled.token).toBe("t1");
-    lab.state.record("requested", "t2");
+    lab.state.record("convergeRequested", "t2");
     await lab.run();
     expect(lab.log.at(-1)).toBe("converged");
     expect(lab.state.view.handledToken).toBe("t2");

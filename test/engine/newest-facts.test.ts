@@ -26,7 +26,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const vanish = (): void => {
       lab.setModules(modules());
       lab.setModules([{ name: "other" }]);
-      lab.state.record("filesMoved", "all");
+      lab.state.record("filesChanged", "all");
     };
     await removing(lab, vanish, () => lab.setModules(modules("other", ...NAMES)));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -39,7 +39,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab = new EngineLab({ moduleQueues, modules: on });
     const switchOff = (): void => {
       lab.setModules(modules(...NAMES));
-      lab.state.record("filesMoved", "all");
+      lab.state.record("filesChanged", "all");
     };
     await removing(lab, switchOff, () => lab.setModules(on));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -70,7 +70,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab = new EngineLab({ moduleQueues, modules: scripted });
     const no = (): void => {
       answer = false;
-      lab.state.record("requested", "look");
+      lab.state.record("convergeRequested", "look");
     };
     await removing(lab, no, () => (answer = true));
     expect(lab.linesOf("uninstall")).toHaveLength(1);
@@ -86,7 +86,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
       () => lab.edit(off),
       () => {
         converges = lab.logged.filter(([, message]) => message === "Converge started").length;
-        lab.state.record("filesMoved", new Set(["a"]));
+        lab.state.record("filesChanged", new Set(["a"]));
       },
     );
     expect(lab.logged.filter(([, message]) => message === "Converge started")).toHaveLength(converges + 1);
@@ -108,7 +108,7 @@ describe.each(["main", "own"] as const)("what changes while removals are ahead (
     const lab: EngineLab = new EngineLab({ moduleQueues, modules: [{ name: "a", enabled: true, hooks }] });
     await lab.start();
     lab.setModules([{ name: "a", hooks }]);
-    lab.state.record("filesMoved", "all");
+    lab.state.record("filesChanged", "all");
     await lab.run(30_000);
     expect(lab.linesOf("hook a/h: beforeDeleteHelm")).toHaveLength(1);
     expect(lab.linesOf("uninstall")).toEqual([]);

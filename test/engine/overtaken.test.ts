@@ -44,8 +44,11 @@ describe("runs that an edit overtakes", () => {
   });
 
   it.each<readonly [string, (lab: EngineLab) => void]>([
-    ["a request", (lab) => lab.state.recordModule("one", "requested", "token")],
-    ["an absent object", (lab) => lab.state.recordModule("one", "observed", { absent: ["Secret/x"] })],
+    ["a request", (lab) => lab.state.recordModule("one", "runRequested", "token")],
+    [
+      "an absent object",
+      (lab) => lab.state.recordModule("one", "factsObserved", { missingObjects: ["Secret/x"] }),
+    ],
   ])("so is one of a run that nothing in the ConfigMap asked for, but %s", async (_, ask) => {
     const lab = await readyLab();
     lab.helmTakes = LONG_WAIT;
@@ -62,7 +65,7 @@ describe("runs that an edit overtakes", () => {
   it("the back-off of such a run that fails ends too", async () => {
     const lab = await readyLab();
     lab.helmFails = () => "not now";
-    lab.state.recordModule("one", "requested", "token");
+    lab.state.recordModule("one", "runRequested", "token");
     await lab.run();
     lab.helmFails = undefined;
     lab.edit({ one: "x: 1" });

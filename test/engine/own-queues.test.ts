@@ -220,7 +220,7 @@ describe("modules with queues of their own", () => {
     const lab = own([old, { name: "web", enabled: true }], { moduleQueues: queues });
     await lab.start();
     lab.setModules([{ ...old, crds: ["refused.yaml"], version: "2" }, fresh, ...many(2)]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(1000);
     lab.edit({ old: "{ x: 1 }" });
     await lab.run(10_000);
@@ -319,7 +319,7 @@ describe("modules with queues of their own", () => {
     await lab.start();
     await lab.run(1000);
     lab.setModules([{ name: "a", enabled: true }]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(20_000);
     expect([[...lab.releases.keys()], lab.broken, lab.describe()]).toEqual([["a"], [], []]);
   });
@@ -345,7 +345,7 @@ describe("modules with queues of their own", () => {
     ]);
     await lab.start();
     await lab.run(10_000);
-    lab.state.record("requested", "now");
+    lab.state.record("convergeRequested", "now");
     await lab.run(0);
     expect([lab.linesOf("helm quick").length, lab.linesOf("hook long").length]).toEqual([2, 1]);
     await lab.run(120_000);
@@ -374,7 +374,7 @@ describe("modules with queues of their own", () => {
       { name: "one", enabled: true },
       { name: "other", enabled: true, order: 2, ...spec },
     ]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(1000);
     lab.edit({ one: "{ x: 1 }" });
     await lab.run(0);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { evaluateModule, readyOf } from "../../src/status/project/evaluation.ts";
+import { evaluateModule, getReadyStatus } from "../../src/status/project/evaluation.ts";
 import { EngineLab, type HookAct, type HookSpec, type ModuleSpec } from "../support/engine-lab.ts";
 
 // docs/reference/hooks.md, "Batch hooks": the readiness probe of a module.
@@ -25,7 +25,7 @@ function stateOf(lab: EngineLab): readonly (string | undefined)[] {
   const view = lab.state.view.modules.get("one");
   if (view === undefined) return [];
   const evaluation = evaluateModule(view, { now: lab.clock.now() });
-  return [evaluation.state, readyOf(evaluation), evaluation.reason, evaluation.message];
+  return [evaluation.state, getReadyStatus(evaluation), evaluation.reason, evaluation.message];
 }
 
 async function tick(lab: EngineLab): Promise<void> {

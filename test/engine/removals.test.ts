@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { overviewOf } from "../../src/status/index.ts";
+import { buildOverview } from "../../src/status/index.ts";
 import type { ModuleRow, Overview } from "../../src/status/index.ts";
 import { renderStatus } from "../../src/commands/operator/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
@@ -8,7 +8,7 @@ import type { ModuleSpec } from "../support/engine-lab.ts";
 
 /** What the operator reports of itself and of all modules now. */
 function reported(lab: EngineLab): Overview {
-  return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
+  return buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
 }
 
 function rowOf(lab: EngineLab, name: string): ModuleRow | undefined {
@@ -117,7 +117,7 @@ describe.each(["main", "own"] as const)("what delays a converge is reported (%s)
     await lab.run(5000);
     lab.addRelease("old");
     lab.uninstallTakes = HANGS;
-    lab.state.record("requested", "t1");
+    lab.state.record("convergeRequested", "t1");
     await lab.run(4000);
     expect(reported(lab).message).toContain("waits for the removal of release old since ");
   });

@@ -102,7 +102,7 @@ describe("a module that requires another one", () => {
     const lab = await started(a, spec("b", 2, { version: "1.9.0" }));
     expect(runsOf(lab)).toEqual(["b"]);
     lab.setModules([a, spec("b", 2, { version: "2.0.0", section: { x: 1 } })]);
-    lab.state.record("requested", "t");
+    lab.state.record("convergeRequested", "t");
     await lab.run();
     // Not before the new version is in place.
     expect(lab.linesOf("release")).toEqual(["release b v1", "release b v2", "release a v1"]);
@@ -124,7 +124,7 @@ describe("a module that requires another one", () => {
     const runs = lab.linesOf("helm a").length;
     // A dependency that flaps each second.
     for (let turn = 0; turn < 20; turn++) {
-      lab.state.recordModule("b", "observed", { absent: turn % 2 === 0 ? ["ns/Secret/x"] : [] });
+      lab.state.recordModule("b", "factsObserved", { missingObjects: turn % 2 === 0 ? ["ns/Secret/x"] : [] });
       await lab.run(1000);
     }
     expect(lab.linesOf("helm a")).toHaveLength(runs);
@@ -151,7 +151,7 @@ describe("a module that requires another one", () => {
     await lab.run();
     expect(runsOf(lab)).toEqual(["b", "a"]);
     lab.edit({ ...suspended, a: "x: 1" });
-    lab.state.recordModule("b", "observed", { absent: ["ns/Secret/x"] });
+    lab.state.recordModule("b", "factsObserved", { missingObjects: ["ns/Secret/x"] });
     await lab.run();
     expect(lab.linesOf("release a v2")).toHaveLength(1);
   });
@@ -215,7 +215,7 @@ describe("a module that requires an object", () => {
     const object = { apiVersion: "v1", kind: "Secret", name: "ca" };
     const lab = await started(spec("a", 1, { requires: { objects: [object] } }), spec("b", 2));
     const found = (message?: string): void =>
-      lab.state.record("observed", { objects: new Map([[requiredKey(object), { message }]]) });
+      lab.state.record("factsObserved", { objects: new Map([[requiredKey(object), { message }]]) });
     expect(runsOf(lab)).toEqual(["b"]);
     found("is not there");
     await lab.run();
@@ -242,7 +242,7 @@ describe("a module that requires a version of Kubernetes", () => {
     expect(runsOf(lab)).toEqual(["b"]);
     expect(hold(lab, "a")).toContain("waits for Kubernetes, which is 1.29.8, not >=1.30 (since ");
     lab.serverVersion = "v1.30.1-gke.7";
-    lab.state.record("requested", "t");
+    lab.state.record("convergeRequested", "t");
     await lab.run();
     expect(runsOf(lab)).toEqual(["b", "a"]);
   });
@@ -375,7 +375,7 @@ describe("a module that others require", () => {
     const lab = await started(...two);
     lab.setModules([spec("new-a", 1), b]);
     for (let turn = 0; turn < 3; turn++) {
-      lab.state.record("requested", `t${turn}`);
+      lab.state.record("convergeRequested", `t${turn}`);
       await lab.run(5000);
     }
     expect(lab.linesOf("uninstall")).toEqual([]);

@@ -15,7 +15,7 @@ const web: ModuleSpec = { name: "web", enabled: true, hooks: [after] };
 const other: ModuleSpec = { name: "other", enabled: true, hooks: [ticking] };
 
 function lose(lab: EngineLab, name: string, ...absent: readonly string[]): void {
-  lab.state.recordModule(name, "observed", { absent, release: lab.releases.get(name) });
+  lab.state.recordModule(name, "factsObserved", { missingObjects: absent, release: lab.releases.get(name) });
 }
 
 async function stalled(more: Partial<ConstructorParameters<typeof EngineLab>[0]> = {}): Promise<EngineLab> {
@@ -27,7 +27,7 @@ async function stalled(more: Partial<ConstructorParameters<typeof EngineLab>[0]>
   return lab;
 }
 
-const missing = (lab: EngineLab, name: string) => lab.state.view.modules.get(name)?.absent;
+const missing = (lab: EngineLab, name: string) => lab.state.view.modules.get(name)?.missingObjects;
 
 describe("objects that are gone while the head of main fails", () => {
   it("are put back at once, and the run of their module follows in its order", async () => {
@@ -55,7 +55,7 @@ describe("objects that are gone while the head of main fails", () => {
     });
     await lab.start();
     next.act = { fail: "no" };
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(100);
     lose(lab, "z", "Namespace/a");
     await lab.run(100);

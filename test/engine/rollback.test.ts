@@ -37,7 +37,7 @@ describe("a module that was rolled back", () => {
     lab.edit({ m: "a: 2" });
     await lab.run(3_600_000);
     expect(lab.log).toEqual(["hook m/h: beforeHelm", "helm m"]);
-    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", phase: "ready", retry: undefined });
+    expect(view(lab)).toMatchObject({ rollbackReason: "chart 2 failed", phase: "ready", retry: undefined });
     expect(view(lab)?.lastRun).toMatchObject({ result: "Failed", message: "chart 2 failed" });
     expect(lab.quiet).toBe(true);
     const { view: all, values } = lab.state;
@@ -53,7 +53,7 @@ describe("a module that was rolled back", () => {
     await lab.start();
     await lab.run(3_600_000);
     expect(lab.linesOf("helm m")).toHaveLength(1);
-    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", phase: "ready" });
+    expect(view(lab)).toMatchObject({ rollbackReason: "chart 2 failed", phase: "ready" });
   });
 
   it("is tried at once after an edit", async () => {
@@ -62,12 +62,12 @@ describe("a module that was rolled back", () => {
     lab.edit({ m: "a: 3" });
     await lab.run();
     expect(lab.log).toEqual(["hook m/h: beforeHelm", "helm m", "release m v2", "hook m/h: afterHelm"]);
-    expect(view(lab)?.refused).toBeUndefined();
+    expect(view(lab)?.rollbackReason).toBeUndefined();
   });
 
   it("is tried when that is asked for, once for each request", async () => {
     const lab = await rolledBack();
-    lab.state.recordModule("m", "requested", "t1");
+    lab.state.recordModule("m", "runRequested", "t1");
     await lab.run();
     expect(lab.askedOfHelm).toEqual(["asked"]);
     expect(view(lab)?.handled.token).toBe("t1");
@@ -79,13 +79,13 @@ describe("a module that was rolled back", () => {
   it("is not tried for a request that an earlier process has answered", async () => {
     const lab = await rolledBack();
     lab.askedOfHelm.length = 0;
-    lab.state.recordModule("m", "answered", "t1");
-    lab.state.recordModule("m", "requested", "t1");
+    lab.state.recordModule("m", "handledRequestRestored", "t1");
+    lab.state.recordModule("m", "runRequested", "t1");
     await lab.run(3_600_000);
     expect(lab.askedOfHelm).toEqual([]);
     expect(view(lab)?.handled.token).toBe("t1");
-    lab.state.recordModule("m", "answered", "t0");
-    lab.state.recordModule("m", "requested", "t2");
+    lab.state.recordModule("m", "handledRequestRestored", "t0");
+    lab.state.recordModule("m", "runRequested", "t2");
     await lab.run();
     expect(lab.askedOfHelm).toEqual(["asked"]);
   });
@@ -102,10 +102,10 @@ describe("a module that was rolled back", () => {
     const lab = await rolledBack();
     const restored: (readonly string[])[] = [];
     lab.restores = (absent) => void restored.push(absent);
-    lab.state.recordModule("m", "observed", { absent: ["ns/Service/m"] });
+    lab.state.recordModule("m", "factsObserved", { missingObjects: ["ns/Service/m"] });
     await lab.run();
     expect(restored).toEqual([["ns/Service/m"]]);
-    expect(view(lab)).toMatchObject({ refused: "chart 2 failed", absent: [] });
+    expect(view(lab)).toMatchObject({ rollbackReason: "chart 2 failed", missingObjects: [] });
   });
 
   it("is left alone by helm while it is suspended", async () => {
@@ -143,7 +143,7 @@ describe("a module that was rolled back", () => {
     lab.edit({ mEnabled: "false" });
     await lab.run();
     expect(lab.log).toContain("uninstall m");
-    expect(view(lab)?.refused).toBeUndefined();
+    expect(view(lab)?.rollbackReason).toBeUndefined();
   });
 });
 
@@ -163,10 +163,10 @@ it("a release that is not healthy in time makes one run for each revision", asyn
     revision,
   } as const;
   // An outage of what was healthy may have other causes than the revision.
-  lab.state.recordModule("m", "observed", { health: { ...health, isOutage: true } });
+  lab.state.recordModule("m", "factsObserved", { health: { ...health, isOutage: true } });
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual([]);
-  lab.state.recordModule("m", "observed", { health: health });
+  lab.state.recordModule("m", "factsObserved", { health: health });
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);
   expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
@@ -176,9 +176,9 @@ it("a release that is not healthy in time makes one run for each revision", asyn
   lab.noWayBack = true;
   lab.edit({ m: "a: 2" });
   await lab.run();
-  lab.state.recordModule("m", "observed", { health: { ...health, revision: 2 } });
+  lab.state.recordModule("m", "factsObserved", { health: { ...health, revision: 2 } });
   await lab.run(3_600_000);
   expect(view(lab)?.unhealthy?.message).toBe("m; there is no good revision to go back to");
-  lab.state.recordModule("m", "observed", { health: { ...health, revision: 2, status: "Unknown" } });
+  lab.state.recordModule("m", "factsObserved", { health: { ...health, revision: 2, status: "Unknown" } });
   expect(view(lab)?.unhealthy?.message).toBe("m");
 });

@@ -247,9 +247,9 @@ describe("5: module run", () => {
     const lab = new EngineLab({ modules: [{ name: "one", order: 1, enabled: true, crds: ["a.yaml"] }] });
     await lab.start();
     const given = { "addon-operator.io/confirm-crds": "c", "addon-operator.io/confirm-takeover": "t" };
-    lab.state.recordModule("one", "annotated", given);
-    lab.state.record("requested", "now");
-    lab.state.recordModule("one", "requested", "now");
+    lab.state.recordModule("one", "annotationsObserved", given);
+    lab.state.record("convergeRequested", "now");
+    lab.state.recordModule("one", "runRequested", "now");
     await lab.run(3000);
     expect(lab.state.module("one")).toMatchObject({
       confirmedCrds: undefined,
@@ -261,8 +261,8 @@ describe("5: module run", () => {
   it("5: a refused change of CRDs keeps its confirmation", async () => {
     const lab = new EngineLab({ modules: [{ name: "bad", order: 1, enabled: true, crds: ["broken.yaml"] }] });
     await lab.start();
-    lab.state.recordModule("bad", "annotated", { "addon-operator.io/confirm-crds": "c" });
-    lab.state.record("requested", "now");
+    lab.state.recordModule("bad", "annotationsObserved", { "addon-operator.io/confirm-crds": "c" });
+    lab.state.record("convergeRequested", "now");
     await lab.run(3000);
     expect(lab.state.module("bad")).toMatchObject({ confirmedCrds: "c", endedConfirmations: {} });
   });

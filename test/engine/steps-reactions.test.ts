@@ -129,14 +129,14 @@ describe("13 to 16: what the changes start", () => {
 
   it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
     const lab = await started();
-    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
+    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
     expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({
       kind: "absent",
       object: "ns/Service/x",
     });
-    expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
+    expect(lab.state.view.modules.get("one")?.missingObjects).toEqual([]);
   });
 
   it("15: what was put back is not put back again when the run is tried once more", async () => {
@@ -146,12 +146,12 @@ describe("13 to 16: what the changes start", () => {
       requested.push(absent);
       if (requested.length === 1) throw new RestoreError(["ns/Service/y: no"], ["ns/Service/y"]);
     };
-    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x", "ns/Service/y"] });
+    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x", "ns/Service/y"] });
     await lab.run();
     expect(lab.state.view.modules.get("one")?.retry?.message).toContain("cannot bring back ns/Service/y: no");
     await lab.run(5000);
     expect(requested).toEqual([["ns/Service/x", "ns/Service/y"], ["ns/Service/y"]]);
-    expect(lab.state.view.modules.get("one")?.absent).toEqual([]);
+    expect(lab.state.view.modules.get("one")?.missingObjects).toEqual([]);
   });
 
   it("15: a suspended module is not healed", async () => {
@@ -159,7 +159,7 @@ describe("13 to 16: what the changes start", () => {
     lab.edit({ oneMaintenance: "NoResourceReconciliation" });
     await lab.run();
     lab.log.length = 0;
-    lab.state.recordModule("one", "observed", { absent: ["ns/Service/x"] });
+    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
     await lab.run();
     expect(lab.log).toEqual([]);
   });

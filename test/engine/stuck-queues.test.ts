@@ -69,7 +69,7 @@ describe("a Synchronization in a named queue", () => {
     const one = { name: "one", enabled: true, hooks: [{ ...watching("side"), act: () => ({}) }] };
     const first = { name: "first", enabled: true, order: 0, hooks: [failing] };
     lab.setModules([first, one, ...later.map((each) => ({ ...each, enabled: true }))]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(100);
     expect([...lab.releases.keys()]).toEqual(["first", "later", "last"]);
     expect(lab.state.view.modules.get("one")?.retry?.message).toBe(
@@ -121,7 +121,7 @@ describe.each([
     lab.event("one/w");
     await lab.run(100);
     lab.setModules([ready, ...later.map((each) => ({ ...each, enabled: true }))]);
-    lab.state.record("requested", "look");
+    lab.state.record("convergeRequested", "look");
     await lab.run(100);
     expect([...lab.releases.keys()]).toEqual(["one", "later", "last"]);
     await lab.run(limit);

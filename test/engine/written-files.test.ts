@@ -41,7 +41,7 @@ function labWith(
 
 async function converge(lab: EngineLab, token = "again"): Promise<string[]> {
   lab.log.length = 0;
-  lab.state.record("requested", token);
+  lab.state.record("convergeRequested", token);
   await lab.run();
   return lab.log;
 }
@@ -200,7 +200,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     const lab: EngineLab = new EngineLab({ moduleQueues: queues, modules: [other] });
     const write = (run: number): void => {
       lab.setModules([{ ...full, hooks, section: { run } }, other]);
-      queueMicrotask(() => lab.state.record("filesMoved", new Set(["one"])));
+      queueMicrotask(() => lab.state.record("filesChanged", new Set(["one"])));
     };
     const hooks = [writer("w", "beforeHelm", write)];
     lab.setModules([{ ...full, hooks }, other]);
@@ -226,7 +226,7 @@ describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in
     async (_, fails) => {
       const write = (run: number): void => {
         lab.setModules([{ ...bare, chart: "own", section: { run } }, other]);
-        queueMicrotask(() => lab.state.record("filesMoved", "all"));
+        queueMicrotask(() => lab.state.record("filesChanged", "all"));
       };
       const lab: EngineLab = new EngineLab({
         moduleQueues: queues,

@@ -171,7 +171,7 @@ describe("settings of a chart's module", () => {
     await lab.pass(MINUTE, () => addon(lab).includes("retries: 7"));
     expect(addon(lab)).not.toContain("onFailure");
     await lab.pass(MINUTE, () => record.mock.calls.some(([, moved]) => moved instanceof Set));
-    expect(record).toHaveBeenCalledWith("filesMoved", new Set(["web"]));
+    expect(record).toHaveBeenCalledWith("filesChanged", new Set(["web"]));
     expect(lab.locked("web")).toMatchObject({ digest, chart: { terms: { retries: 7 } } });
     expect(lab.locked("web")?.["isNew"]).toBeUndefined();
     expect(lab.server.calls.length).toBe(calls);

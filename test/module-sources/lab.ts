@@ -138,7 +138,7 @@ export async function sourcesLab(
       await it.stop();
       it.registryModules = { dir: undefined, origins: new Map(), holds: [] };
       it.state = new State({ clock });
-      if (!it.isConverging) it.state.record("observed", { boot: "running" });
+      if (!it.isConverging) it.state.record("factsObserved", { boot: "running" });
       it.metrics = new Metrics("test_");
       const made = buildModuleSources(it);
       running = made;

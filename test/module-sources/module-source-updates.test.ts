@@ -121,7 +121,7 @@ describe("an approval", () => {
     expect(lab.locked("web")).toMatchObject({ version: "1.4.2", seen: { version: "1.5.0", digest } });
     expect(lab.events.filter(({ reason }) => reason === "UpdateHeld")).toHaveLength(1);
     await read(lab);
-    lab.state.recordModule("web", "annotated", { [APPROVE]: `1.5.0@${digest}` });
+    lab.state.recordModule("web", "annotationsObserved", { [APPROVE]: `1.5.0@${digest}` });
     await lab.pass(MINUTE, () => lab.content("web") === "1.5.0" && lab.status().waiting === 0);
     expect(lab.content("web")).toBe("1.5.0");
     const { confirmedUpdate, endedConfirmations } = lab.state.module("web") ?? {};
@@ -169,7 +169,7 @@ describe("updates of one source", () => {
     await read(lab);
     await lab.pass(MINUTE);
     expect(lab.content("db")).toBe("1.0.0");
-    lab.state.recordModule("web", "decided", { enabled: false, by: "none" });
+    lab.state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
     await lab.pass(MINUTE, () => lab.content("db") === "1.1.0");
     expect(lab.content("db")).toBe("1.1.0");
     expect(lab.locked("web")).not.toHaveProperty("isNew");
@@ -191,7 +191,7 @@ describe("an update that fails", () => {
     await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
     await read(lab);
     lab.installed.set("web", before);
-    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    lab.state.recordModule("web", "runRolledBack", "helm failed", lab.clock.now());
     await until(lab, () => lab.content("web") === "1.4.2" && condition(lab, "Rejected") !== undefined);
     return { lab, digest };
   }
@@ -232,7 +232,7 @@ describe("an update that fails", () => {
   it("is tried again when a user approves it, which is announced", async () => {
     const { lab, digest } = await failing();
     await read(lab);
-    lab.state.recordModule("web", "annotated", { [APPROVE]: `1.5.0@${digest}` });
+    lab.state.recordModule("web", "annotationsObserved", { [APPROVE]: `1.5.0@${digest}` });
     const approved = (): number => lab.events.filter(({ reason }) => reason === "UpdateApproved").length;
     await until(lab, () => approved() > 0);
     expect([lab.content("web"), approved()]).toEqual(["1.5.0", 1]);
@@ -272,7 +272,7 @@ describe("an update that fails", () => {
     await until(lab, () => lab.status().modules?.[0]?.version === "1.5.0");
     await read(lab);
     lab.installed.set("web", before);
-    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    lab.state.recordModule("web", "runRolledBack", "helm failed", lab.clock.now());
     await until(lab, () => condition(lab, "Stalled") !== undefined);
     expect(condition(lab, "Stalled")).toMatchObject({
       reason: "Blocked",
@@ -290,7 +290,7 @@ describe("an update that fails", () => {
     dropBlob(lab, before);
     lab.lab.registry.failures = { status: 503, left: Infinity };
     lab.installed.set("web", before);
-    lab.state.recordModule("web", "rolledBack", "helm failed", lab.clock.now());
+    lab.state.recordModule("web", "runRolledBack", "helm failed", lab.clock.now());
     await until(lab, () => condition(lab, "Reachable")?.status === "False");
     expect(lab.content("web")).toBe("1.5.0");
     lab.lab.registry.failures = { status: 503, left: 0 };

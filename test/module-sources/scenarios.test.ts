@@ -62,7 +62,7 @@ async function fail(it: SourcesLab): Promise<void> {
   const previous = it.locked("web")?.["previous"] as { digest: string } | undefined;
   if (previous === undefined) return;
   it.installed.set("web", previous.digest);
-  it.state.recordModule("web", "rolledBack", "helm failed", it.clock.now());
+  it.state.recordModule("web", "runRolledBack", "helm failed", it.clock.now());
 }
 
 /** The lock is never without the module, and neither is what the reader of directories is told. */

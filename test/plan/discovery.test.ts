@@ -40,7 +40,7 @@ function facts(change: Change = {}, name = "m"): ModuleFacts {
 const OFF = { flag: { enabled: false, by: "none" } } as const;
 const SCRIPT = { module: { enabledScript: "/modules/m/enabled" } };
 const KEPT = { settings: { ...NO_SETTINGS, protected: true } };
-const WAS_ON = { decided: true, enabled: true, enabledBy: "script", enabledReason: "a GPU" } as const;
+const WAS_ON = { isDiscovered: true, enabled: true, enabledBy: "script", enabledReason: "a GPU" } as const;
 
 const UNREAD = "its files cannot be read";
 
@@ -147,7 +147,7 @@ describe("whether a module is on", () => {
     ["off", OFF, false],
     ["off with a release of ours", { ...OFF, owner: "ours" }, true],
     ["off with somebody else's", { ...OFF, owner: "foreign" }, false],
-    ["off, having run", { ...OFF, record: { ranHere: true } }, true],
+    ["off, having run", { ...OFF, record: { hasRunInProcess: true } }, true],
   ])("hooks and schemas of a module that is %s matter: %j", (_what, change, expected) => {
     expect(mustLoadModule(facts(change))).toBe(expected);
   });
@@ -157,7 +157,7 @@ describe("which modules are removed", () => {
   const off = (change: Change = {}): Change => ({ owner: "ours", ...change });
   it.each<readonly [string, Change, string]>([
     ["off with a release of ours", off(), "off"],
-    ["off, having run without a release", off({ owner: "none", record: { ranHere: true } }), "off"],
+    ["off, having run without a release", off({ owner: "none", record: { hasRunInProcess: true } }), "off"],
     ["off without anything", off({ owner: "none" }), ""],
     ["on", off({ record: { enabled: true } }), ""],
     ["off with somebody else's release", off({ owner: "foreign" }), "foreign"],

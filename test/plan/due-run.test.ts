@@ -13,8 +13,8 @@ const SECTION = { sectionDigest: "v1-s2" };
 const VALUES = { valuesDigest: "v1-v2" };
 const HOOK: Cause = { kind: "hook", by: "schedule" };
 const AFTER_HELM: Cause = { kind: "hook", by: "afterHelm" };
-const ABSENT = { absent: ["ns/Service/x", "ns/Secret/y"] };
-const MOVED = { releaseMoved: true };
+const ABSENT = { missingObjects: ["ns/Service/x", "ns/Secret/y"] };
+const MOVED = { isReleaseChangedByHand: true };
 
 describe("whether a module run is due, and why", () => {
   it.each<readonly [string, Partial<ModuleView>, string | undefined]>([

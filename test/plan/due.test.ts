@@ -92,7 +92,7 @@ describe("the plan: tasks and reasons from a view", () => {
     ],
     [
       "09:00 an event hook of one module changes values, an object of another is deleted",
-      { db: { valuesDigest: "v2", cause: hookCause }, web: { absent: ["ns/Secret/x"] } },
+      { db: { valuesDigest: "v2", cause: hookCause }, web: { missingObjects: ["ns/Secret/x"] } },
       ["back run-module db: kubernetes hook changed values", "back run-module web: absent ns/Secret/x"],
     ],
     [
@@ -132,7 +132,7 @@ describe("the plan: tasks and reasons from a view", () => {
       "12:00 a module is off, another needs a person: they are left alone",
       {
         db: { ...edited, handled: basis({ section: "v1-s0" }), enabled: false },
-        web: { absent: ["ns/Secret/x"], problem: { file: "f", message: "m" } },
+        web: { missingObjects: ["ns/Secret/x"], problem: { file: "f", message: "m" } },
       },
       [],
     ],

@@ -45,9 +45,9 @@ describe("what a module requires of another one", () => {
     ["is at work", { activity: "running" }, "NotReady: is not Ready"],
     ["failed", { retry }, "NotReady: is not Ready"],
     ["waits itself", { blockedSince: T0 }, "NotReady: is not Ready"],
-    ["lacks objects", { absent: ["n/Secret/s"] }, "NotReady: is not Ready"],
-    ["has lost its release", { releaseMoved: true }, "NotReady: is not Ready"],
-    ["has a record that cannot be read", { unread: "it is cut" }, "NotReady: is not Ready"],
+    ["lacks objects", { missingObjects: ["n/Secret/s"] }, "NotReady: is not Ready"],
+    ["has lost its release", { isReleaseChangedByHand: true }, "NotReady: is not Ready"],
+    ["has a record that cannot be read", { releaseReadError: "it is cut" }, "NotReady: is not Ready"],
     ["is not healthy yet", { unhealthy: unhealthy("Unknown") }, "NotReady: is not healthy"],
     ["is not healthy", { unhealthy: unhealthy("False") }, "NotReady: is not healthy"],
     ["is suspended, and not healthy", { suspended: true, unhealthy: unhealthy("False") }, undefined],
@@ -59,7 +59,7 @@ describe("what a module requires of another one", () => {
       { suspended: true, release: undefined },
       "NotReady: is suspended and not installed",
     ],
-    ["is suspended without objects", { suspended: true, absent: ["n/Secret/s"] }, undefined],
+    ["is suspended without objects", { suspended: true, missingObjects: ["n/Secret/s"] }, undefined],
   ])("%s", (...[, change, expected, range = "*"]) => {
     const { a, view } = requiring(range, change);
     const wait = findRunBlocker(a, view);

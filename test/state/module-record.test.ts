@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import type { Module } from "../../src/model/index.ts";
 import { newModuleRecord, problemOf } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
-import { afterEvent } from "../../src/state/module-events.ts";
-import { releaseMoved } from "../../src/state/module-view.ts";
+import { applyEvent } from "../../src/state/module-events.ts";
+import { isReleaseChangedByHand } from "../../src/state/module-view.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { basis, release } from "../status/views.ts";
 
@@ -44,7 +44,7 @@ describe("whether a release was moved by hand", () => {
       false,
     ],
   ])("%s", (_what, change, moved) => {
-    expect(releaseMoved(record(change))).toBe(moved);
+    expect(isReleaseChangedByHand(record(change))).toBe(moved);
   });
 });
 
@@ -78,7 +78,7 @@ describe("what a decision of discovery does to the record", () => {
   const handledNow = runs({ ...ready, handled: { section: "v1-s1", config: "v1-c1" } });
   const retried = (retry: RunRecord["retry"]) => ({ ...ran, ...runs({ ...ready, retry }) });
   it.each<readonly [string, Partial<ModuleRecord>, Enablement, Partial<ModuleRecord>]>([
-    ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", decided: true }],
+    ["on, stays on: its runs count", ran, on, { ...ran, enabledBy: "configmap", isDiscovered: true }],
     [
       "on, goes off: watches and release are still to go",
       ran,
@@ -107,19 +107,19 @@ describe("what a decision of discovery does to the record", () => {
       { decisionProblem: undefined },
     ],
   ])("%s", (...[_what, before, decision, after]) => {
-    expect(afterEvent(record(before), basis, ["decided", decision])).toMatchObject(after);
+    expect(applyEvent(record(before), basis, ["enablementDecided", decision])).toMatchObject(after);
   });
 
   it("a module that starts over forgets what its first run had done, and keeps what people asked", () => {
     const before = record({
       enabled: true,
       ...runs({ ...ready, retry: helm, rounds: 3 }),
-      absent: ["x"],
-      synchronized: new Set(["h/k0"]),
+      missingObjects: ["x"],
+      synchronizedBindings: new Set(["h/k0"]),
       requestedToken: "t",
     });
     const run = { ...NEVER_RAN, handled: ready.handled };
-    const after = afterEvent(before, basis, ["deleted"]);
+    const after = applyEvent(before, basis, ["releaseDeleted"]);
     expect(after).toEqual({ ...record(), enabled: true, run, requestedToken: "t" });
   });
 });

@@ -66,7 +66,7 @@ it("the health of a revision says nothing of the next one", () => {
   const health = (status: "True" | "False") =>
     ({ revision: 1, status, reason: "r", message: "m" }) as NonNullable<ModuleRecord["health"]>;
   const set = (change: Partial<Pick<ModuleRecord, "health" | "release">>) =>
-    state.recordModule("a", "observed", change);
+    state.recordModule("a", "factsObserved", change);
   expect(displayed()).toEqual([undefined, undefined]);
   set({ release: release(1) });
   expect(displayed()).toEqual([undefined, "Unknown"]);
@@ -81,7 +81,7 @@ it("the health of a revision says nothing of the next one", () => {
 /** Everything of the ConfigMap in force counts as worked on. */
 function handled(state: State, name: string): void {
   begin(state, name);
-  state.recordModule(name, "completed", false);
+  state.recordModule(name, "runStepsCompleted", false);
 }
 
 describe("the record", () => {
@@ -89,11 +89,11 @@ describe("the record", () => {
     const { state, changes } = lab("web");
     await changes();
     state.record("removalBlocked", { action: "purge", text: "a" });
-    state.record("observed", { boot: "running" });
-    state.recordModule("web", "observed", { absent: ["x"] });
+    state.record("factsObserved", { boot: "running" });
+    state.recordModule("web", "factsObserved", { missingObjects: ["x"] });
     expect(await changes()).toBe(1);
     expect(await changes()).toBe(0);
-    state.recordModule("nobody", "leaving");
+    state.recordModule("nobody", "removalDecided");
     expect(await changes()).toBe(0);
   });
 
@@ -113,10 +113,10 @@ describe("the record", () => {
 
   it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
     const { state } = lab("web");
-    state.record("observed", { issues: ["global"] });
-    state.recordModule("web", "observed", { issues: ["own"] });
+    state.record("factsObserved", { issues: ["global"] });
+    state.recordModule("web", "factsObserved", { issues: ["own"] });
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([["global"], ["own"]]);
-    state.record("observed", { issues: [] });
+    state.record("factsObserved", { issues: [] });
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([[], ["own"]]);
   });
 
@@ -125,9 +125,9 @@ describe("the record", () => {
     const before = state.view;
     const [web, db] = ["web", "db"].map((name) => before.modules.get(name));
     expect(state.view).toBe(before);
-    state.recordModule("web", "completed", true);
+    state.recordModule("web", "runStepsCompleted", true);
     expect(state.view.modules.get("db")).toBe(db);
-    state.record("convergeStep", { remaining: ["web"] });
+    state.record("convergeProgressed", { remaining: ["web"] });
     expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(web?.rounds).toBe(0);
@@ -135,7 +135,7 @@ describe("the record", () => {
 
   it("a directory that goes takes its record along; one that stays keeps it", () => {
     const { state } = lab("web", "db");
-    state.recordModule("web", "completed", true);
+    state.recordModule("web", "runStepsCompleted", true);
     state.recordTree(treeOf("web", "cache"));
     expect([...state.view.modules.keys()]).toEqual(["web", "cache"]);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
@@ -144,7 +144,7 @@ describe("the record", () => {
 
   it("a hook's own write to the ConfigMap covers itself: run and reload do not become due", () => {
     const { state, seen } = lab("web");
-    state.record("convergeBegun", { kind: "start-up" });
+    state.record("convergeStarted", { kind: "start-up" });
     handled(state, "web");
     state.inputs.recordOwnConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }));
     const { convergeDigests, converge, modules } = state.view;
@@ -157,7 +157,7 @@ describe("the record", () => {
 
   it("what was owed before a hook's own write is owed after it", () => {
     const { state, seen } = lab("web");
-    state.record("convergeBegun", { kind: "start-up" });
+    state.record("convergeStarted", { kind: "start-up" });
     handled(state, "web");
     state.inputs.recordConfig(seen({ web: "{ x: 1 }", global: "{ z: 1 }" }), FRONT);
     state.inputs.recordOwnConfig(seen({ web: "{ x: 2 }", global: "{ z: 2 }" }));
@@ -171,7 +171,7 @@ describe("the record", () => {
 
   it("a changed section of a module that is off is taken note of, where no converge follows", () => {
     const { state, seen } = lab("web");
-    state.recordModule("web", "decided", { enabled: false, by: "none" });
+    state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
     state.inputs.recordConfig(seen({ web: "{ x: 1 }" }), FRONT);
     const view = (): unknown => {
       const web = state.view.modules.get("web");
@@ -204,18 +204,18 @@ describe("the record", () => {
     expect(state.view.secondCheck).toBe(false);
     state.inputs.recordConfig(seen({}), FRONT);
     expect(state.view.secondCheck).toBe(true);
-    state.record("convergeBegun", { kind: "second-look" });
+    state.record("convergeStarted", { kind: "second-look" });
     expect(state.view.secondCheck).toBe(false);
   });
 
   it("a converge answers the operator's token, a decision that of a module that is off", () => {
     const { state } = lab("web", "db");
-    state.record("requested", "t1");
-    state.recordModule("web", "requested", "t2");
-    state.recordModule("db", "requested", "t3");
-    state.record("convergeBegun", { kind: "requested" });
-    state.recordModule("web", "decided", { enabled: false, by: "none" });
-    state.recordModule("db", "decided", { enabled: true, by: "values" });
+    state.record("convergeRequested", "t1");
+    state.recordModule("web", "runRequested", "t2");
+    state.recordModule("db", "runRequested", "t3");
+    state.record("convergeStarted", { kind: "requested" });
+    state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
+    state.recordModule("db", "enablementDecided", { enabled: true, by: "values" });
     expect(state.view.handledToken).toBe("t1");
     expect(state.view.modules.get("web")?.handled.token).toBe("t2");
     expect(state.view.modules.get("db")?.handled.token).toBeUndefined();
@@ -227,14 +227,14 @@ describe("the record", () => {
       const { requestedToken, handled } = state.view.modules.get("web") ?? {};
       return [requestedToken, handled?.token];
     };
-    state.recordModule("web", "requested", "t1");
+    state.recordModule("web", "runRequested", "t1");
     begin(state, "web");
-    state.recordModule("web", "requested", "t2");
-    state.recordModule("web", "withValuesOfNow");
-    state.recordModule("web", "completed", false);
+    state.recordModule("web", "runRequested", "t2");
+    state.recordModule("web", "runInputsRefreshed");
+    state.recordModule("web", "runStepsCompleted", false);
     expect(tokens()).toEqual(["t2", "t1"]);
     begin(state, "web");
-    state.recordModule("web", "completed", false);
+    state.recordModule("web", "runStepsCompleted", false);
     expect(tokens()).toEqual(["t2", "t2"]);
   });
 
@@ -246,7 +246,7 @@ describe("the record", () => {
     const first = seen();
     for (const key of ["web", "global"])
       state.inputs.recordPatches(key, [{ op: "add", path: `/${key}/x`, value: 1 }], "h");
-    state.recordModule("web", "decided", { enabled: true, by: "values" });
+    state.recordModule("web", "enablementDecided", { enabled: true, by: "values" });
     expect(state.view.modules.get("web")?.valuesDigest).not.toBe(first[0]);
     expect(state.view.enabledModules).toEqual(["web"]);
     expect(seen()).toEqual(first);
@@ -282,8 +282,8 @@ describe("the record", () => {
   it("shows a converge from its begin to its end", async () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
-    state.record("observed", { boot: "converging" });
-    state.record("convergeBegun", { kind: "start-up" });
+    state.record("factsObserved", { boot: "converging" });
+    state.record("convergeStarted", { kind: "start-up" });
     const handled = { globalConfig: state.values.digests.convergeDigests().globalConfig, globals: undefined };
     const during = {
       phase: "beforeAll",
@@ -296,8 +296,8 @@ describe("the record", () => {
     expect(handlesConfig(state)).toBe(true);
     state.record("configHandled", "globals");
     expect(state.view.converge.handled?.globals).toBe(state.view.convergeDigests.globals);
-    state.record("convergeStep", { phase: "modules" });
-    state.record("convergeStep", { remaining: ["web"] });
+    state.record("convergeProgressed", { phase: "modules" });
+    state.record("convergeProgressed", { remaining: ["web"] });
     await clock.advance(1000);
     state.record("convergeEnded", 2);
     expect(state.view).toMatchObject({
@@ -315,14 +315,14 @@ describe("the record", () => {
 
   it("does not begin to run with a converge's end before start-up came that far", () => {
     const { state } = lab();
-    state.record("observed", { boot: "synchronization" });
+    state.record("factsObserved", { boot: "synchronization" });
     state.record("convergeEnded", 0);
     expect(state.view.boot).toBe("synchronization");
   });
 
   it("a converge under way can take content into account that came after its start", () => {
     const { state, seen } = lab("web");
-    state.record("convergeBegun", { kind: "start-up" });
+    state.record("convergeStarted", { kind: "start-up" });
     state.record("configHandled", "globals");
     const globals = state.view.converge.handled?.globals;
     state.inputs.recordConfig(seen({ global: "{ z: 1 }" }), FRONT);
@@ -348,16 +348,16 @@ describe("the record", () => {
 
   it("a section of a module that is on, or was not decided about, is still to be worked on", () => {
     const { state, seen } = lab("web", "db");
-    state.recordModule("web", "decided", { enabled: true, by: "values" });
+    state.recordModule("web", "enablementDecided", { enabled: true, by: "values" });
     state.inputs.recordConfig(seen({ web: "{ x: 1 }", db: "{ x: 1 }" }), FRONT);
     for (const name of ["web", "db"]) expect(state.module(name)?.run.handled.section).toBeUndefined();
   });
 
   it("a module that needs a person has nothing to work on until its section moves", () => {
     const { state } = lab("web");
-    state.recordModule("web", "requested", "t1");
+    state.recordModule("web", "runRequested", "t1");
     begin(state, "web");
-    state.recordModule("web", "invalid", { file: "f", message: "foreign" });
+    state.recordModule("web", "problemFound", { file: "f", message: "foreign" });
     const web = state.view.modules.get("web");
     expect(web).toMatchObject({
       activity: "none",
@@ -371,11 +371,11 @@ describe("the record", () => {
   it("keeps what others tell it of releases, rights and removals", async () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
-    state.recordModule("web", "observed", { release });
-    state.record("observed", { missingRights: ["list pods"] });
+    state.recordModule("web", "factsObserved", { release });
+    state.record("factsObserved", { missingRights: ["list pods"] });
     state.record("removalBlocked", { action: "delete", text: "a" });
     state.record("removalBlocked", { action: "purge", text: "b" });
-    state.record("observed", { confirmation: "yes" });
+    state.record("factsObserved", { confirmation: "yes" });
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
       removalBlockers: [
@@ -385,16 +385,17 @@ describe("the record", () => {
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });
-    state.record("observed", { removalBlockers: [] });
+    state.record("factsObserved", { removalBlockers: [] });
     expect(state.view.removalBlockers).toEqual([]);
     await changes();
-    state.record("observed", { confirmation: "yes" });
+    state.record("factsObserved", { confirmation: "yes" });
     expect(await changes()).toBe(0);
   });
 
   it("shows modules that are on in the order of the tree", () => {
     const { state } = lab("a", "b", "c");
-    for (const name of ["c", "a"]) state.recordModule(name, "decided", { enabled: true, by: "values" });
+    for (const name of ["c", "a"])
+      state.recordModule(name, "enablementDecided", { enabled: true, by: "values" });
     expect(state.view.enabledModules).toEqual(["a", "c"]);
   });
 

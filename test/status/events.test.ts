@@ -46,14 +46,14 @@ describe("EventWriter", () => {
 
   it("counts what is not written yet, repetitions included", async () => {
     const { events } = world();
-    expect(events.unwritten).toBe(0);
+    expect(events.unwrittenCount).toBe(0);
     events.record(failed);
-    expect(events.unwritten).toBe(1);
+    expect(events.unwrittenCount).toBe(1);
     await events.flush();
     events.record(failed);
-    expect(events.unwritten).toBe(1);
+    expect(events.unwrittenCount).toBe(1);
     await events.flush();
-    expect(events.unwritten).toBe(0);
+    expect(events.unwrittenCount).toBe(0);
   });
 
   it("waits a moment for an object that is being made, so that kubectl describe shows the Event", async () => {

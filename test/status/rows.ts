@@ -53,8 +53,13 @@ export const rows: readonly Row[] = [
     }),
   ),
   { name: "CRDs", view: { crdWork: "Rewrites 4 of 9 objects" }, ...works, reason: "Progressing" },
-  { name: "object missing", view: { absent: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
-  { name: "object in a back-off", view: { deferred: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
+  { name: "object missing", view: { missingObjects: ["n/Service/s"] }, ...waits, reason: "ObjectsMissing" },
+  {
+    name: "object in a back-off",
+    view: { deferredObjects: ["n/Service/s"] },
+    ...waits,
+    reason: "ObjectsMissing",
+  },
   { name: "off, not removed yet", view: { enabled: false }, ...waits, reason: "Pending" },
   {
     name: "running for a second",
@@ -70,14 +75,14 @@ export const rows: readonly Row[] = [
   },
   {
     name: "healing",
-    view: { activity: "healing", absent: ["n/Service/s"] },
+    view: { activity: "healing", missingObjects: ["n/Service/s"] },
     ...works,
     ready: "True",
     reason: "Healing",
   },
   {
     name: "healing again after a failure",
-    view: { activity: "healing", absent: ["n/Service/s"], retry },
+    view: { activity: "healing", missingObjects: ["n/Service/s"], retry },
     ...works,
     ready: "False",
     reason: "Healing",
@@ -148,14 +153,14 @@ export const rows: readonly Row[] = [
   },
   {
     name: "rolled back",
-    view: { refused: "Rolled back to chart 1", absent: ["n/Service/s"] },
+    view: { rollbackReason: "Rolled back to chart 1", missingObjects: ["n/Service/s"] },
     ...broken,
     state: "RolledBack",
     reason: "RolledBack",
   },
   {
     name: "rolled back, an edit waits",
-    view: { refused: "m", configDigest: "v1-c2" },
+    view: { rollbackReason: "m", configDigest: "v1-c2" },
     ...waits,
     reason: "Pending",
   },
@@ -168,7 +173,7 @@ export const rows: readonly Row[] = [
   { name: "disabled", view: { enabled: false, release: undefined }, ...off, reason: "Disabled" },
   {
     name: "off, hooks of its removal left",
-    view: { enabled: false, release: undefined, leaves: true },
+    view: { enabled: false, release: undefined, isRemovalDecided: true },
     ...waits,
     reason: "Pending",
   },
@@ -182,7 +187,7 @@ export const rows: readonly Row[] = [
   { name: "suspended", view: { suspended: true }, ...held, reason: "Suspended" },
   {
     name: "suspended, objects missing",
-    view: { suspended: true, absent: ["n/S/s"] },
+    view: { suspended: true, missingObjects: ["n/S/s"] },
     ...held,
     ready: "False",
     kstatus: "InProgress",

@@ -3,7 +3,7 @@ import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module } from "../../src/model/index.ts";
 import type { Release } from "../../src/helm/index.ts";
 import type { LastRun, ModuleView, View } from "../../src/state/index.ts";
-import type { RunBasis } from "../../src/state/run-record.ts";
+import type { RunInputs } from "../../src/state/run-record.ts";
 import type { StateSnapshot } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
 
@@ -15,7 +15,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
   return {
     name,
     module: { name, valuesKey: name, order: 10, problem: undefined } as unknown as Module,
-    decided: true,
+    isDiscovered: true,
     enabled: true,
     enabledBy: "configmap",
     enabledReason: undefined,
@@ -27,22 +27,22 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     lastRun: finished(),
     runSeconds: [],
     release: release(name),
-    absent: [],
-    deferred: [],
+    missingObjects: [],
+    deferredObjects: [],
     health: undefined,
     unhealthy: undefined,
     unready: undefined,
     drift: NO_DRIFT,
-    goesBack: false,
+    nextRunRollsBack: false,
     isStuck: false,
-    refused: undefined,
+    rollbackReason: undefined,
     foundUnhealthy: undefined,
-    withoutWayBack: undefined,
+    revisionWithoutRollbackTarget: undefined,
     crdWork: undefined,
     endedConfirmations: {},
     update: undefined,
-    unread: undefined,
-    leaves: false,
+    releaseReadError: undefined,
+    isRemovalDecided: false,
     issues: [],
     givenDigest: "v1-g1",
     configDigest: "v1-c1",
@@ -65,13 +65,13 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     awaitsScript: false,
     missingValues: [],
     staleValues: [],
-    releaseMoved: false,
+    isReleaseChangedByHand: false,
     ...change,
   };
 }
 
 /** What a run took into account: everything as it is. */
-export function basis(change: Partial<RunBasis> = {}): RunBasis {
+export function basis(change: Partial<RunInputs> = {}): RunInputs {
   const unset = { token: undefined, version: undefined, files: undefined };
   return { section: "v1-s1", given: "v1-g1", config: "v1-c1", values: "v1-v1", ...unset, ...change };
 }
@@ -175,5 +175,5 @@ export const QUIET_MIRROR = {
   statusValues: "redacted",
   onAnnotations: () => {},
   onRunSeconds: () => {},
-  specChanged: () => Promise.resolve(),
+  onSpecChanged: () => Promise.resolve(),
 } as const;

@@ -229,7 +229,7 @@ export class EngineLab {
       ready: world.ready ?? "applied",
       chartEnabledModules: world.chartEnabledModules ?? false,
     });
-    this.state.record("observed", { moduleQueues: this.moduleQueues });
+    this.state.record("factsObserved", { moduleQueues: this.moduleQueues });
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
@@ -253,7 +253,7 @@ export class EngineLab {
     this.#takeConfig();
     const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
-    this.state.record("observed", { boot: "waiting" });
+    this.state.record("factsObserved", { boot: "waiting" });
     await this.run();
   }
 
@@ -296,7 +296,7 @@ export class EngineLab {
     const moved = { ...release, revision: release.revision + 1, values: "by hand" };
     if (how === "delete") this.releases.delete(name);
     else this.releases.set(name, moved);
-    this.state.recordModule(name, "observed", { release: this.releases.get(name) });
+    this.state.recordModule(name, "factsObserved", { release: this.releases.get(name) });
   }
 
   /** A release of ours that is there already. */

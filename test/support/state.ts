@@ -6,7 +6,7 @@ import type { ModuleActivity, State } from "../../src/state/index.ts";
 /** A run of the module begins. */
 export function begin(state: State, name: string, activity: ModuleActivity = "running"): void {
   const trigger = { kind: "config" } as const;
-  state.recordModule(name, "begun", { activity, trigger, startedAt: 0, attempts: 1 });
+  state.recordModule(name, "runStarted", { activity, trigger, startedAt: 0, attempts: 1 });
 }
 
 /** The files of a module are read again, with this change. */
@@ -17,8 +17,8 @@ export function reread(state: State, name: string, change: Partial<Module>): voi
 
 /** A user requests a run of the module, or (undefined) a converge. */
 export function request(state: State, name: string | undefined, token: string): void {
-  if (name === undefined) state.record("requested", token);
-  else state.recordModule(name, "requested", token);
+  if (name === undefined) state.record("convergeRequested", token);
+  else state.recordModule(name, "runRequested", token);
 }
 
 /** Whether the converge handles the configuration in force. */

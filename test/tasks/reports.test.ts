@@ -254,12 +254,12 @@ describe("what is reported of a module run", () => {
     const lab = await started([one()]);
     const activities: unknown[] = [];
     lab.helmFails = () => void activities.push(record(lab)?.activity);
-    lab.state.recordModule("one", "observed", { absent: ["n/Secret/x"] });
+    lab.state.recordModule("one", "factsObserved", { missingObjects: ["n/Secret/x"] });
     await lab.run();
     lab.edit({ one: "{ x: 1 }" });
     await lab.run();
     expect(activities).toEqual(["healing", "running"]);
-    expect(record(lab)).toMatchObject({ absent: [], activity: "none" });
+    expect(record(lab)).toMatchObject({ missingObjects: [], activity: "none" });
   });
 
   it("without a chart: helm is left out", async () => {

@@ -100,7 +100,7 @@ test("a global hook without Synchronization in a named queue is not asked again 
   const lab = new EngineLab({ globalHooks: [{ name: "g", kubernetes }] });
   await lab.start();
   expect(lab.unlocked).toEqual(["g/k0"]);
-  lab.state.record("requested", "look");
+  lab.state.record("convergeRequested", "look");
   await lab.run();
   expect([lab.converges, lab.unlocked]).toEqual([2, ["g/k0"]]);
 });

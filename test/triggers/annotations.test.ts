@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Module } from "../../src/model/index.ts";
-import { annotationToken, State } from "../../src/state/index.ts";
+import { readAnnotationToken, State } from "../../src/state/index.ts";
 import { REQUESTED_AT } from "../../src/model/index.ts";
 import { Annotations } from "../../src/triggers/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -14,11 +14,11 @@ function world(refresh: () => Promise<boolean> = () => Promise.resolve(true)) {
   const record = state.record.bind(state);
   const recordModule = state.recordModule.bind(state);
   state.record = (event, ...details) => {
-    if (event === "requested") requested.push(`undefined: ${String(details[0])}`);
+    if (event === "convergeRequested") requested.push(`undefined: ${String(details[0])}`);
     record(event, ...details);
   };
   state.recordModule = (module, event, ...details) => {
-    if (event === "requested") requested.push(`${module}: ${String(details[0])}`);
+    if (event === "runRequested") requested.push(`${module}: ${String(details[0])}`);
     recordModule(module, event, ...details);
   };
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
@@ -129,16 +129,16 @@ it("takes no token that a status names as answered, for modules and for a conver
 
 it("keeps the token of the annotation through annotations that have none, each of which counts", () => {
   const state = new State({ clock: new ManualClock(0) });
-  state.record("requested", "one");
+  state.record("convergeRequested", "one");
   const seen = [state.view.requestedToken];
   for (let request = 0; request < 2; request++) {
-    state.record("requested");
+    state.record("convergeRequested");
     seen.push(state.view.requestedToken);
   }
   expect(new Set(seen).size).toBe(3);
-  expect(seen.map(annotationToken)).toEqual(["one", "one", "one"]);
+  expect(seen.map(readAnnotationToken)).toEqual(["one", "one", "one"]);
   const fresh = new State({ clock: new ManualClock(0) });
-  fresh.record("requested");
+  fresh.record("convergeRequested");
   expect(fresh.view.requestedToken).toBeDefined();
-  expect(annotationToken(fresh.view.requestedToken)).toBeUndefined();
+  expect(readAnnotationToken(fresh.view.requestedToken)).toBeUndefined();
 });

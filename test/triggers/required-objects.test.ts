@@ -60,7 +60,7 @@ function lab(...required: readonly RequiredObject[]) {
   });
   state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
   const turn = async (name: string, enabled: boolean): Promise<void> => {
-    state.recordModule(name, "decided", { enabled, by: "configmap" });
+    state.recordModule(name, "enablementDecided", { enabled, by: "configmap" });
     await settle();
   };
   const reported = (object = CA): string | undefined => {

@@ -1,7 +1,7 @@
 /** Text for `module list` and `status`. */
 
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
-import { isOfOperator, runbook, type ModuleRow, type Overview } from "../../status/index.ts";
+import { isOperatorReason, getRunbookPath, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
 import { pendingUpdateLines } from "./updates.ts";
 
@@ -123,7 +123,7 @@ export function renderStatus(overview: Overview, style: Style): string {
     ...groups.slice(0, MAX_GROUPS).map((rows) => renderGroup(rows, style)),
     ...(hiddenCount > 0 ? [`\nand ${hiddenCount} more: addon-operator module list`] : []),
     ...pendingUpdateLines(modules),
-    ...(overview.ready === "False" || isOfOperator(overview.reason) || groups.length > 0
+    ...(overview.ready === "False" || isOperatorReason(overview.reason) || groups.length > 0
       ? [`\nWhat to do: ${findRunbook(groups[0], overview)}`]
       : []),
   ];
@@ -134,10 +134,10 @@ export function renderStatus(overview: Overview, style: Style): string {
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
-  if (isOfOperator(reason)) return runbook(reason);
-  if (reason === "ReloadHeldUp") return runbook(findBlockedStep(overview));
-  if (row === undefined) return runbook(state === "Invalid" ? "" : state);
-  return runbook(runbookSection(row));
+  if (isOperatorReason(reason)) return getRunbookPath(reason);
+  if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
+  if (row === undefined) return getRunbookPath(state === "Invalid" ? "" : state);
+  return getRunbookPath(runbookSection(row));
 }
 
 /** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */

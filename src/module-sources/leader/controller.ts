@@ -298,7 +298,7 @@ export class SourceController {
 
   /** Reports to the state which modules have other files now, so that it reads them again. */
   #notifyChangedFiles(modules: ChangedModules): void {
-    if (modules === "all" || modules.size > 0) this.#context.options.state.record("filesMoved", modules);
+    if (modules === "all" || modules.size > 0) this.#context.options.state.record("filesChanged", modules);
   }
 
   /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */

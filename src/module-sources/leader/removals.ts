@@ -183,8 +183,13 @@ export class Removals {
 }
 
 /** Whether discovery has switched the module off, and nothing of it is left to be deleted. */
-function isSwitchedOffAndDeleted({ enabled, decided, ranHere, leaves }: ModuleRecord): boolean {
-  return decided && !enabled && !ranHere && !leaves;
+function isSwitchedOffAndDeleted({
+  enabled,
+  isDiscovered,
+  hasRunInProcess,
+  isRemovalDecided,
+}: ModuleRecord): boolean {
+  return isDiscovered && !enabled && !hasRunInProcess && !isRemovalDecided;
 }
 
 /** Time between two checks while removals are blocked. */

@@ -3,9 +3,9 @@
 import { canonicalJson, formatUtc } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import {
-  line,
-  transitionsOf,
-  withTimes,
+  toStatusLine,
+  indexConditionTimes,
+  addTransitionTimes,
   type IModuleSource,
   type UntimedCondition,
 } from "../../status/index.ts";
@@ -68,8 +68,8 @@ export function buildStatus(facts: StatusInput): Status {
   const rows = names.map((name) => buildModuleRow(name, facts));
   const readyCount = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
-  const before = transitionsOf(object.status?.conditions ?? []);
-  const conditions = withTimes(buildConditions(facts, rows), before, now);
+  const before = indexConditionTimes(object.status?.conditions ?? []);
+  const conditions = addTransitionTimes(buildConditions(facts, rows), before, now);
   const { lastCheck, nextCheck, handledToken } = findings;
   return {
     observedGeneration: generation,
@@ -102,7 +102,7 @@ function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   return {
     name,
     ...(own && toContentFields(own)),
-    ...(error === undefined ? {} : { error: line(error).slice(0, MAX_ERROR_CHARS) }),
+    ...(error === undefined ? {} : { error: toStatusLine(error).slice(0, MAX_ERROR_CHARS) }),
     ...(next && { next }),
   };
 }
@@ -186,14 +186,18 @@ function buildRejectedCondition(
     const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });
-  return [{ type: "Rejected", status: "True", reason: "RolledBack", message: line(joinFirstErrors(texts)) }];
+  return [
+    { type: "Rejected", status: "True", reason: "RolledBack", message: toStatusLine(joinFirstErrors(texts)) },
+  ];
 }
 
 /** The condition Withdrawn, while the registry no longer has requested versions. */
 function buildWithdrawnCondition({ errors }: SourceFindings): UntimedCondition[] {
   const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
   if (withdrawn.length === 0) return [];
-  const message = line(joinFirstErrors(withdrawn.map(([name, { message: error }]) => ({ name, error }))));
+  const message = toStatusLine(
+    joinFirstErrors(withdrawn.map(([name, { message: error }]) => ({ name, error }))),
+  );
   return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
 }
 
@@ -231,14 +235,14 @@ function evaluateReady(
   rows: readonly ModuleRow[],
   { errors }: SourceFindings,
 ): Pick<UntimedCondition, "status" | "reason" | "message"> {
-  if (problem !== undefined) return { status: "False", reason: "Invalid", message: line(problem) };
+  if (problem !== undefined) return { status: "False", reason: "Invalid", message: toStatusLine(problem) };
   const suspendedNote = spec?.suspend === true ? "; suspended: nothing is checked" : "";
   const failed = rows.filter(({ error }) => error !== undefined);
   if (failed.length === 0) {
     const message = `All ${rows.length} modules are verified and in place${suspendedNote}`;
     return { status: "True", reason: "Ready", message };
   }
-  const message = line(`${joinFirstErrors(failed)}${suspendedNote}`);
+  const message = toStatusLine(`${joinFirstErrors(failed)}${suspendedNote}`);
   if (errors === undefined) return { status: "Unknown", reason: "Progressing", message };
   return { status: "False", reason: findReason(failed[0], errors), message };
 }

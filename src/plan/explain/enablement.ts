@@ -4,7 +4,9 @@ import type { ModuleView } from "../../state/index.ts";
 
 /** Says whether and why a module is on. While its `enabled` script fails, the previous decision remains in force. */
 export function describeDecision(module: ModuleView): string {
-  const decision = module.decided ? describeEnablement(module) + explainHowToSwitchOn(module) : undefined;
+  const decision = module.isDiscovered
+    ? describeEnablement(module) + explainHowToSwitchOn(module)
+    : undefined;
   if (module.retry?.reason !== "ScriptFailed") return decision ?? "Nothing has decided yet whether it is on";
   const before = decision === undefined ? "before that nothing was decided" : `before that: ${decision}`;
   return `Its enabled script fails, so it is unknown whether the module should be on; ${before}`;

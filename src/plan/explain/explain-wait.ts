@@ -6,8 +6,8 @@ import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../..
 import type { QueueView, TaskView } from "../../queue/index.ts";
 import {
   configIsMissing,
-  missingObjects,
-  warningsOf,
+  listMissingObjects,
+  collectWarnings,
   type LastRun,
   type ModuleView,
   type View,
@@ -276,12 +276,12 @@ function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
     isSuspended: module.suspended,
     activity: describeActivity(module),
     retry: retry && { ...retry, since: formatUtc(retry.since) },
-    refused: module.refused,
-    missing: missingObjects(module),
+    refused: module.rollbackReason,
+    missing: listMissingObjects(module),
     // The health of a module counts here also where Ready ignores it.
     unhealthy: [module.unhealthy?.message ?? describeHealth(module.health), module.unready?.message],
     drift: changedByOthers(module.drift),
-    warnings: warningsOf(module),
+    warnings: collectWarnings(module),
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
 import { requiredKey, type RequiredObject } from "../../model/index.ts";
-import { missingObjects, type ModuleView, type View } from "../../state/index.ts";
+import { listMissingObjects, type ModuleView, type View } from "../../state/index.ts";
 import { toMissingValues, type MissingValues } from "./missing-values.ts";
 
 export type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
@@ -158,8 +158,8 @@ function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): b
 
 /** Whether a module's last run succeeded with the current configuration, and its release is still intact. */
 function hasAppliedCurrentConfig(module: ModuleView): boolean {
-  const { phase, activity, retry, blockedSince, refused, handled } = module;
-  if (phase !== "ready" || activity !== "none" || (retry ?? blockedSince ?? refused) !== undefined)
+  const { phase, activity, retry, blockedSince, rollbackReason, handled } = module;
+  if (phase !== "ready" || activity !== "none" || (retry ?? blockedSince ?? rollbackReason) !== undefined)
     return false;
   return (
     handled.config === module.configDigest &&
@@ -170,6 +170,9 @@ function hasAppliedCurrentConfig(module: ModuleView): boolean {
 
 /** Whether the release is as the last run left it. The release of a suspended module counts as intact, because nothing repairs it. */
 function isReleaseIntact(module: ModuleView): boolean {
-  const { suspended, unread, releaseMoved } = module;
-  return suspended || (missingObjects(module).length === 0 && unread === undefined && !releaseMoved);
+  const { suspended, releaseReadError, isReleaseChangedByHand } = module;
+  return (
+    suspended ||
+    (listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand)
+  );
 }

@@ -1,13 +1,14 @@
-/** What the state would be with other content of the ConfigMap. */
+/** Tries other content of the ConfigMap on a copy of the state. */
 
 import type { Tree } from "../../model/index.ts";
 import type { ParsedConfig, ValuesStore, ValuesView } from "../../values/index.ts";
-import { afterEvent } from "../module-events.ts";
-import { basisOfRun, type Enablement, type ModuleRecord } from "../module-record.ts";
-import { moduleView, type Terms } from "../module-view.ts";
+import { applyEvent } from "../module-events.ts";
+import { collectRunInputs, type Enablement, type ModuleRecord } from "../module-record.ts";
+import { buildModuleView, type ModuleDefaults } from "../module-view.ts";
 import type { ModuleView } from "../view.ts";
 
-interface Original {
+/** The part of `State` that a simulation reads. */
+interface SimulatedState {
   readonly tree: Tree;
   readonly values: ValuesView;
   module(name: string): ModuleRecord | undefined;
@@ -16,15 +17,15 @@ interface Original {
 /** A copy of the state to try an edit with: the state itself does not change. */
 export class Simulation {
   readonly tree: Tree;
-  readonly #state: Original;
-  readonly #terms: Terms;
+  readonly #state: SimulatedState;
+  readonly #moduleDefaults: ModuleDefaults;
   readonly #values: ValuesStore;
-  readonly #decided = new Map<string, ModuleRecord>();
+  readonly #decidedRecords = new Map<string, ModuleRecord>();
 
-  constructor(state: Original, terms: Terms) {
+  constructor(state: SimulatedState, moduleDefaults: ModuleDefaults) {
     this.tree = state.tree;
     this.#state = state;
-    this.#terms = terms;
+    this.#moduleDefaults = moduleDefaults;
     this.#values = state.values.fork();
   }
 
@@ -32,27 +33,27 @@ export class Simulation {
     return this.#values;
   }
 
-  /** Puts content of the ConfigMap into force, in this copy. */
+  /** Applies content of the ConfigMap in this copy. */
   setConfig(content: ParsedConfig): void {
     this.#values.setConfig(content, this.#values.overlay);
   }
 
-  /** The record of a module, with the decision that was tried. */
+  /** The record of a module, with the simulated decision if there was one. */
   module(name: string): ModuleRecord | undefined {
-    return this.#decided.get(name) ?? this.#state.module(name);
+    return this.#decidedRecords.get(name) ?? this.#state.module(name);
   }
 
-  /** A decision of discovery about a module. */
+  /** Simulates that discovery has decided whether the module is enabled; the record in the state does not change. */
   decide(name: string, decision: Enablement): void {
     const record = this.#state.module(name);
     if (record === undefined) return;
-    const basis = () => basisOfRun(this.#values, record);
-    this.#decided.set(name, afterEvent(record, basis, ["decided", decision]));
+    const collectInputs = () => collectRunInputs(this.#values, record);
+    this.#decidedRecords.set(name, applyEvent(record, collectInputs, ["enablementDecided", decision]));
   }
 
-  /** The view of a module. */
-  view(name: string): ModuleView | undefined {
+  /** The view of a module with the simulated content and decision. */
+  viewOf(name: string): ModuleView | undefined {
     const record = this.module(name);
-    return record && moduleView(record, this.#values, this.#terms);
+    return record && buildModuleView(record, this.#values, this.#moduleDefaults);
   }
 }

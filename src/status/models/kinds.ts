@@ -71,13 +71,13 @@ export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;
 const LONGEST = 1000;
 
 /** A text for a status or an Event: one line, secrets redacted, at most 1,000 characters. */
-export function line(text: string): string {
+export function toStatusLine(text: string): string {
   // Redaction first: a PEM block is only recognised while it still has its line ends.
   return oneLine(redactText(text), LONGEST);
 }
 
 /** The members of `record` that are not undefined. */
-export function defined<T extends object>(record: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+export function omitUndefined<T extends object>(record: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   const entries = Object.entries(record).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }

@@ -40,7 +40,7 @@ const OF_OPERATOR: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether a reason of Ready is about the operator itself, and has a section. */
-export function isOfOperator(reason: string): boolean {
+export function isOperatorReason(reason: string): boolean {
   return OF_OPERATOR.has(reason);
 }
 
@@ -48,7 +48,7 @@ export function isOfOperator(reason: string): boolean {
 export const RUNBOOKS = Object.keys(SECTIONS);
 
 /** Path of the section about a state or reason; of the page itself if it has no section. */
-export function runbook(about: string): string {
+export function getRunbookPath(about: string): string {
   const section = SECTIONS[about];
   if (section === undefined) return PAGE;
   return section.includes("#") ? `${GUIDES}${section}` : `${PAGE}#${section}`;

@@ -1,15 +1,12 @@
 /** Computes Ready: the state of a module by rules, and the conditions that follow from a state (docs/reference/status.md). */
 
 import { changedByOthers } from "../../drift/index.ts";
-import { formatUtc } from "../../lib/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeRunWait, describeEnablement, type Waits } from "../../plan/index.ts";
-import { missingObjects, warningsOf, type ModuleView } from "../../state/index.ts";
-import { STALLED, line } from "../models/kinds.ts";
-import { runbook } from "../models/runbook.ts";
-import type { Condition, ConditionStatus, ModuleState, StoredCondition } from "../models/kinds.ts";
+import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
+import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
-/** A run younger than this is not announced as Running. */
+/** A run younger than this is not displayed as Running: otherwise short runs would make the status flicker. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
@@ -29,23 +26,29 @@ export interface Evaluation {
   readonly ready?: ConditionStatus;
 }
 
+/** A rule returns the evaluation if it applies to the module, else undefined. The first rule that applies counts. */
 type Rule = (view: ModuleView, facts: EvaluationContext) => Evaluation | undefined;
 
-/** True while a run is under way that is too young to be announced. */
-export function isHidden(view: ModuleView, now: number): boolean {
+/** Whether a run is in progress that is too young to be displayed as Running. */
+export function isRunUnannounced(view: ModuleView, now: number): boolean {
   const run = view.lastRun;
   if (view.activity !== "running" || run === undefined || run.finishedAt !== undefined) return false;
-  // After the clock was set back the age is unknown, so the run is announced.
+  // After the clock was set back the age is unknown, so the run is displayed.
   const ageMs = now - run.startedAt;
   return ageMs >= 0 && ageMs < ANNOUNCE_AFTER_MS;
 }
 
-/** The state of a module: the first rule that applies. */
+/** The state of a module with its reason: of the first rule that applies, or Ready if none applies. */
 export function evaluateModule(view: ModuleView, facts: EvaluationContext): Evaluation {
-  return firstOf(RULES, view, facts) ?? ready(view, facts);
+  return evaluateByFirstRule(RULES, view, facts) ?? evaluateReady(view, facts);
 }
 
-function firstOf(rules: readonly Rule[], view: ModuleView, facts: EvaluationContext): Evaluation | undefined {
+/** The result of the first rule that applies; undefined if none applies. */
+function evaluateByFirstRule(
+  rules: readonly Rule[],
+  view: ModuleView,
+  facts: EvaluationContext,
+): Evaluation | undefined {
   for (const rule of rules) {
     const evaluation = rule(view, facts);
     if (evaluation !== undefined) return evaluation;
@@ -54,11 +57,12 @@ function firstOf(rules: readonly Rule[], view: ModuleView, facts: EvaluationCont
 }
 
 /** Whether the module must run because its configuration changed or a user requested a run. */
-function isDue(view: ModuleView): boolean {
+function isRunDue(view: ModuleView): boolean {
   return view.handled.config !== view.configDigest || view.requestedToken !== view.handled.token;
 }
 
-const invalid: Rule = ({ problem }) => {
+/** The module has a problem that a user must solve, or one that a retry may solve. */
+const evaluateProblem: Rule = ({ problem }) => {
   if (problem === undefined) return undefined;
   const message = describeProblem(problem);
   return problem.retriedAs === undefined
@@ -66,31 +70,34 @@ const invalid: Rule = ({ problem }) => {
     : { state: "Retrying", reason: problem.retriedAs, message };
 };
 
-const deleting: Rule = (view) => {
+/** The release of the module is being removed. A removal that failed is reported by `evaluateRetry`. */
+const evaluateDeletion: Rule = (view) => {
   if (view.activity !== "deleting" || view.retry !== undefined) return undefined;
-  const message = withWait("The release is being removed", view);
+  const message = appendRunWait("The release is being removed", view);
   return { state: "Deleting", reason: "Deleting", message };
 };
 
-const rewriting: Rule = ({ crdWork }) =>
+/** CRDs of the module are being applied, or their objects rewritten. */
+const evaluateCrdWork: Rule = ({ crdWork }) =>
   crdWork === undefined ? undefined : { state: "Running", reason: "Progressing", message: crdWork };
 
-/** Deleted objects are being restored. Ready keeps the status that it has without the restore. */
-const healing: Rule = (view) => {
+/** Deleted objects of the release are being restored. Ready keeps the status that it has without the restore. */
+const evaluateRestore: Rule = (view) => {
   if (view.activity !== "healing") return undefined;
+  const hasFailed = view.retry !== undefined || view.rollbackReason !== undefined;
+  const withoutFailure =
+    (view.unhealthy ?? view.unready)?.status ?? (view.deferredObjects.length === 0 ? "True" : "Unknown");
   return {
     state: "Running",
     reason: "Healing",
-    message: withWait(`Bringing back ${objectsText(view.absent)}`, view),
-    ready:
-      view.retry === undefined && view.refused === undefined
-        ? ((view.unhealthy ?? view.unready)?.status ?? (view.deferred.length === 0 ? "True" : "Unknown"))
-        : "False",
+    message: appendRunWait(`Bringing back ${describeObjects(view.missingObjects)}`, view),
+    ready: hasFailed ? "False" : withoutFailure,
   };
 };
 
-const running: Rule = (view, { now }) => {
-  if (view.activity !== "running" || isHidden(view, now)) return undefined;
+/** A run is in progress, and old enough to be displayed. The message names its step and its cause. */
+const evaluateRun: Rule = (view, { now }) => {
+  if (view.activity !== "running" || isRunUnannounced(view, now)) return undefined;
   const run = view.lastRun;
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
@@ -98,122 +105,137 @@ const running: Rule = (view, { now }) => {
   return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
 };
 
-const waiting: Rule = (view, { runBlocker }) => {
+/** The run of the module is blocked, because a requirement is not met. */
+const evaluateRunBlocker: Rule = (view, { runBlocker }) => {
   if (runBlocker === undefined) return undefined;
-  const missing = missingObjects(view);
+  const missing = listMissingObjects(view);
   const message =
-    missing.length === 0 ? runBlocker.message : `${runBlocker.message}; missing: ${objectsText(missing)}`;
+    missing.length === 0 ? runBlocker.message : `${runBlocker.message}; missing: ${describeObjects(missing)}`;
   return { state: "Pending", reason: runBlocker.reason, message };
 };
 
-const retrying: Rule = ({ retry }) =>
+/** The last run or removal failed and is retried. */
+const evaluateRetry: Rule = ({ retry }) =>
   retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
 
-/** The module is off, but its release still exists. The removal waits, or a suspension retains the release. */
-const leaving: Rule = (view, { blockerText }) => {
-  if (view.enabled || !(view.leaves || hasRelease(view))) return undefined;
-  if (view.suspended) return suspendedAs("True", "Off, but its release stays while it is suspended");
+/** The module is off, but its release still exists: its removal waits, or a suspension retains the release. */
+const evaluatePendingRemoval: Rule = (view, { blockerText }) => {
+  if (view.enabled || !(view.isRemovalDecided || hasRelease(view))) return undefined;
+  if (view.suspended)
+    return buildSuspendedEvaluation("True", "Off, but its release stays while it is suspended");
   return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits to be removed" };
 };
 
-const due: Rule = (view, facts) => {
-  if (!isDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
+/** A run is due, and its task waits in a queue. */
+const evaluateDueRun: Rule = (view, facts) => {
+  if (!isRunDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
   return { state: "Pending", reason: "Pending", message: facts.blockerText ?? "Waits for its turn" };
 };
 
-const disabled: Rule = (view) =>
+/** The module is off, and its release is removed. */
+const evaluateDisabled: Rule = (view) =>
   view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: describeEnablement(view) };
 
 /** Objects of the release were deleted, and the module waits to restore them. */
-const absent: Rule = (view) => {
-  const missing = missingObjects(view);
+const evaluateMissingObjects: Rule = (view) => {
+  const missing = listMissingObjects(view);
   if (missing.length === 0) return undefined;
-  const message = `Waits to bring back ${objectsText(missing)}`;
-  const why = view.absent.length > 0 ? "" : ", with growing delays because it is deleted repeatedly";
+  const message = `Waits to bring back ${describeObjects(missing)}`;
+  const why = view.missingObjects.length > 0 ? "" : ", with growing delays because it is deleted repeatedly";
   return { state: "Pending", reason: "ObjectsMissing", message: `${message}${why}` };
 };
 
-/** Applied, but Ready requires health. */
-const unhealthy: Rule = ({ unhealthy: why }) => {
+/** The release is applied, but it is not healthy, and Ready requires health. */
+const evaluateHealth: Rule = ({ unhealthy: why }) => {
   if (why === undefined) return undefined;
   if (why.status === "False") return { state: "Unhealthy", reason: "Unhealthy", message: why.message };
   return { state: "Progressing", reason: "Progressing", message: `Not healthy yet: ${why.message}` };
 };
 
-/** Applied and healthy, but its readiness probe failed or has not run yet. */
-const unready: Rule = ({ unready: why }) => {
+/** The release is applied and healthy, but the readiness probe of the module failed or has not run yet. */
+const evaluateReadinessProbe: Rule = ({ unready: why }) => {
   if (why === undefined) return undefined;
   const { status, message } = why;
   if (status === "False") return { state: "Unhealthy", reason: "ReadinessProbeFailed", message };
   return { state: "Progressing", reason: "Progressing", message };
 };
 
-/** Rolled back. The module may still be unhealthy. */
-const rolledBack: Rule = ({ refused, unhealthy: why }) => {
-  if (refused === undefined) return undefined;
-  const message = why === undefined ? refused : `${refused}; not healthy: ${why.message}`;
+/** The last run ended with a rollback. The deployed revision may be unhealthy, too. */
+const evaluateRollback: Rule = ({ rollbackReason, unhealthy: why }) => {
+  if (rollbackReason === undefined) return undefined;
+  const message = why === undefined ? rollbackReason : `${rollbackReason}; not healthy: ${why.message}`;
   return { state: "RolledBack", reason: "RolledBack", message };
 };
 
-/** A user must repair the unreadable release record, or delete it so that the release is installed again. */
-const unread: Rule = ({ unread: why, release }) =>
-  why === undefined || release === undefined
+/** The release record cannot be read. A user must repair it, or delete it so that the release is installed again. */
+const evaluateReleaseRecord: Rule = ({ releaseReadError, release }) =>
+  releaseReadError === undefined || release === undefined
     ? undefined
-    : { state: "Invalid", reason: "Invalid", message: why };
+    : { state: "Invalid", reason: "Invalid", message: releaseReadError };
 
-/** Problems of an idle module, the gravest first. */
-const FINDINGS: readonly Rule[] = [rolledBack, unread, absent, unhealthy, unready];
+/** Rules about problems of a module that has nothing to do, the gravest problem first. */
+const PROBLEM_RULES: readonly Rule[] = [
+  evaluateRollback,
+  evaluateReleaseRecord,
+  evaluateMissingObjects,
+  evaluateHealth,
+  evaluateReadinessProbe,
+];
 
-/** A suspension defers only actions: problems are reported as without it. */
-const suspended: Rule = (view, facts) => {
+/**
+ * A user has suspended the module. A suspension defers only actions: Ready and the message report problems as without it.
+ */
+const evaluateSuspension: Rule = (view, facts) => {
   if (!view.suspended) return undefined;
-  const found = firstOf(FINDINGS, view, facts);
-  const failed = view.lastRun?.result === "Failed";
-  const isWrong = found === undefined ? failed : found.state !== "Progressing";
-  const ready = isWrong ? "False" : found === undefined ? "True" : "Unknown";
+  const found = evaluateByFirstRule(PROBLEM_RULES, view, facts);
+  const readyWithoutProblem = view.lastRun?.result === "Failed" ? "False" : "True";
+  const readyWithProblem = found?.state === "Progressing" ? "Unknown" : "False";
+  const ready = found === undefined ? readyWithoutProblem : readyWithProblem;
   const texts = ["Suspended in the ConfigMap: helm is left alone, hooks go on", found?.message];
-  return suspendedAs(ready, texts.filter((text) => text !== undefined).join("; "));
+  return buildSuspendedEvaluation(ready, texts.filter((text) => text !== undefined).join("; "));
 };
 
 /** The first rule that applies wins: invalid, in progress, failed, due, idle, then problems. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
-  invalid, deleting, rewriting, healing, running, waiting, retrying, leaving, due, disabled, suspended, ...FINDINGS,
+  evaluateProblem, evaluateDeletion, evaluateCrdWork, evaluateRestore, evaluateRun, evaluateRunBlocker,
+  evaluateRetry, evaluatePendingRemoval, evaluateDueRun, evaluateDisabled, evaluateSuspension, ...PROBLEM_RULES,
 ];
 
-/** The module is Ready. The message also names what does not change that: failing hooks, drift and warnings. */
-function ready(view: ModuleView, { failingHooks }: EvaluationContext): Evaluation {
+/** The module is Ready. The message adds facts that do not prevent Ready: failing hooks, drift and warnings. */
+function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): Evaluation {
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, failingHooks, changedByOthers(view.drift), ...warningsOf(view)];
+  const facts = [message, failingHooks, changedByOthers(view.drift), ...collectWarnings(view)];
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 
-/** Appends what the run waits for, if it waits. */
-function withWait(message: string, view: ModuleView): string {
+/** Appends to the message what the run in progress waits for, if it waits. */
+function appendRunWait(message: string, view: ModuleView): string {
   const wait = describeRunWait(view.lastRun);
   return wait === undefined ? message : `${message}: ${wait}`;
 }
 
-function suspendedAs(ready: ConditionStatus, message: string): Evaluation {
+/** The state Suspended, with Ready as it is without the suspension. */
+function buildSuspendedEvaluation(ready: ConditionStatus, message: string): Evaluation {
   return { state: "Suspended", reason: "Suspended", message, ready };
 }
 
+/** Whether helm has a release of the module that is not uninstalled. */
 function hasRelease(view: ModuleView): boolean {
   return view.release !== undefined && view.release.status !== "uninstalled";
 }
 
-function objectsText(objects: readonly string[]): string {
+/** Names the first object and counts the others, for messages. */
+function describeObjects(objects: readonly string[]): string {
   const [first] = objects;
   if (first === undefined) return "missing objects";
   return objects.length === 1 ? first : `${first} and ${objects.length - 1} more`;
 }
 
-/** A condition without its time. */
-export type UntimedCondition = Omit<Condition, "lastTransitionTime">;
-
-const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
+/** The status of the condition Ready in each state, unless the evaluation sets it. */
+const READY_BY_STATE: Readonly<Record<ModuleState, ConditionStatus>> = {
   Pending: "Unknown",
   Running: "Unknown",
   Ready: "True",
@@ -227,53 +249,10 @@ const READY: Readonly<Record<ModuleState, ConditionStatus>> = {
   Suspended: "True",
 };
 
-/** The only function that computes Ready, of modules and of the operator. */
-export function readyOf(evaluation: Evaluation): ConditionStatus {
-  return evaluation.ready ?? READY[evaluation.state];
+/** The status of the condition Ready. Modules and the operator share this function, so that Ready means the same for both. */
+export function getReadyStatus(evaluation: Evaluation): ConditionStatus {
+  return evaluation.ready ?? READY_BY_STATE[evaluation.state];
 }
 
 /** States of modules that run or wait. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);
-
-/** The condition HooksFailing, in any state. */
-export function failingHooksConditions(failing: string | undefined): UntimedCondition[] {
-  if (failing === undefined) return [];
-  return [{ type: "HooksFailing", status: "True", reason: "HookFailed", message: line(failing) }];
-}
-
-/** Ready, and Reconciling or Stalled while they are True: never both, never False (kstatus). */
-export function progressConditions(evaluation: Evaluation): UntimedCondition[] {
-  const { state, reason } = evaluation;
-  const message = line(evaluation.message);
-  const aspects: UntimedCondition[] = [{ type: "Ready", status: readyOf(evaluation), reason, message }];
-  if (STALLED.has(state)) {
-    const remedy = `${message} (${runbook(reason)})`;
-    aspects.push({ type: "Stalled", status: "True", reason, message: remedy });
-  } else if (state === "Retrying") {
-    aspects.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
-  } else if (UNDER_WAY.has(state)) {
-    aspects.push({ type: "Reconciling", status: "True", reason: "Progressing", message });
-  }
-  return aspects;
-}
-
-/** Times by condition type, of the last status. */
-export type Transitions = ReadonlyMap<string, Pick<Condition, "status" | "lastTransitionTime">>;
-
-/** The transition times that a list of conditions carries. */
-export function transitionsOf(conditions: readonly StoredCondition[]): Transitions {
-  return new Map(conditions.map((condition) => [condition.type, condition]));
-}
-
-/** Adds transition times; a condition with unchanged status keeps its time. */
-export function withTimes(
-  aspects: readonly UntimedCondition[],
-  before: Transitions,
-  now: number,
-): Condition[] {
-  return aspects.map((aspect) => {
-    const previous = before.get(aspect.type);
-    const since = previous?.status === aspect.status ? previous.lastTransitionTime : formatUtc(now);
-    return { ...aspect, lastTransitionTime: since };
-  });
-}

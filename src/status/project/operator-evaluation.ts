@@ -9,53 +9,59 @@ import {
 } from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import { STALLED, line, type OperatorState } from "../models/kinds.ts";
-import { readyOf, UNDER_WAY, evaluateModule, type Evaluation } from "./evaluation.ts";
+import { STALLED, toStatusLine, type OperatorState } from "../models/kinds.ts";
+import { getReadyStatus, UNDER_WAY, evaluateModule, type Evaluation } from "./evaluation.ts";
 
 export interface OperatorEvaluation extends Evaluation {
   readonly state: OperatorState;
 }
 
-/** What blocks the converge, and the description of failing hooks. */
+/** Texts about what stops the operator: what blocks the converge, and which hooks fail. */
 export interface OperatorBlockers {
-  readonly hold?: ConvergeBlocker | undefined;
-  readonly failing?: string | undefined;
+  readonly convergeBlocker?: ConvergeBlocker | undefined;
+  readonly failingHooks?: string | undefined;
 }
 
 /**
- * Ready only if every enabled module is Ready. Stalled if the ConfigMap is invalid or missing, if the ModuleSources cannot be
- * read, or if nothing is in progress and a module needs a user.
+ * The state of the operator with its reason. It is Ready only if every enabled module is Ready. It is Invalid if the ConfigMap
+ * is invalid or missing, if the ModuleSources cannot be read, or if nothing is in progress and a module needs a user.
  */
 export function evaluateOperator(
   view: View,
   evaluations: Evaluations,
-  { hold, failing }: OperatorBlockers,
+  { convergeBlocker, failingHooks }: OperatorBlockers,
 ): OperatorEvaluation {
-  const besidesHooks =
+  const withoutHooks =
     evaluateConfig(view) ??
     evaluateSources(view) ??
-    evaluateConverge(view, hold) ??
+    evaluateConverge(view, convergeBlocker) ??
     evaluateWhileBusy(view, evaluations) ??
     evaluateWhenIdle(view, evaluations);
-  return withHooks(besidesHooks, failing);
+  return addFailingHooks(withoutHooks, failingHooks);
 }
 
-/** States that take precedence over failing hooks. */
+/** States of the operator that are worse than failing hooks. */
 const BEFORE_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
 
-/** Reports failing hooks as Retrying: what waits in their queues makes no progress. */
-function withHooks(evaluation: OperatorEvaluation, failing: string | undefined): OperatorEvaluation {
-  if (failing === undefined) return evaluation;
+/**
+ * Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying, because tasks that wait in the
+ * queues of failing hooks make no progress.
+ */
+function addFailingHooks(
+  evaluation: OperatorEvaluation,
+  failingHooks: string | undefined,
+): OperatorEvaluation {
+  if (failingHooks === undefined) return evaluation;
   if (BEFORE_HOOKS.has(evaluation.state))
-    return { ...evaluation, message: `${evaluation.message}; ${failing}` };
+    return { ...evaluation, message: `${evaluation.message}; ${failingHooks}` };
   const rest = evaluation.state === "Ready" ? "" : `; ${evaluation.message}`;
-  return { state: "Retrying", reason: "HooksFailing", message: failing + rest };
+  return { state: "Retrying", reason: "HooksFailing", message: failingHooks + rest };
 }
 
-/** The evaluations of all modules, by name. */
+/** The evaluation of each module, by name. */
 export type Evaluations = ReadonlyMap<string, Evaluation>;
 
-/** Evaluates each module. */
+/** Evaluates each module for the state of the operator. */
 export function evaluateModules(view: View, now: number): Evaluations {
   return new Map(
     [...view.modules].map(([name, module]) => [
@@ -65,7 +71,7 @@ export function evaluateModules(view: View, now: number): Evaluations {
   );
 }
 
-/** What an invalid or missing ConfigMap means for the operator; undefined if it is valid. */
+/** The evaluation if the ConfigMap is invalid or missing; undefined if it is valid. */
 function evaluateConfig(view: View): OperatorEvaluation | undefined {
   const { condition, problems } = view.config;
   if (condition === "ok") return undefined;
@@ -83,6 +89,7 @@ function evaluateSources({ sourcesProblem }: View): OperatorEvaluation | undefin
   return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 
+/** The message of each phase of the start. */
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
   loading: "Reading modules and configuration",
   waiting: "Reading modules and configuration",
@@ -96,22 +103,22 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
  * The evaluation of a converge in progress. A failed step or module takes precedence, so that a failing start does not look
  * like progress.
  */
-function evaluateConverge(view: View, hold: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
-  const progress = convergeProgress(view);
-  const message = [progress?.message ?? "Converging all modules", hold?.text];
-  if (hold?.hasFailed === true)
+function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
+  const progress = describeConvergeProgress(view);
+  const message = [progress?.message ?? "Converging all modules", blocker?.text];
+  if (blocker?.hasFailed === true)
     return { state: "Retrying", reason: "ReloadHeldUp", message: message.join(" is blocked: ") };
   const isFailing = ({ name, retry }: ModuleView): boolean =>
     retry !== undefined && getSwitchState(name, view) === "on";
   if ([...view.modules.values()].some(isFailing)) return undefined;
   if (progress !== undefined)
-    return hold === undefined ? progress : { ...progress, message: message.join(": ") };
+    return blocker === undefined ? progress : { ...progress, message: message.join(": ") };
   if (view.requestedToken === view.handledToken) return undefined;
   return { state: "Pending", reason: "Progressing", message: "Waits for the requested converge" };
 }
 
-/** The progress of start-up or of a converge; undefined while neither is running. */
-function convergeProgress({ boot, converge, missingGlobals }: View): OperatorEvaluation | undefined {
+/** The evaluation of a start or a converge in progress; undefined while neither is in progress. */
+function describeConvergeProgress({ boot, converge, missingGlobals }: View): OperatorEvaluation | undefined {
   const [missing] = missingGlobals;
   if (boot === "waiting" && missing !== undefined)
     return { state: "Pending", reason: "ValuesMissing", message: `Global values are in ${missing}` };
@@ -123,12 +130,12 @@ function convergeProgress({ boot, converge, missingGlobals }: View): OperatorEva
   return {
     state: "Running",
     reason: "Progressing",
-    message: `Converging all modules: ${causeOf({ converge }) ?? ""}`,
+    message: `Converging all modules: ${describeConvergeCause({ converge }) ?? ""}`,
   };
 }
 
 /**
- * `disabling`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
+ * Whether the flags of a module and the last decision of discovery agree that it is on or off. `disabling`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
  * cannot be read, and nothing switches it on.
  */
 function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabling" | "unused" {
@@ -138,26 +145,37 @@ function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabl
   return flag === true ? "on" : "disabling";
 }
 
-/** The evaluation while a module fails or runs; undefined if none does. */
+/** The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. */
 function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
-  const failing = Object.groupBy(inState(evaluations, "Retrying"), (name) => getSwitchState(name, view));
+  const failing = Object.groupBy(findModulesInState(evaluations, "Retrying"), (name) =>
+    getSwitchState(name, view),
+  );
   if (failing.on !== undefined)
-    return withBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
+    return appendBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
   if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
-  const busy = [...evaluations].filter(([, evaluation]) => isBusy(evaluation) && !isBlocked(evaluation));
+  const busy = [...evaluations].filter(
+    ([, evaluation]) => isInProgress(evaluation) && !isBlockedByRequirement(evaluation),
+  );
   const names = [...busy.map(([name]) => name), ...(failing.disabling ?? [])];
   return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
-/** Appends which work the failing module blocks. */
-function withBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
-  const held = explainBlockedConverge(view);
-  return held === undefined ? evaluation : { ...evaluation, message: `${evaluation.message}; ${held}` };
+/** Appends to the message which work of the converge the failing module blocks. */
+function appendBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
+  const blockedWork = explainBlockedConverge(view);
+  return blockedWork === undefined
+    ? evaluation
+    : { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
 }
 
-/** The evaluation when nothing is in progress. */
+/**
+ * The evaluation when nothing is in progress, the gravest finding first: a module that needs a user, a removal that exceeds
+ * the deletion limit, unhealthy modules, unmet requirements.
+ */
 function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
-  const broken = inState(evaluations, ...STALLED).filter((name) => isWanted(view.modules.get(name)));
+  const broken = findModulesInState(evaluations, ...STALLED).filter((name) =>
+    isEnabledOrSwitchedOn(view.modules.get(name)),
+  );
   if (broken.length > 0) return aggregateEvaluation("Invalid", broken, evaluations);
   if (view.deletionLimit?.confirmed === false)
     return {
@@ -165,9 +183,11 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
       reason: "RemovalHeld",
       message: explainDeletionLimit(view.deletionLimit, view),
     };
-  const unhealthy = inState(evaluations, "Unhealthy");
+  const unhealthy = findModulesInState(evaluations, "Unhealthy");
   if (unhealthy.length > 0) return aggregateEvaluation("Unhealthy", unhealthy, evaluations);
-  const blocked = [...evaluations].filter(([, evaluation]) => isBlocked(evaluation)).map(([name]) => name);
+  const blocked = [...evaluations]
+    .filter(([, evaluation]) => isBlockedByRequirement(evaluation))
+    .map(([name]) => name);
   if (blocked.length > 0) return aggregateEvaluation("Pending", blocked, evaluations);
   const unready = view.enabledModules.filter((name) => !isReady(evaluations.get(name)));
   if (unready.length > 0)
@@ -176,29 +196,35 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
   return { state: "Ready", reason: "Ready", message };
 }
 
-/** Enabled, or switched on by flags: discovery never enables a module whose files cannot be read. */
-export function isWanted(module: ModuleView | undefined): boolean {
+/**
+ * Whether the module is enabled, or would be if its files could be read: discovery never enables a module with unreadable
+ * files, but its flags say that a user wants it.
+ */
+export function isEnabledOrSwitchedOn(module: ModuleView | undefined): boolean {
   return module !== undefined && (module.enabled || (module.problem !== undefined && module.flag));
 }
 
-function inState(evaluations: Evaluations, ...states: readonly Evaluation["state"][]): string[] {
+/** Names of the modules that are in one of these states. */
+function findModulesInState(evaluations: Evaluations, ...states: readonly Evaluation["state"][]): string[] {
   return [...evaluations].filter(([, evaluation]) => states.includes(evaluation.state)).map(([name]) => name);
 }
 
-/** Whether the module is in progress. Restoring objects does not change Ready. */
-function isBusy(evaluation: Evaluation): boolean {
-  return UNDER_WAY.has(evaluation.state) && readyOf(evaluation) !== "True";
+/** Whether the module is in progress. A restore of objects does not count while the module stays Ready. */
+function isInProgress(evaluation: Evaluation): boolean {
+  return UNDER_WAY.has(evaluation.state) && getReadyStatus(evaluation) !== "True";
 }
 
-/** Whether the module waits for what it requires. */
-export function isBlocked({ state, reason }: Evaluation): boolean {
+/** Whether the module waits because a requirement is not met. */
+export function isBlockedByRequirement({ state, reason }: Evaluation): boolean {
   return state === "Pending" && reason.startsWith("Dependency");
 }
 
+/** Whether the condition Ready of the module is True. */
 export function isReady(evaluation: Evaluation | undefined): boolean {
-  return evaluation !== undefined && readyOf(evaluation) === "True";
+  return evaluation !== undefined && getReadyStatus(evaluation) === "True";
 }
 
+/** The evaluation of the operator by what the named modules do or need. */
 const AGGREGATES = {
   Retrying: { state: "Retrying", reason: "ModulesFailing", text: "failed and is retried" },
   Removing: {
@@ -212,21 +238,21 @@ const AGGREGATES = {
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
-/** One evaluation for several modules. Its message names the first and counts the others. */
+/** Makes one evaluation of the operator for several modules. Its message names the first module and counts the others. */
 function aggregateEvaluation(
-  what: keyof typeof AGGREGATES,
+  kind: keyof typeof AGGREGATES,
   names: readonly string[],
   evaluations: Evaluations,
 ): OperatorEvaluation {
   const first = names[0] ?? "";
   const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
-  const { state, reason, text } = AGGREGATES[what];
+  const { state, reason, text } = AGGREGATES[kind];
   // What a busy module does right now changes too often to be repeated here.
   const detail = state === "Running" ? "" : `: ${evaluations.get(first)?.message ?? ""}`;
   return { state, reason, message: `Module ${first} ${text}${more}${detail}` };
 }
 
-/** Why the converge started. */
-export function causeOf({ converge: { cause } }: Pick<View, "converge">): string | undefined {
-  return cause === undefined ? undefined : line(describeCause(cause));
+/** Describes why the converge in progress, or the last one, started. */
+export function describeConvergeCause({ converge: { cause } }: Pick<View, "converge">): string | undefined {
+  return cause === undefined ? undefined : toStatusLine(describeCause(cause));
 }

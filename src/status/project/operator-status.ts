@@ -2,24 +2,25 @@
 
 import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
-import { annotationToken } from "../../state/index.ts";
+import { readAnnotationToken } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
 import type { ConvergePhase, View } from "../../state/index.ts";
-import { STALLED, defined, line } from "../models/kinds.ts";
+import { STALLED, omitUndefined, toStatusLine } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorStatus } from "../models/kinds.ts";
 import {
   evaluateModules,
-  causeOf,
-  isBlocked,
+  describeConvergeCause,
+  isBlockedByRequirement,
   isReady,
-  isWanted,
+  isEnabledOrSwitchedOn,
   evaluateOperator,
 } from "./operator-evaluation.ts";
 import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "./operator-evaluation.ts";
-import { failingHooksConditions, progressConditions, UNDER_WAY, withTimes } from "./evaluation.ts";
-import type { Transitions, UntimedCondition, Evaluation } from "./evaluation.ts";
+import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
+import type { Transitions, UntimedCondition } from "./conditions.ts";
+import { UNDER_WAY, type Evaluation } from "./evaluation.ts";
 
-/** An AddonOperator as it should be; its spec is not written by the operator. */
+/** The wanted content of the AddonOperator. The operator does not write its spec. */
 export interface OperatorProjection {
   readonly status: OperatorStatus;
 }
@@ -27,46 +28,47 @@ export interface OperatorProjection {
 interface OperatorFacts extends OperatorBlockers {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** Transition times of the status before. */
-  readonly before: Transitions;
+  /** Status and times of the conditions of the previous status. */
+  readonly previousTimes: Transitions;
 }
 
 const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
-/** Computes the AddonOperator. Pure. */
+/** Computes the status of the AddonOperator from the view. It is pure. */
 export function projectOperator(view: View, facts: OperatorFacts): OperatorProjection {
   const evaluations = evaluateModules(view, facts.now);
   const evaluation = evaluateOperator(view, evaluations, facts);
   const { config } = view;
   return {
-    status: defined({
+    status: omitUndefined({
       state: evaluation.state,
       modules: countModules(view, evaluations),
-      converge: projectConverge(view, facts.hold),
-      observedConfig: defined({
+      converge: projectConverge(view, facts.convergeBlocker),
+      observedConfig: omitUndefined({
         resourceVersion: config.resourceVersion,
         digest: displayDigest(config.digest),
         condition: config.condition,
-        unknownKeys: shortList(config.unknownKeys),
+        unknownKeys: toShortList(config.unknownKeys),
       }),
-      holds: shortList(view.removalBlockers.map(({ text }) => text)),
-      missingRights: shortList(view.missingRights, MAX_RIGHTS),
-      lastHandledReconcileAt: annotationToken(view.handledToken),
-      conditions: withTimes(
+      holds: toShortList(view.removalBlockers.map(({ text }) => text)),
+      missingRights: toShortList(view.missingRights, MAX_RIGHTS),
+      lastHandledReconcileAt: readAnnotationToken(view.handledToken),
+      conditions: addTransitionTimes(
         [
-          ...progressConditions(withIssues(evaluation, view)),
-          ...suspendedConditions(view),
-          ...failingHooksConditions(facts.failing),
+          ...buildProgressConditions(addOperatorWarnings(evaluation, view)),
+          ...buildSuspendedCondition(view),
+          ...buildHooksFailingCondition(facts.failingHooks),
         ],
-        facts.before,
+        facts.previousTimes,
         facts.now,
       ),
     }),
   };
 }
 
-function suspendedConditions({ config }: View): UntimedCondition[] {
+/** The condition Suspended if the ConfigMap suspends all modules; else an empty list. */
+function buildSuspendedCondition({ config }: View): UntimedCondition[] {
   const reason = "NoResourceReconciliation";
   return config.isFrozen ? [{ type: "Suspended", status: "True", reason, message: SUSPENDED_TEXT }] : [];
 }
@@ -74,10 +76,10 @@ function suspendedConditions({ config }: View): UntimedCondition[] {
 const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing; hooks continue to run. Remove the key to resume`;
 
 /**
- * Adds warnings about the operator to the message, in any state. They do not change the state, because no module depends
- * on them.
+ * Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on
+ * what they are about.
  */
-function withIssues(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
+function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
   const isBlocked = limit?.confirmed === false && evaluation.reason !== "RemovalHeld";
   const blocked = isBlocked ? [explainDeletionLimit(limit, view)] : [];
@@ -91,11 +93,12 @@ function withIssues(evaluation: OperatorEvaluation, view: View): OperatorEvaluat
   return { ...evaluation, message: [...frozen, evaluation.message, ...beside].join("; ") };
 }
 
+/** Counts the modules by state, for `status.modules`. */
 function countModules(view: View, evaluations: Evaluations): ModuleCounts {
   const all = [...evaluations.values()];
   const countInState = (...states: readonly Evaluation["state"][]): number =>
     all.filter((evaluation) => states.includes(evaluation.state)).length;
-  const enabled = [...view.modules.values()].filter(isWanted).length;
+  const enabled = [...view.modules.values()].filter(isEnabledOrSwitchedOn).length;
   const ready = view.enabledModules.filter((name) => isReady(evaluations.get(name))).length;
   return {
     summary: `${ready}/${enabled}`,
@@ -107,31 +110,32 @@ function countModules(view: View, evaluations: Evaluations): ModuleCounts {
     unhealthy: countInState("Unhealthy"),
     invalid: countInState(...STALLED),
     disabled: countInState("Disabled"),
-    blocked: all.filter(isBlocked).length,
+    blocked: all.filter(isBlockedByRequirement).length,
     suspended: [...view.modules.values()].filter((module) => module.suspended).length,
   };
 }
 
-function projectConverge(view: View, hold: ConvergeBlocker | undefined): ConvergeStatus {
+/** The converge in progress, or the last one, as the status displays it. `blocker`: what blocks the converge. */
+function projectConverge(view: View, blocker: ConvergeBlocker | undefined): ConvergeStatus {
   const { boot, converge, enabledModules } = view;
   const { startedAt, finishedAt, phase } = converge;
   const total = enabledModules.length;
   const remaining = converge.remaining.length;
   const isUnderWay = phase !== "idle";
-  return defined({
-    phase: boot === "running" || boot === "converging" ? displayedPhase(phase) : "starting",
-    cause: causeOf(view),
+  return omitUndefined({
+    phase: boot === "running" || boot === "converging" ? toDisplayedPhase(phase) : "starting",
+    cause: describeConvergeCause(view),
     startedAt: startedAt === undefined ? undefined : formatUtc(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : formatUtc(finishedAt),
     progress: isUnderWay ? `${Math.max(0, total - remaining)}/${total}` : undefined,
     remaining: isUnderWay ? remaining : undefined,
-    // Unknown while the converge is blocked.
-    waitingSeconds: remaining > 0 && hold === undefined ? waitingSeconds(view) : undefined,
+    // The remaining time is unknown while the converge is blocked.
+    waitingSeconds: remaining > 0 && blocker === undefined ? estimateRemainingSeconds(view) : undefined,
   });
 }
 
-/** Usual duration of the runs that have not begun, in seconds; undefined if it is unknown for one of them. */
-function waitingSeconds({ converge, modules }: View): number | undefined {
+/** Estimates how long the runs take that have not started, by the median of earlier runs, in seconds. Undefined if one module never ran. */
+function estimateRemainingSeconds({ converge, modules }: View): number | undefined {
   let sum = 0;
   for (const name of converge.remaining) {
     const module = modules.get(name);
@@ -143,12 +147,12 @@ function waitingSeconds({ converge, modules }: View): number | undefined {
   return Math.round(sum * 10) / 10;
 }
 
-/** The status has one phase for runs, in `main` or in own queues. */
-function displayedPhase(phase: ConvergePhase): Exclude<ConvergePhase, "scheduledRuns"> {
+/** The phase as the status displays it: one phase for all runs, whether they are in the queue `main` or in own queues. */
+function toDisplayedPhase(phase: ConvergePhase): Exclude<ConvergePhase, "scheduledRuns"> {
   return phase === "scheduledRuns" ? "modules" : phase;
 }
 
 /** The first items, each as one line; undefined for an empty list, so that the status omits the field. */
-function shortList(items: readonly string[], most = MAX_ITEMS): readonly string[] | undefined {
-  return items.length === 0 ? undefined : items.slice(0, most).map(line);
+function toShortList(items: readonly string[], most = MAX_ITEMS): readonly string[] | undefined {
+  return items.length === 0 ? undefined : items.slice(0, most).map(toStatusLine);
 }

@@ -12,11 +12,11 @@ import {
   type DisplayedOrigin,
   type StateSnapshot,
 } from "../../plan/index.ts";
-import { warningsOf, type LastRun, type ModuleView } from "../../state/index.ts";
+import { collectWarnings, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
-import { defined, line } from "../models/kinds.ts";
+import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { evaluateModule, readyOf } from "./evaluation.ts";
+import { evaluateModule, getReadyStatus } from "./evaluation.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {
@@ -70,13 +70,13 @@ export interface Overview {
   readonly modules: readonly ModuleRow[];
 }
 
-/** The overview at one moment; `now` in ms since the epoch. Texts are not redacted. */
-export function overviewOf(at: StateSnapshot, now: number): Overview {
+/** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
+export function buildOverview(at: StateSnapshot, now: number): Overview {
   const facts = {
     now,
-    before: new Map(),
-    hold: findConvergeBlocker(at),
-    failing: describeFailingHooks(undefined, at),
+    previousTimes: new Map(),
+    convergeBlocker: findConvergeBlocker(at),
+    failingHooks: describeFailingHooks(undefined, at),
   };
   const { state, converge, conditions } = projectOperator(at.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
@@ -86,44 +86,50 @@ export function overviewOf(at: StateSnapshot, now: number): Overview {
     reason: ready?.reason ?? "",
     message: [ready?.message ?? "", ...describeDroppedTicks(undefined, at)].join("; "),
     converge: converge ?? {},
-    modules: [...at.view.modules.values()].map((module) => rowOf(module, at, now)),
+    modules: [...at.view.modules.values()].map((module) => buildModuleRow(module, at, now)),
   };
 }
 
-export function stateSummaryOf(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
+/** Evaluates one module for tables and for `wait`: its state, Ready and Healthy with the reason. */
+export function summarizeState(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
   const evaluation = evaluateModule(module, { now, ...collectWaits(module, at) });
   const healthy = module.health?.status ?? "Unknown";
-  return defined({
+  return omitUndefined({
     state: evaluation.state,
     reason: evaluation.reason,
-    message: line(evaluation.message),
-    ready: readyOf(evaluation),
+    message: toStatusLine(evaluation.message),
+    ready: getReadyStatus(evaluation),
     healthy,
     usualSeconds: medianOf(module.runSeconds),
   });
 }
 
-function rowOf(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
+/** The row of a module in the overview. */
+function buildModuleRow(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release, retry } = module;
-  const warned = enabled ? [...warningsOf(module), ...describeDroppedTicks(name, at)] : [];
-  const warnings = warned.map((text) => line(text));
-  return defined({
+  const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, at)] : [];
+  const warnings = warningTexts.map((text) => toStatusLine(text));
+  return omitUndefined({
     name,
     order: module.module.order,
     enabled,
-    ...stateSummaryOf(module, at, now),
+    ...summarizeState(module, at, now),
     drifted: drift.count,
     warnings: warnings.length === 0 ? undefined : warnings,
     waitsFor: describeRunBlocker(module, at.view)?.awaitedName,
-    lastRun: lastRun && runOf(lastRun, now),
+    lastRun: lastRun && buildRunRow(lastRun, now),
     failingSince: retry && formatUtc(retry.since),
     chartVersion: release?.chartVersion ?? module.module.chartVersion,
     source: toDisplayedOrigin(module),
   });
 }
 
-function runOf({ trigger, startedAt, finishedAt, step, attempts, result }: LastRun, now: number): RunRow {
+/** The last run of a module in its row; the duration of a run in progress counts until `now`. */
+function buildRunRow(
+  { trigger, startedAt, finishedAt, step, attempts, result }: LastRun,
+  now: number,
+): RunRow {
   const seconds = Math.max(0, (finishedAt ?? now) - startedAt) / 1000;
-  const cause = line(describeCause(trigger));
-  return defined({ cause, startedAt: formatUtc(startedAt), seconds, step, attempts, result });
+  const cause = toStatusLine(describeCause(trigger));
+  return omitUndefined({ cause, startedAt: formatUtc(startedAt), seconds, step, attempts, result });
 }

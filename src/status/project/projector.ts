@@ -10,24 +10,25 @@ import {
   collectWaits,
 } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
-import { projectModule, displayValues } from "./module-status.ts";
-import type { ModuleProjection, DisplayedValues, StatusValues } from "./module-status.ts";
+import { displayValues, type DisplayedValues, type StatusValues } from "./displayed-values.ts";
+import { projectModule, type ModuleProjection } from "./module-status.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
 import { type OperatorProjection, projectOperator } from "./operator-status.ts";
-import { ANNOUNCE_AFTER_MS, type Transitions, isHidden, transitionsOf } from "./evaluation.ts";
+import { indexConditionTimes, type Transitions } from "./conditions.ts";
+import { ANNOUNCE_AFTER_MS, isRunUnannounced } from "./evaluation.ts";
 
 /** The wanted content of all resources at one moment. */
 export interface Projection {
   readonly operator: OperatorProjection;
   readonly modules: ReadonlyMap<string, ModuleProjection>;
-  /** When to project again even without a change: then a run is old enough to be announced. */
+  /** When to project again even without a change, because a run is old enough then to be displayed; in ms since the epoch. */
   readonly checkAgainAt: number | undefined;
 }
 
-/** Cache key: a projection is reused while all of this is unchanged. */
+/** The inputs of a module's projection, which is reused while all of them are unchanged. */
 interface ProjectionInput extends Waits {
   readonly view: ModuleView;
-  readonly hidden: boolean;
+  readonly isRunUnannounced: boolean;
 }
 
 /** As whom a module acts; undefined = as the operator. */
@@ -35,16 +36,16 @@ export type IdentityOf = (module: string) => ModuleStatus["identity"];
 
 const NO_TRANSITIONS: Transitions = new Map();
 
-/** Projects views, and keeps the last projection for transition times and as a cache. */
+/** Projects views to the wanted content of resources. Caches the last projection, and keeps its transition times. */
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
   readonly #identityOf: IdentityOf;
-  readonly #cached = new Map<
+  readonly #cachedProjections = new Map<
     string,
     { readonly check: ProjectionInput; readonly projection: ModuleProjection }
   >();
-  readonly #displayed = new Map<string, { readonly digest: string; readonly values: DisplayedValues }>();
+  readonly #cachedValues = new Map<string, { readonly digest: string; readonly values: DisplayedValues }>();
   readonly #transitions = new Map<string, Transitions>();
   #operatorTransitions = NO_TRANSITIONS;
 
@@ -55,70 +56,74 @@ export class Projector {
     this.#identityOf = identityOf;
   }
 
-  /** Projects view and queues at `now` (ms since the epoch). */
+  /** Projects the view and the queues at the time `now` (ms since the epoch). Redacts secrets in all texts. */
   project(at: StateSnapshot, now: number): Projection {
     const { view } = at;
-    for (const name of this.#cached.keys()) {
+    for (const name of this.#cachedProjections.keys()) {
       if (!view.modules.has(name)) this.#forget(name);
     }
     const modules = new Map<string, ModuleProjection>();
     let checkAgainAt: number | undefined;
     for (const [name, module] of view.modules) {
-      const hidden = isHidden(module, now);
-      modules.set(name, this.#module({ ...collectWaits(module, at), view: module, hidden }, now));
+      const hidden = isRunUnannounced(module, now);
+      modules.set(
+        name,
+        this.#projectModule({ ...collectWaits(module, at), view: module, isRunUnannounced: hidden }, now),
+      );
       const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
-      checkAgainAt = earlier(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
+      checkAgainAt = earlierTime(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     const operator = this.#secrets.redactDeep(
       projectOperator(view, {
         now,
-        before: this.#operatorTransitions,
-        hold: findConvergeBlocker(at),
-        failing: describeFailingHooks(undefined, at),
+        previousTimes: this.#operatorTransitions,
+        convergeBlocker: findConvergeBlocker(at),
+        failingHooks: describeFailingHooks(undefined, at),
       }),
     );
-    this.#operatorTransitions = transitionsOf(operator.status.conditions);
+    this.#operatorTransitions = indexConditionTimes(operator.status.conditions);
     return { operator, modules, checkAgainAt };
   }
 
-  /** The AddonModule of a module, from the cache if nothing about it has changed. */
-  #module(check: ProjectionInput, now: number): ModuleProjection {
+  /** Projects a module to its AddonModule, or returns the cached projection if its inputs are unchanged. */
+  #projectModule(check: ProjectionInput, now: number): ModuleProjection {
     const { view } = check;
     const { name } = view;
-    const old = this.#cached.get(name);
+    const old = this.#cachedProjections.get(name);
     if (old !== undefined && isSameInput(old.check, check)) return old.projection;
     const raw = projectModule(view, {
       ...check,
       now,
-      before: this.#transitions.get(name) ?? NO_TRANSITIONS,
-      displayedBefore: old?.projection.status,
-      displayed: this.#values(view),
+      previousTimes: this.#transitions.get(name) ?? NO_TRANSITIONS,
+      previousStatus: old?.projection.status,
+      displayedValues: this.#getDisplayedValues(view),
       identity: this.#identityOf(name),
     });
     const { values, ...reported } = raw.status;
     const status = { ...this.#secrets.redactDeep(reported), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
-    this.#transitions.set(name, transitionsOf(status.conditions));
-    this.#cached.set(name, { check, projection });
+    this.#transitions.set(name, indexConditionTimes(status.conditions));
+    this.#cachedProjections.set(name, { check, projection });
     return projection;
   }
 
   /** The displayed values, from the cache if the digest of the values is unchanged. */
-  #values(view: ModuleView): DisplayedValues {
+  #getDisplayedValues(view: ModuleView): DisplayedValues {
     if (this.#mode === "none") return {};
-    const old = this.#displayed.get(view.name);
+    const old = this.#cachedValues.get(view.name);
     if (old?.digest === view.wholeDigest) return old.values;
     const values = displayValues(view.values(), this.#mode, {
       secretPaths: view.secretPaths,
       secrets: this.#secrets,
     });
-    this.#displayed.set(view.name, { digest: view.wholeDigest, values });
+    this.#cachedValues.set(view.name, { digest: view.wholeDigest, values });
     return values;
   }
 
+  /** Removes all that is cached of a module that was deleted. */
   #forget(name: string): void {
-    this.#cached.delete(name);
-    this.#displayed.delete(name);
+    this.#cachedProjections.delete(name);
+    this.#cachedValues.delete(name);
     this.#transitions.delete(name);
   }
 }
@@ -139,8 +144,8 @@ function isSameInput(
   return before.length === requirements.length && requirements.every(hasSameMessage);
 }
 
-/** The earlier of two times. An infinite `b` does not count. */
-function earlier(a: number | undefined, b: number): number | undefined {
+/** The earlier of two times; undefined and infinite mean that there is no time. */
+function earlierTime(a: number | undefined, b: number): number | undefined {
   if (!Number.isFinite(b)) return a;
   return a === undefined ? b : Math.min(a, b);
 }

@@ -3,6 +3,7 @@
 import { type Clock, type Logger, oneLine, retryDelay } from "../../lib/index.ts";
 import { ApiError, ConnectionError } from "../../kube/index.ts";
 
+/** Shortest and longest delay after a failed write. */
 const BOUNDS = { minMs: 1000, maxMs: 60_000 };
 /** Longest delay while a CRD is missing. */
 const LONGEST_FOR_MISSING_MS = 10_000;
@@ -15,9 +16,9 @@ export class WriteBackoff {
   readonly #logger: Logger;
   #failures = 0;
   #lastLogged: string | undefined;
-  readonly #refused = new Set<string>();
+  readonly #loggedForbiddenKinds = new Set<string>();
   /** No write before this time of the monotonic clock. */
-  until = -Infinity;
+  pausedUntil = -Infinity;
   /** In a pause that the server requested (Retry-After): when to probe whether it answers again. */
   #probeAt: number | undefined;
 
@@ -26,36 +27,38 @@ export class WriteBackoff {
     this.#logger = logger;
   }
 
-  /** Records a failure and returns the delay before the next try, in milliseconds. */
-  failed(error: unknown): number {
+  /** Records a failure that every write would meet, and pauses all writes. Returns the delay before the next try, in milliseconds. */
+  recordFailure(error: unknown): number {
     const now = this.#clock.monotonic();
     // Concurrent writes fail together: one outage counts as one failure.
-    if (now < this.until) return this.until - now;
+    if (now < this.pausedUntil) return this.pausedUntil - now;
     this.#failures += 1;
     this.#logOnce(error);
     const isMissing = error instanceof ApiError && error.status === 404;
     const bounds = isMissing ? { ...BOUNDS, maxMs: LONGEST_FOR_MISSING_MS } : BOUNDS;
-    const own = retryDelay(this.#failures, bounds, 0.5);
-    const delay = Math.max(own, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
-    this.until = now + delay;
-    this.#probeAt = delay > own ? now + own : undefined;
+    const backoffMs = retryDelay(this.#failures, bounds, 0.5);
+    const delay = Math.max(backoffMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
+    this.pausedUntil = now + delay;
+    this.#probeAt = delay > backoffMs ? now + backoffMs : undefined;
     return delay;
   }
 
-  /** The delay for one object that the server refused `failures` times in a row, in milliseconds. */
+  /** Logs that the server refused to write one object `failures` times in a row. Returns the delay before the next try, in milliseconds. */
   delayForObject(error: unknown, failures: number): number {
     const fields = { error: oneLine(error) };
-    if (error instanceof ApiError && error.status === 403) return this.#forbidden(error, failures);
+    if (error instanceof ApiError && error.status === 403)
+      return this.#delayWithoutPermission(error, failures);
     if (failures === 1) this.#logger.debug("A status was refused and is written again", fields);
     if (failures === 5) this.#logger.warn("A status is refused again and again", fields);
     return failures === 1 ? 0 : retryDelay(failures - 1, BOUNDS, 0.5);
   }
 
-  /** Missing permissions affect every object of the kind: logged once, retried rarely. */
-  #forbidden(error: ApiError, failures: number): number {
-    const about = JSON.stringify(error.details?.["kind"] ?? "");
-    if (!this.#refused.has(about)) this.#logger.warn(describeFailure(error), { error: oneLine(error) });
-    this.#refused.add(about);
+  /** Returns the delay after a 403, which is long. Logs it once per kind, because the permission is missing for all its objects. */
+  #delayWithoutPermission(error: ApiError, failures: number): number {
+    const kind = JSON.stringify(error.details?.["kind"] ?? "");
+    if (!this.#loggedForbiddenKinds.has(kind))
+      this.#logger.warn(describeFailure(error), { error: oneLine(error) });
+    this.#loggedForbiddenKinds.add(kind);
     return retryDelay(failures, { minMs: 5000, maxMs: 300_000 }, 0.5);
   }
 
@@ -63,25 +66,26 @@ export class WriteBackoff {
    * Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause
    * than the back-off.
    */
-  get probeInMs(): number | undefined {
+  get msUntilProbe(): number | undefined {
     return this.#probeAt === undefined ? undefined : Math.max(0, this.#probeAt - this.#clock.monotonic());
   }
 
-  /** The server has answered a read: ends the pause. The next failed write makes a longer one. */
-  answered(): void {
-    this.until = -Infinity;
+  /** Ends the pause, because the server has answered a read. The next failed write causes a longer pause. */
+  endPause(): void {
+    this.pausedUntil = -Infinity;
     this.#probeAt = undefined;
   }
 
-  /** Records that a write succeeded. */
-  succeeded(): void {
+  /** Records that a write succeeded: ends the back-off, and logs it if an error was logged before. */
+  recordSuccess(): void {
     this.#failures = 0;
-    this.answered();
+    this.endPause();
     if (this.#lastLogged === undefined) return;
     this.#lastLogged = undefined;
     this.#logger.info("Status is written again");
   }
 
+  /** Logs an error unless it is of the same kind as the last logged one. */
   #logOnce(error: unknown): void {
     const text = describeFailure(error);
     if (text === this.#lastLogged) return;
@@ -90,6 +94,7 @@ export class WriteBackoff {
   }
 }
 
+/** Says why statuses are not written, and the remedy if it is known. */
 function describeFailure(error: unknown): string {
   if (!(error instanceof ApiError)) return "Status is not written: the API server does not answer";
   if (error.status === 404) {
@@ -101,14 +106,14 @@ function describeFailure(error: unknown): string {
   return "Status is not written: the API server reports errors";
 }
 
-/** Errors that every other write would meet as well: no answer, a missing kind, a server with problems. */
-export function isShared(error: unknown): boolean {
+/** Whether every other write would meet the error, too: no answer, a missing CRD, an overloaded or failing server. */
+export function affectsAllWrites(error: unknown): boolean {
   if (error instanceof ConnectionError) return true;
   if (!(error instanceof ApiError)) return false;
   return isMissingKind(error) || error.status === 429 || error.status >= 500;
 }
 
-/** 404 for the kind, not for an object of it: that answer names no object. */
+/** Whether a 404 is about the kind (its CRD is missing) and not about one object: then the answer names no object. */
 function isMissingKind(error: ApiError): boolean {
   return error.status === 404 && error.details?.["name"] === undefined;
 }

@@ -1,4 +1,4 @@
-/** One mirrored object: its wanted content, its content on the server, and the next step between the two. */
+/** One mirrored object: its wanted content, its content on the server, and the next step that makes them equal. */
 
 import { LABELS } from "../../helm/index.ts";
 import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
@@ -12,6 +12,7 @@ import type { AddonObject, Condition, ModuleSpec, ModuleStatus, OperatorStatus }
 const WRITE_EVERY_MS = 1000;
 const TEXT_EVERY_MS = 30_000;
 
+/** Identifies an object of the status mirror. */
 export type ObjectId =
   | { readonly kind: "AddonModule"; readonly name: string }
   | { readonly kind: "AddonOperator"; readonly name: string };
@@ -20,26 +21,26 @@ export type ObjectId =
 export interface MirroredObject {
   readonly id: ObjectId;
   /** The module's wanted content; undefined for the operator's object and for modules that are deleted. */
-  spec: ModuleSpec | undefined;
+  wantedSpec: ModuleSpec | undefined;
   /** The wanted status; undefined = none (yet). */
-  status: ModuleStatus | OperatorStatus | undefined;
+  wantedStatus: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
-  written: ModuleStatus | OperatorStatus | undefined;
-  live: StoredObject | undefined;
+  lastWrittenStatus: ModuleStatus | OperatorStatus | undefined;
+  liveObject: StoredObject | undefined;
   /** Annotations to remove while they have these values: confirmations that have ended. */
-  ended: Readonly<Record<string, string>>;
+  endedConfirmations: Readonly<Record<string, string>>;
   /** The generation for `observedGeneration`; undefined = the newest. */
-  acknowledged: number | undefined;
+  acknowledgedGeneration: number | undefined;
   lastWriteAt: number;
   /** Do not write before this time of the monotonic clock: after failures and deletions. */
   notBefore: number;
   failures: number;
   /** The module's directory is deleted, so the object must be removed. Never set before the directories are read. */
-  missing: boolean;
+  isModuleDeleted: boolean;
   /** A user deleted the object: it is created again, but not while the operator stops. */
-  deleted: boolean;
-  busy: boolean;
-  queued: boolean;
+  isObjectDeletedByUser: boolean;
+  isBeingWritten: boolean;
+  isQueued: boolean;
   timer: Timer | undefined;
 }
 
@@ -47,25 +48,25 @@ export interface MirroredObject {
 export function newMirroredObject(id: ObjectId): MirroredObject {
   return {
     id,
-    spec: undefined,
-    status: undefined,
-    written: undefined,
-    live: undefined,
-    ended: {},
-    acknowledged: undefined,
+    wantedSpec: undefined,
+    wantedStatus: undefined,
+    lastWrittenStatus: undefined,
+    liveObject: undefined,
+    endedConfirmations: {},
+    acknowledgedGeneration: undefined,
     lastWriteAt: Number.NEGATIVE_INFINITY,
     notBefore: Number.NEGATIVE_INFINITY,
     failures: 0,
-    missing: false,
-    deleted: false,
-    busy: false,
-    queued: false,
+    isModuleDeleted: false,
+    isObjectDeletedByUser: false,
+    isBeingWritten: false,
+    isQueued: false,
     timer: undefined,
   };
 }
 
-/** The next step for an object. */
-export type Need = "none" | "create" | "remove" | "patch" | "status";
+/** The next write that an object needs; `patch` writes metadata and spec. */
+export type NextStep = "none" | "create" | "remove" | "patch" | "status";
 
 /** Labels and owner of this operator's AddonModules. */
 export interface OwnerMarks {
@@ -74,78 +75,85 @@ export interface OwnerMarks {
   readonly ownerUid: string | undefined;
 }
 
-/** The next step that brings the object on the server to what is wanted. */
-export function needOf(mirrored: MirroredObject, marks: OwnerMarks): Need {
-  const { live, status } = mirrored;
-  if (mirrored.missing)
-    return live === undefined || live.isTerminating || !isOurs(live, marks) ? "none" : "remove";
-  if (status === undefined) return "none";
-  if (live === undefined) return "create";
-  if (mirrored.id.kind === "AddonModule" && !hasMarks(live, mirrored, marks)) return "patch";
-  return statusPatch(live.status, wantedStatus(mirrored, live)).length === 0 ? "none" : "status";
+/** Finds the next write that brings the live object closer to its wanted content. The status comes last. */
+export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextStep {
+  const { liveObject, wantedStatus } = mirrored;
+  if (mirrored.isModuleDeleted)
+    return liveObject === undefined || liveObject.isTerminating || !isManagedByThisOperator(liveObject, marks)
+      ? "none"
+      : "remove";
+  if (wantedStatus === undefined) return "none";
+  if (liveObject === undefined) return "create";
+  if (mirrored.id.kind === "AddonModule" && !hasWantedMetadataAndSpec(liveObject, mirrored, marks))
+    return "patch";
+  return buildStatusPatch(liveObject.status, buildWantedStatus(mirrored, liveObject)).length === 0
+    ? "none"
+    : "status";
 }
 
-/** The status to write, with its generation. */
-export function wantedStatus(mirrored: MirroredObject, live: StoredObject): JsonObject {
+/** The status to write, with the generation that it was made for. */
+export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject): JsonObject {
   return withGeneration(
-    mirrored.status ?? { conditions: [] },
-    mirrored.acknowledged ?? live.generation,
+    mirrored.wantedStatus ?? { conditions: [] },
+    mirrored.acknowledgedGeneration ?? live.generation,
     live.status,
   );
 }
 
-/** Whether this operator made the object. */
-function isOurs(live: StoredObject, marks: OwnerMarks): boolean {
+/** Whether the label of the live object names this operator. */
+function isManagedByThisOperator(live: StoredObject, marks: OwnerMarks): boolean {
   return live.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
 }
 
-/** Whether another operator made the object. */
-export function isForeign(live: StoredObject, marks: OwnerMarks): boolean {
+/** Whether the label of the live object names another operator. */
+export function isManagedByOtherOperator(live: StoredObject, marks: OwnerMarks): boolean {
   const owner = live.labels[LABELS.managedBy];
   return owner !== undefined && owner !== marks.labels[LABELS.managedBy];
 }
 
-/** Whether spec, labels, owner and annotations on the server are as wanted, so that only the status may differ. */
-function hasMarks(live: StoredObject, mirrored: MirroredObject, marks: OwnerMarks): boolean {
+/** Whether spec, labels, owner and annotations of the live object are as wanted, so that only its status may differ. */
+function hasWantedMetadataAndSpec(live: StoredObject, mirrored: MirroredObject, marks: OwnerMarks): boolean {
   const isLabelled = Object.entries(marks.labels).every(([key, value]) => live.labels[key] === value);
   const isOwned = marks.ownerUid === undefined || live.ownerUid === marks.ownerUid;
-  const hasEndedAnnotations = endedAnnotations(live, mirrored).length > 0;
+  const hasEndedAnnotations = findAnnotationsToRemove(live, mirrored).length > 0;
   return (
     isLabelled &&
     isOwned &&
     !hasEndedAnnotations &&
-    sameJson(live.spec, mirrored.spec as unknown as JsonObject)
+    sameJson(live.spec, mirrored.wantedSpec as unknown as JsonObject)
   );
 }
 
-/** The names of annotations to remove: confirmations that have ended and are still on the object. */
-export function endedAnnotations(
+/** Names of annotations to remove: confirmations that have ended, unless a user has written another value meanwhile. */
+export function findAnnotationsToRemove(
   { annotations = {} }: Pick<StoredObject, "annotations">,
-  { ended }: MirroredObject,
+  { endedConfirmations }: MirroredObject,
 ): string[] {
-  return Object.keys(ended).filter((name) => annotations[name] === ended[name]);
+  return Object.keys(endedConfirmations).filter((name) => annotations[name] === endedConfirmations[name]);
 }
 
-/** When the object may be written (monotonic ms): at once, unless only its status changes. */
-export function writeDueAt(mirrored: MirroredObject, need: Need): number {
+/** When the object may be written (monotonic ms). Pauses between writes apply only to its status. */
+export function getWriteTime(mirrored: MirroredObject, need: NextStep): number {
   if (need !== "status") return mirrored.notBefore;
   const pause = hasTextChangesOnly(mirrored) ? TEXT_EVERY_MS : WRITE_EVERY_MS;
   return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pause);
 }
 
-/** Whether only texts must be written. Cheap, because it runs at each projection. */
+/** Whether only texts of the status differ, so that the write may wait. It is cheap, because it runs at each projection. */
 export function needsTextOnly(mirrored: MirroredObject, marks: OwnerMarks): boolean {
   return (
-    !mirrored.missing &&
-    mirrored.live !== undefined &&
-    hasMarks(mirrored.live, mirrored, marks) &&
+    !mirrored.isModuleDeleted &&
+    mirrored.liveObject !== undefined &&
+    hasWantedMetadataAndSpec(mirrored.liveObject, mirrored, marks) &&
     hasTextChangesOnly(mirrored)
   );
 }
 
-function hasTextChangesOnly({ id, written, status }: MirroredObject): boolean {
-  if (id.kind !== "AddonModule" || written === undefined || status === undefined) return false;
-  return differsInTextOnly(written as ModuleStatus, status as ModuleStatus);
+/** Whether the wanted status of a module differs from the last written one only in texts. */
+function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObject): boolean {
+  if (id.kind !== "AddonModule" || lastWrittenStatus === undefined || wantedStatus === undefined)
+    return false;
+  return differsInTextOnly(lastWrittenStatus as ModuleStatus, wantedStatus as ModuleStatus);
 }
 
 /**
@@ -180,7 +188,7 @@ export type PatchStep =
  * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
  * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
  */
-export function statusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
+export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
   if (from === undefined) return [{ op: "add", path: "/status", value: to }];
   const steps: PatchStep[] = [];
   for (const key of Object.keys(from)) {
@@ -194,14 +202,15 @@ export function statusPatch(from: JsonObject | undefined, to: JsonObject): Patch
 }
 
 /**
- * True if two statuses of a waiting module differ only in texts and in the progress of helm. Such writes may wait;
- * otherwise a long converge would write every waiting module each time another one finishes.
+ * Whether two statuses of a waiting module differ only in texts and in the progress of helm. Such writes may wait; otherwise a
+ * long converge would write every waiting module each time another module finishes.
  */
 export function differsInTextOnly(from: ModuleStatus, to: ModuleStatus): boolean {
   if (from.state !== "Pending" || to.state !== "Pending") return false;
   return sameJson(withoutText(from), withoutText(to));
 }
 
+/** The status without the fields that may wait: messages, progress of the release, texts of requirements. */
 function withoutText({ conditions, release: _release, requires: _requires, ...rest }: ModuleStatus): Json {
   const bare = conditions.map(({ message: _message, ...condition }) => condition);
   return { ...rest, conditions: bare } as unknown as Json;
@@ -227,8 +236,8 @@ export interface StoredObject {
   readonly dropped?: ReadonlySet<string>;
 }
 
-/** Reduces an object of an API call or a watch to its cached part. */
-export function liveFrom(object: AddonObject): StoredObject {
+/** Reduces an object from an API call or a watch to the part that is cached. */
+export function toStoredObject(object: AddonObject): StoredObject {
   const { metadata } = object;
   const { ownerReferences = [] } = metadata;
   const status = object.status as unknown as JsonObject | undefined;
@@ -252,11 +261,11 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /**
- * As {@link liveFrom}, for an object that is cached already. If the status on the server is unchanged, it keeps the status
- * that was sent and the list of dropped paths, so that dropped fields are not written again.
+ * As {@link toStoredObject}, for an object that may be cached already. If the status on the server is unchanged since the last
+ * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
  */
-export function liveAfter(before: StoredObject | undefined, object: AddonObject): StoredObject {
-  const current = liveFrom(object);
+export function updateStoredObject(before: StoredObject | undefined, object: AddonObject): StoredObject {
+  const current = toStoredObject(object);
   if (before?.uid !== current.uid || before.statusDigest !== current.statusDigest) return current;
   return { ...before, ...current, status: before.status };
 }

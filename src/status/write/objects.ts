@@ -18,8 +18,8 @@ import {
   remove,
 } from "../../kube/index.ts";
 import { toPointer } from "../../lib/index.ts";
-import { endedAnnotations, liveFrom, statusPatch, wantedStatus } from "./mirrored.ts";
-import type { ObjectId, StoredObject, MirroredObject, Need, OwnerMarks, PatchStep } from "./mirrored.ts";
+import { findAnnotationsToRemove, toStoredObject, buildStatusPatch, buildWantedStatus } from "./mirrored.ts";
+import type { ObjectId, StoredObject, MirroredObject, NextStep, OwnerMarks, PatchStep } from "./mirrored.ts";
 import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
 import { AddonOperator, type IAddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
@@ -41,11 +41,13 @@ export interface StatusClient {
 }
 
 export const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
+/** Limit of one read or write of one object. */
 const CALL_TIMEOUT_MS = 10_000;
 
-const callOf = ({ signal }: StatusClient) => ({ signal, timeoutMs: CALL_TIMEOUT_MS });
+/** Options of each call: it ends with the operator, and after a limited time. */
+const callOptions = ({ signal }: StatusClient) => ({ signal, timeoutMs: CALL_TIMEOUT_MS });
 
-/** Reads all objects of one kind; a missing CRD is an ApiError with status 404. */
+/** Lists all objects of one kind in the namespace. Throws an ApiError with status 404 if the CRD is missing. */
 export async function listStatusObjects(
   api: StatusClient,
   kind: ObjectId["kind"],
@@ -63,59 +65,74 @@ export async function listStatusObjects(
   };
 }
 
-/** Sends the one write that an object needs, and returns the object afterwards; undefined = it is deleted. Throws API errors. */
-export async function takeStep(
+/**
+ * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
+ * as it is afterwards; undefined = it is deleted. Throws API errors.
+ */
+export async function executeStep(
   api: StatusClient,
   mirrored: MirroredObject,
-  step: { need: Exclude<Need, "none">; marks: OwnerMarks },
+  step: { need: Exclude<NextStep, "none">; marks: OwnerMarks },
 ): Promise<StoredObject | undefined> {
-  const target = targetOf(api, mirrored.id);
-  const options = callOf(api);
-  if (step.need === "create" || mirrored.live === undefined) return createObject(api, mirrored, step.marks);
+  const target = buildTarget(api, mirrored.id);
+  const options = callOptions(api);
+  if (step.need === "create" || mirrored.liveObject === undefined)
+    return createObject(api, mirrored, step.marks);
   if (step.need === "status") return writeStatus(api, mirrored, step.marks);
-  // With optimistic concurrency: another operator may own the object by now, or it may have other owners.
-  const { uid, resourceVersion, otherOwners } = mirrored.live;
+  // Optimistic concurrency by resourceVersion: another operator may own the object by now, or it may have other owners.
+  const { uid, resourceVersion, otherOwners } = mirrored.liveObject;
   if (step.need === "remove") {
     const preconditions = { uid, resourceVersion };
     await remove(api.client, target, { ...options, preconditions }).catch(ignoreNotFound);
     return undefined;
   }
-  const ended = endedAnnotations(mirrored.live, mirrored).map((name) => [name, null]);
-  const annotations = ended.length === 0 ? {} : { annotations: Object.fromEntries(ended) as object };
-  const metadata = { resourceVersion, ...annotations, ...ownedMeta(api, step.marks, otherOwners) };
-  const body = { metadata, spec: mirrored.spec };
-  return liveFrom(await mergePatch<IAddonModule>(api.client, target, { ...options, body }));
+  const annotationsToRemove = findAnnotationsToRemove(mirrored.liveObject, mirrored).map((name) => [
+    name,
+    null,
+  ]);
+  const annotations =
+    annotationsToRemove.length === 0
+      ? {}
+      : { annotations: Object.fromEntries(annotationsToRemove) as object };
+  const metadata = { resourceVersion, ...annotations, ...buildOwnerMetadata(api, step.marks, otherOwners) };
+  const body = { metadata, spec: mirrored.wantedSpec };
+  return toStoredObject(await mergePatch<IAddonModule>(api.client, target, { ...options, body }));
 }
 
-/** The object as it is on the server now; undefined = none. */
+/** Reads the object from the server; undefined if it does not exist. */
 export async function readObject(api: StatusClient, id: ObjectId): Promise<StoredObject | undefined> {
-  const object = await get<AddonObject>(api.client, targetOf(api, id), callOf(api)).catch(ignoreNotFound);
-  return object === undefined ? undefined : liveFrom(object);
+  const object = await get<AddonObject>(api.client, buildTarget(api, id), callOptions(api)).catch(
+    ignoreNotFound,
+  );
+  return object === undefined ? undefined : toStoredObject(object);
 }
 
-/** Writes the status by a JSON patch. The result contains which fields the server dropped. */
+/**
+ * Writes the status by a JSON patch. An older CRD drops fields that it does not know: the result remembers the wanted status
+ * and the dropped paths, so that the fields are not written again and again.
+ */
 async function writeStatus(
   api: StatusClient,
   mirrored: MirroredObject,
   marks: OwnerMarks,
 ): Promise<StoredObject> {
-  const { live, id } = mirrored;
-  if (live === undefined) throw new Error("a status needs its object");
-  const wanted = wantedStatus(mirrored, live);
-  const steps = statusPatch(live.status, wanted);
-  const body = id.kind === "AddonModule" ? [testStillOurs(marks), ...steps] : steps;
-  const target: Target = { ...targetOf(api, id), subresource: "status" };
-  const answer = await jsonPatch<AddonObject>(api.client, target, { ...callOf(api), body });
-  const after = liveFrom(answer);
-  const dropped = new Set(statusPatch(after.status, wanted).map((step) => step.path));
-  // An older CRD drops unknown fields: these are not written again. Any other difference is a concurrent edit.
-  const mayDiffer = new Set([...steps.map((step) => step.path), ...(live.dropped ?? [])]);
+  const { liveObject, id } = mirrored;
+  if (liveObject === undefined) throw new Error("a status needs its object");
+  const wanted = buildWantedStatus(mirrored, liveObject);
+  const steps = buildStatusPatch(liveObject.status, wanted);
+  const body = id.kind === "AddonModule" ? [buildOwnershipTest(marks), ...steps] : steps;
+  const target: Target = { ...buildTarget(api, id), subresource: "status" };
+  const answer = await jsonPatch<AddonObject>(api.client, target, { ...callOptions(api), body });
+  const after = toStoredObject(answer);
+  const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
+  // Only paths that were just written or were dropped before may differ. Any other difference is a concurrent edit.
+  const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
   const isStored = mayDiffer.has("/status") || [...dropped].every((path) => mayDiffer.has(path));
   return isStored ? { ...after, status: wanted, dropped } : after;
 }
 
-/** A patch step that fails if the object has meanwhile got the label of another operator. */
-function testStillOurs({ labels }: OwnerMarks): PatchStep {
+/** A test operation that makes the patch fail if the object has the label of another operator by now. */
+function buildOwnershipTest({ labels }: OwnerMarks): PatchStep {
   const path = toPointer(["metadata", "labels", LABELS.managedBy]);
   return { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
 }
@@ -126,26 +143,28 @@ async function createObject(
   mirrored: MirroredObject,
   marks: OwnerMarks,
 ): Promise<StoredObject | undefined> {
-  const body = mirrored.id.kind === "AddonModule" ? newModule(api, mirrored, marks) : newOperator(api);
-  const { name: _, ...collection } = targetOf(api, mirrored.id);
+  const body =
+    mirrored.id.kind === "AddonModule" ? buildNewModule(api, mirrored, marks) : buildNewOperator(api);
+  const { name: _, ...collection } = buildTarget(api, mirrored.id);
   try {
-    return liveFrom(await create<AddonObject>(api.client, collection, { ...callOf(api), body }));
+    return toStoredObject(await create<AddonObject>(api.client, collection, { ...callOptions(api), body }));
   } catch (error) {
     if (isAlreadyExists(error)) return readObject(api, mirrored.id);
     throw error;
   }
 }
 
-function newModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMarks): unknown {
-  const metadata = { name: mirrored.id.name, namespace: api.namespace, ...ownedMeta(api, marks) };
+/** The AddonModule to create. It has no status, because a create ignores the status. */
+function buildNewModule(api: StatusClient, mirrored: MirroredObject, marks: OwnerMarks): unknown {
+  const metadata = { name: mirrored.id.name, namespace: api.namespace, ...buildOwnerMetadata(api, marks) };
   return new AddonModule({
     metadata,
-    ...(mirrored.spec === undefined ? {} : { spec: mirrored.spec }),
+    ...(mirrored.wantedSpec === undefined ? {} : { spec: mirrored.wantedSpec }),
   }).toJSON();
 }
 
-/** The AddonOperator with the marks of the operator's helm release, so that helm can adopt it. */
-function newOperator(api: StatusClient): unknown {
+/** The AddonOperator to create, with the labels and annotations of the operator's helm release, so that helm can adopt it. */
+function buildNewOperator(api: StatusClient): unknown {
   const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
     release === undefined ? { labels: MANAGED_BY_OPERATOR } : helmMarks(release.name, release.namespace);
@@ -156,8 +175,11 @@ function newOperator(api: StatusClient): unknown {
   return new AddonOperator(object).toJSON();
 }
 
-/** Labels and owner references of an AddonModule. `others` are references that other owners have set. */
-function ownedMeta(
+/**
+ * Labels and owner references of an AddonModule; the AddonOperator becomes an owner once its uid is known. `others` are the
+ * owner references that others have set, which stay.
+ */
+function buildOwnerMetadata(
   api: StatusClient,
   marks: OwnerMarks,
   others: readonly OwnerReference[] = [],
@@ -175,6 +197,6 @@ function ownedMeta(
   return { labels: marks.labels, ownerReferences: [...others, owner] };
 }
 
-function targetOf(api: StatusClient, { kind, name }: ObjectId): Target {
+function buildTarget(api: StatusClient, { kind, name }: ObjectId): Target {
   return { resource: RESOURCES[kind], namespace: api.namespace, name };
 }

@@ -2,52 +2,56 @@
 
 import { ObjectStore, splitKey, type WatchedObject, type WatchHub } from "../../kube/index.ts";
 import type { AddonObject } from "../models/kinds.ts";
-import { liveAfter, type ObjectId, type StoredObject } from "./mirrored.ts";
+import { updateStoredObject, type ObjectId, type StoredObject } from "./mirrored.ts";
 import { listStatusObjects, RESOURCES, type StatusClient } from "./objects.ts";
 
 /** The AddonOperator first: modules carry a reference to it. */
 const KINDS = ["AddonOperator", "AddonModule"] as const;
 
-/** The AddonModules of the namespace, and the AddonOperator of this operator. */
+/** Cache of the AddonModules of the namespace, and of the AddonOperator of this operator. */
 export class OwnObjects {
   readonly #api: StatusClient;
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredObject>>>;
 
   constructor(api: StatusClient) {
     this.#api = api;
-    const keep = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
-      const isForeign = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
-      return isForeign ? undefined : liveAfter(before, object as unknown as AddonObject);
+    const toStored = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
+      const isOtherOperator = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
+      return isOtherOperator ? undefined : updateStoredObject(before, object as unknown as AddonObject);
     };
     this.#stores = {
-      AddonOperator: new ObjectStore({ toStored: keep }),
-      AddonModule: new ObjectStore({ toStored: keep }),
+      AddonOperator: new ObjectStore({ toStored }),
+      AddonModule: new ObjectStore({ toStored }),
     };
   }
 
+  /** The cached object; undefined if there is none on the server. */
   get(id: ObjectId): StoredObject | undefined {
-    return this.#stores[id.kind].get(this.#keyOf(id));
+    return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
   /** All cached objects, the AddonOperator first. */
-  all(): [id: ObjectId, object: StoredObject][] {
-    return KINDS.flatMap((kind) => this.#entriesOf(kind));
+  listObjects(): [id: ObjectId, object: StoredObject][] {
+    return KINDS.flatMap((kind) => this.#listObjectsOfKind(kind));
   }
 
-  /** Reads all of them. Throws API errors: a missing CRD has status 404. */
-  async load(): Promise<void> {
+  /** Reads all objects from the server into the cache. Throws API errors: a missing CRD has status 404. */
+  async loadObjects(): Promise<void> {
     for (const kind of KINDS) await this.#stores[kind].fetchList(() => listStatusObjects(this.#api, kind));
   }
 
-  /** Sends a request about an object, records the answer and returns it. */
-  request(id: ObjectId, request: () => Promise<StoredObject | undefined>): Promise<StoredObject | undefined> {
-    return this.#stores[id.kind].fetchObject(this.#keyOf(id), request);
+  /** Sends a request about an object, stores the answer in the cache and returns it. */
+  sendRequest(
+    id: ObjectId,
+    request: () => Promise<StoredObject | undefined>,
+  ): Promise<StoredObject | undefined> {
+    return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
   }
 
-  /** Watches the objects and calls `changed` for each event. Returns a function that ends the watches. */
-  follow(
+  /** Watches the objects, and calls `onChange` for each changed or deleted object. Returns a function that ends the watches. */
+  watchObjects(
     hub: Pick<WatchHub, "subscribe">,
-    changed: (id: ObjectId, now: StoredObject | undefined) => void,
+    onChange: (id: ObjectId, now: StoredObject | undefined) => void,
   ): () => void {
     const { namespace } = this.#api;
     const subscriptions = KINDS.map((kind) =>
@@ -55,8 +59,8 @@ export class OwnObjects {
         hub,
         { resource: RESOURCES[kind], namespace },
         {
-          onChange: (now, _, key) => changed({ kind, name: splitKey(key).name }, now),
-          onEtcdRestored: () => this.#entriesOf(kind).forEach(([id, object]) => changed(id, object)),
+          onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now),
+          onEtcdRestored: () => this.#listObjectsOfKind(kind).forEach(([id, object]) => onChange(id, object)),
         },
       ),
     );
@@ -65,14 +69,15 @@ export class OwnObjects {
     };
   }
 
-  #entriesOf(kind: ObjectId["kind"]): [ObjectId, StoredObject][] {
+  /** The cached objects of one kind. */
+  #listObjectsOfKind(kind: ObjectId["kind"]): [ObjectId, StoredObject][] {
     return [...this.#stores[kind].entries()].map(([key, object]) => [
       { kind, name: splitKey(key).name },
       object,
     ]);
   }
 
-  #keyOf({ name }: ObjectId): string {
+  #storeKey({ name }: ObjectId): string {
     return `${this.#api.namespace}/${name}`;
   }
 }

@@ -1,59 +1,26 @@
 /** Writes the state into the status of AddonModules and the AddonOperator. */
 
-import { type KnownSecrets, Timers, oneLine } from "../../lib/index.ts";
-import type { KubeAccess, NamedMeta, WatchHub } from "../../kube/index.ts";
+import { Timers, oneLine } from "../../lib/index.ts";
+import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
 import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
-import type { Tracer } from "../../trace/index.ts";
 import type { ObjectId, StoredObject, MirroredObject } from "./mirrored.ts";
 import { MirroredObjects } from "./mirrored-objects.ts";
-import type { HelmRelease, StatusClient } from "./objects.ts";
+import type { StatusClient } from "./objects.ts";
 import { OwnObjects } from "./own-objects.ts";
 import { WriteBackoff } from "./backoff.ts";
-import { type Projection, Projector, type IdentityOf } from "../project/projector.ts";
+import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
-import type { StatusValues } from "../project/module-status.ts";
-import { Writer, type OnWrite } from "./writer.ts";
-
-/** Settings of a {@link StatusMirror}. */
-export interface MirrorOptions extends KubeAccess {
-  /** Name of the AddonOperator: the ConfigMap's. */
-  readonly operatorName: string;
-  /** Removes secrets from every text. */
-  readonly secrets: KnownSecrets;
-  readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
-  readonly statusValues: StatusValues;
-  /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
-  readonly helmRelease?: HelmRelease | undefined;
-  /** Called after each write with its result. */
-  readonly onWrite?: OnWrite;
-  /**
-   * Called with the annotations of each object, and the answered token in its status; `module` is undefined for the
-   * AddonOperator.
-   */
-  readonly onAnnotations: (
-    module: string | undefined,
-    annotations: NamedMeta["annotations"],
-    answered: string | undefined,
-  ) => void;
-  /** As whom a module acts; without it, all act as the operator. */
-  readonly identityOf?: IdentityOf;
-  /** Called once per module with the run durations in its status, which a restarted operator does not know. */
-  readonly onRunSeconds: (module: string, runSeconds: readonly unknown[]) => void;
-  /**
-   * Called when the AddonOperator's spec has changed. Resolves when the ConfigMap has been read again (quorum read) and
-   * recorded: only then may the status have the new `observedGeneration`.
-   */
-  readonly specChanged: () => Promise<void>;
-}
+import type { MirrorOptions } from "./mirror-options.ts";
+import { Writer } from "./writer.ts";
 
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
 const RETRY_READ_MS = 5000;
-/** Least and longest pause between two projections of the view. Projections may take 1/CHECK_COST of the time. */
-const CHECK_MS = { min: 50, max: 2000 };
-const CHECK_COST = 20;
+/** Shortest and longest pause between two projections of the view. Projections may take 1/PROJECTION_COST of the time. */
+const PROJECTION_PAUSE_MS = { min: 50, max: 2000 };
+const PROJECTION_COST = 20;
 
 /**
  * Keeps AddonModules and the AddonOperator in step with the view. `update` returns at once, so that work never waits for
@@ -65,15 +32,15 @@ export class StatusMirror {
   readonly #projector: Projector;
   readonly #abort = new AbortController();
   readonly #backoff: WriteBackoff;
-  readonly #wanted: MirroredObjects;
+  readonly #mirrored: MirroredObjects;
   readonly #writer: Writer;
-  readonly #timers: Timers<"check" | "age" | "load" | "read" | "late">;
+  readonly #timers: Timers<"projection" | "announce-run" | "retry-load" | "retry-read" | "discovery-wait">;
   readonly #objects: OwnObjects;
-  #displayed: StateSnapshot | undefined;
+  #snapshot: StateSnapshot | undefined;
   /** Start of the last projection, and the least pause until the next one. */
-  #checkedAt = Number.NEGATIVE_INFINITY;
-  #pauseMs = CHECK_MS.min;
-  #loaded = false;
+  #projectedAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = PROJECTION_PAUSE_MS.min;
+  #isLoaded = false;
   #loading: Promise<void> | undefined;
 
   constructor(options: MirrorOptions) {
@@ -84,71 +51,72 @@ export class StatusMirror {
     this.#projector = new Projector(options.statusValues, options.secrets, options.identityOf);
     this.#backoff = new WriteBackoff(clock, logger);
     this.#objects = new OwnObjects(this.#api);
-    this.#wanted = new MirroredObjects(operatorName, clock);
+    this.#mirrored = new MirroredObjects(operatorName, clock);
     this.#writer = new Writer({
-      objects: this.#wanted,
+      objects: this.#mirrored,
       api: this.#api,
       clock,
       logger,
       backoff: this.#backoff,
       tracer: options.tracer,
       onWrite: options.onWrite,
-      isConverging: () => this.#displayed !== undefined && this.#displayed.view.converge.phase !== "idle",
-      ask: (mirrored, request) => this.#request(mirrored, request),
-      ended: (mirrored) => this.#handleWatched(mirrored),
+      isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
+      sendRequest: (mirrored, request) => this.#sendRequest(mirrored, request),
+      onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),
     });
   }
 
-  /** Writes the state, now and after each change. */
-  follow(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
-    const show = (view: View): void => this.update(view, queues.views());
-    state.onChange(show);
-    show(state.view);
+  /** Mirrors the state, now and after each change. */
+  followState(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
+    const mirror = (view: View): void => this.update(view, queues.views());
+    state.onChange(mirror);
+    mirror(state.view);
   }
 
-  /** Sets what to write. The first change is written at once, later ones at most once a second per object. */
+  /** Sets the state to write. The first change is written at once, later ones at most once a second per object. */
   update(view: View, queues: StateSnapshot["queues"]): void {
-    if (this.#closed) return;
-    this.#displayed = { view, queues };
+    if (this.#isClosed) return;
+    this.#snapshot = { view, queues };
     this.#startLoading();
-    this.#checkSoon();
+    this.#scheduleProjection();
   }
 
-  /** Watches the objects, reverts manual edits and reports annotations. Returns a function that ends this. */
+  /** Watches the objects, reverts manual edits and reports annotations. Returns a function that ends the watches. */
   watch(hub: Pick<WatchHub, "subscribe">): () => void {
-    return this.#objects.follow(hub, (id, now) => {
-      if (this.#closed) return;
-      const mirrored = this.#mirrored(id);
+    return this.#objects.watchObjects(hub, (id, now) => {
+      if (this.#isClosed) return;
+      const mirrored = this.#getMirroredObject(id);
       if (now !== undefined) this.#reportAnnotations(mirrored, now);
-      this.#handleWatched(mirrored);
+      this.#recordWatchedObject(mirrored);
     });
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
   uidOf(module: string | undefined): string | undefined {
-    return (module === undefined ? this.#wanted.operator : this.#wanted.modules.get(module))?.live?.uid;
+    return (module === undefined ? this.#mirrored.operator : this.#mirrored.modules.get(module))?.liveObject
+      ?.uid;
   }
 
   /** The status of a module as it is to be written; undefined while there is none. */
   statusOf(module: string): ModuleStatus | undefined {
-    return this.#wanted.modules.get(module)?.status as ModuleStatus | undefined;
+    return this.#mirrored.modules.get(module)?.wantedStatus as ModuleStatus | undefined;
   }
 
   /** Number of objects that differ from the last view. */
   unwritten(): number {
-    if (this.#displayed === undefined) return 0;
-    if (!this.#loaded) return 1 + this.#displayed.view.modules.size;
-    this.#check();
-    return this.#writer.unwritten;
+    if (this.#snapshot === undefined) return 0;
+    if (!this.#isLoaded) return 1 + this.#snapshot.view.modules.size;
+    this.#projectAndWrite();
+    return this.#writer.unwrittenCount;
   }
 
   /** Writes everything that is not written yet; resolves when each write is done or has failed once. */
   async flush(): Promise<void> {
-    if (this.#closed || this.#displayed === undefined) return;
+    if (this.#isClosed || this.#snapshot === undefined) return;
     this.#startLoading();
     await this.#loading;
-    if (!this.#loaded) return;
-    this.#check();
+    if (!this.#isLoaded) return;
+    this.#projectAndWrite();
     await this.#writer.drain();
   }
 
@@ -159,130 +127,158 @@ export class StatusMirror {
     this.#timers.close();
   }
 
-  get #closed(): boolean {
+  get #isClosed(): boolean {
     return this.#abort.signal.aborted;
   }
 
-  #mirrored({ kind, name }: ObjectId): MirroredObject {
-    return kind === "AddonModule" ? this.#wanted.module(name) : this.#wanted.operator;
+  /** The mirrored object with this id; of a module it is created if it does not exist. */
+  #getMirroredObject({ kind, name }: ObjectId): MirroredObject {
+    return kind === "AddonModule" ? this.#mirrored.getOrCreateModule(name) : this.#mirrored.operator;
   }
 
-  /** Sends a request about an object (a write or a read), then adopts what the server answered. */
-  async #request(mirrored: MirroredObject, request: () => Promise<StoredObject | undefined>): Promise<void> {
-    const answer = await this.#objects.request(mirrored.id, request);
+  /** Sends a request about an object (a write or a read), then records the answer as its live object. */
+  async #sendRequest(
+    mirrored: MirroredObject,
+    request: () => Promise<StoredObject | undefined>,
+  ): Promise<void> {
+    const answer = await this.#objects.sendRequest(mirrored.id, request);
     if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
-    this.#adopt(mirrored, this.#objects.get(mirrored.id));
+    this.#recordLiveObject(mirrored, this.#objects.get(mirrored.id));
   }
 
+  /** Starts to read the objects from the server, unless they are read, being read, or the back-off lasts. */
   #startLoading(): void {
-    if (this.#loaded || this.#loading !== undefined || this.#backoff.until > this.#options.clock.monotonic())
+    if (
+      this.#isLoaded ||
+      this.#loading !== undefined ||
+      this.#backoff.pausedUntil > this.#options.clock.monotonic()
+    )
       return;
-    this.#loading = this.#load().finally(() => void (this.#loading = undefined));
+    this.#loading = this.#loadObjects().finally(() => void (this.#loading = undefined));
   }
 
-  async #load(): Promise<void> {
+  /** Reads the objects that exist at the start, then writes all that differ. Retries after an error. */
+  async #loadObjects(): Promise<void> {
     try {
-      await this.#objects.load();
-      for (const [id, live] of this.#objects.all()) this.#adoptInitial(this.#mirrored(id), live);
-      this.#loaded = true;
-      this.#backoff.succeeded();
-      this.#check(true);
+      await this.#objects.loadObjects();
+      for (const [id, live] of this.#objects.listObjects())
+        this.#recordObjectAtStart(this.#getMirroredObject(id), live);
+      this.#isLoaded = true;
+      this.#backoff.recordSuccess();
+      this.#projectAndWrite(true);
     } catch (error) {
-      if (this.#closed) return;
-      this.#timers.set("load", this.#backoff.failed(error), () => this.#startLoading());
+      if (this.#isClosed) return;
+      this.#timers.set("retry-load", this.#backoff.recordFailure(error), () => this.#startLoading());
     }
   }
 
-  /** Adopts an object that existed at the start. */
-  #adoptInitial(mirrored: MirroredObject, live: StoredObject): void {
+  /** Records an object that exists at the start, and restores from it what this process does not know. */
+  #recordObjectAtStart(mirrored: MirroredObject, live: StoredObject): void {
     this.#reportAnnotations(mirrored, live);
     const { runSeconds } = mirrored.id.kind === "AddonModule" ? (live.status ?? {}) : {};
     if (Array.isArray(runSeconds)) this.#options.onRunSeconds(mirrored.id.name, runSeconds);
-    this.#adopt(mirrored, live);
-    // Counts as just written, so a restart that finds all as it was writes nothing at once.
+    this.#recordLiveObject(mirrored, live);
+    // The object counts as just written, so that a restart does not write all objects at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
   }
 
-  /** Adopts what a watch reported, but not before the first list and not during a write. */
-  #handleWatched(mirrored: MirroredObject): void {
+  /**
+   * Records the cached object after a watch event, and schedules a write if it differs from the wanted content. Does nothing
+   * before the first list and during a write: the writer calls it again when the write has ended.
+   */
+  #recordWatchedObject(mirrored: MirroredObject): void {
     const live = this.#objects.get(mirrored.id);
-    if (!this.#loaded || mirrored.busy || live === mirrored.live) return;
-    this.#adopt(mirrored, live);
+    if (!this.#isLoaded || mirrored.isBeingWritten || live === mirrored.liveObject) return;
+    this.#recordLiveObject(mirrored, live);
     // The object may belong to a deleted module.
-    if (mirrored.status === undefined && !mirrored.missing) this.#checkSoon();
-    this.#writer.consider(mirrored);
+    if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#scheduleProjection();
+    this.#writer.scheduleWrite(mirrored);
   }
 
+  /** Reports the annotations of an object, in which users request and confirm, to the triggers. */
   #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredObject): void {
     const module = id.kind === "AddonModule" ? id.name : undefined;
     this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }
 
-  /** Records the content on the server. A changed spec of the AddonOperator (a new generation) must be acknowledged. */
-  #adopt(mirrored: MirroredObject, live: StoredObject | undefined): void {
-    const before = mirrored.live;
-    mirrored.live = live;
+  /**
+   * Records the object as it is on the server. A new generation of the AddonOperator means that its spec has changed, and must
+   * be acknowledged.
+   */
+  #recordLiveObject(mirrored: MirroredObject, live: StoredObject | undefined): void {
+    const before = mirrored.liveObject;
+    mirrored.liveObject = live;
     if (live === undefined) return this.#recordDeletion(mirrored, before);
-    mirrored.deleted = false;
-    if (mirrored !== this.#wanted.operator) return;
-    if (before?.uid !== live.uid) mirrored.acknowledged = live.generation;
+    mirrored.isObjectDeletedByUser = false;
+    if (mirrored !== this.#mirrored.operator) return;
+    if (before?.uid !== live.uid) mirrored.acknowledgedGeneration = live.generation;
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
-  /** Records that the object was deleted although it is still wanted. */
+  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause only. */
   #recordDeletion(mirrored: MirroredObject, before: StoredObject | undefined): void {
-    if (before === undefined || mirrored.missing) return;
-    mirrored.deleted = true;
-    if (mirrored === this.#wanted.operator)
+    if (before === undefined || mirrored.isModuleDeleted) return;
+    mirrored.isObjectDeletedByUser = true;
+    if (mirrored === this.#mirrored.operator)
       mirrored.notBefore = this.#options.clock.monotonic() + RECREATE_AFTER_MS;
   }
 
-  /** Acknowledges a new generation of the AddonOperator once the ConfigMap has been read again. */
+  /**
+   * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again. Retries
+   * if it cannot be read.
+   */
   #acknowledge(generation: number): void {
-    const { operator } = this.#wanted;
-    const isNewest = (): boolean => operator.live?.generation === generation && !this.#closed;
-    this.#options.specChanged().then(
+    const { operator } = this.#mirrored;
+    const isNewest = (): boolean => operator.liveObject?.generation === generation && !this.#isClosed;
+    this.#options.onSpecChanged().then(
       () => {
         if (!isNewest()) return;
-        this.#check();
-        operator.acknowledged = generation;
-        this.#writer.consider(operator);
+        this.#projectAndWrite();
+        operator.acknowledgedGeneration = generation;
+        this.#writer.scheduleWrite(operator);
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
         const retry = (): void => void (isNewest() && this.#acknowledge(generation));
-        this.#timers.set("read", RETRY_READ_MS, retry);
+        this.#timers.set("retry-read", RETRY_READ_MS, retry);
       },
     );
   }
 
-  /** Schedules a projection. The pause since the last one keeps its share of CPU time low. */
-  #checkSoon(): void {
-    if (this.#timers.has("check")) return;
-    const wait = Math.max(0, this.#checkedAt + this.#pauseMs - this.#options.clock.monotonic());
-    this.#timers.set("check", wait, () => this.#check());
+  /** Schedules a projection of the view, unless one is scheduled. The pause since the last one keeps its share of CPU time low. */
+  #scheduleProjection(): void {
+    if (this.#timers.has("projection")) return;
+    const wait = Math.max(0, this.#projectedAt + this.#pauseMs - this.#options.clock.monotonic());
+    this.#timers.set("projection", wait, () => this.#projectAndWrite());
   }
 
-  /** Projects the view and writes the statuses that changed, or at first all. */
-  #check(isFirst = false): void {
-    if (this.#displayed === undefined || !this.#loaded || this.#closed) return;
+  /** Projects the view and schedules writes of the objects that changed, or of all objects at the first time. */
+  #projectAndWrite(isFirst = false): void {
+    if (this.#snapshot === undefined || !this.#isLoaded || this.#isClosed) return;
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
-    this.#checkedAt = startedAt;
-    const projection = this.#project(this.#displayed);
+    this.#projectedAt = startedAt;
+    const projection = this.#project(this.#snapshot);
     if (projection === undefined) return;
-    const changed = this.#wanted.setWanted(projection, this.#displayed.view);
-    const { undecidedMs } = this.#wanted;
-    if (undecidedMs > 0) this.#timers.set("late", undecidedMs, () => this.#check());
-    for (const mirrored of isFirst ? this.#wanted.all() : changed) this.#writer.consider(mirrored);
+    const changed = this.#mirrored.setWanted(projection, this.#snapshot.view);
+    const { discoveryWaitMs } = this.#mirrored;
+    if (discoveryWaitMs > 0)
+      this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
+    for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
+      this.#writer.scheduleWrite(mirrored);
     const costMs = clock.monotonic() - startedAt;
-    this.#pauseMs = Math.min(CHECK_MS.max, Math.max(CHECK_MS.min, CHECK_COST * costMs));
+    this.#pauseMs = Math.min(
+      PROJECTION_PAUSE_MS.max,
+      Math.max(PROJECTION_PAUSE_MS.min, PROJECTION_COST * costMs),
+    );
     const { checkAgainAt } = projection;
     if (checkAgainAt !== undefined)
-      this.#timers.set("age", Math.max(1, checkAgainAt - clock.now()), () => this.#check());
+      this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () =>
+        this.#projectAndWrite(),
+      );
   }
 
-  /** Never throws: an error of the projection costs the status, not the work. */
+  /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */
   #project(displayed: StateSnapshot): Projection | undefined {
     try {
       return this.#projector.project(displayed, this.#options.clock.now());

@@ -6,11 +6,11 @@ import { type Clock, type Logger, nextWriteTime, type Timer } from "../../lib/in
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import type { Tracer } from "../../trace/index.ts";
-import { writeDueAt, isForeign, needsTextOnly, needOf } from "./mirrored.ts";
-import type { StoredObject, MirroredObject, OwnerMarks, Need } from "./mirrored.ts";
+import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
+import type { StoredObject, MirroredObject, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { MirroredObjects } from "./mirrored-objects.ts";
-import { type StatusClient, readObject, takeStep } from "./objects.ts";
-import { type WriteBackoff, isShared } from "./backoff.ts";
+import { type StatusClient, readObject, executeStep } from "./objects.ts";
+import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
 /** Writes at the same time. */
 const PARALLEL = 6;
@@ -20,6 +20,7 @@ const STALE_PAUSE_MS = 1000;
 /** Called after each write of an object with its result. */
 export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "failed") => void;
 
+/** What a {@link Writer} needs from the status mirror. */
 export interface WriterParts {
   readonly objects: MirroredObjects;
   readonly api: StatusClient;
@@ -29,22 +30,28 @@ export interface WriterParts {
   readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
-  /** Sends a request about an object and adopts the answer. Throws what `request` throws. */
-  readonly ask: (mirrored: MirroredObject, request: () => Promise<StoredObject | undefined>) => Promise<void>;
+  /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
+  readonly sendRequest: (
+    mirrored: MirroredObject,
+    request: () => Promise<StoredObject | undefined>,
+  ) => Promise<void>;
   /** Called after each write with its result. */
   readonly onWrite?: OnWrite | undefined;
-  /** Called when a write has ended: now watch events of the object may be adopted. */
-  readonly ended: (mirrored: MirroredObject) => void;
+  /** Called when a write has ended: watch events of the object may be recorded from now on. */
+  readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
 
-/** Brings objects to their wanted content step by step, a limited number at a time; backs off while the server reports errors. */
+/**
+ * Brings mirrored objects to their wanted content step by step, a limited number at the same time. Backs off while the server
+ * reports errors.
+ */
 export class Writer {
   readonly #parts: WriterParts;
   readonly #queue: PQueue;
   readonly #labels: Readonly<Record<string, string>>;
-  readonly #warned = new Set<string>();
+  readonly #warnedNames = new Set<string>();
   /** uid of the AddonOperator in the modules' owner references: "" = it cannot be created, undefined = not tried yet. */
-  #owner: string | undefined;
+  #ownerUid: string | undefined;
   #probeTimer: Timer | undefined;
 
   constructor(parts: WriterParts) {
@@ -57,134 +64,142 @@ export class Writer {
     };
   }
 
-  /** Queues the object if it must be written, now or as soon as it may be. */
-  consider(mirrored: MirroredObject): void {
-    if (this.#closed) return;
+  /**
+   * Checks whether the object differs from its wanted content, and queues a write: at once, or by a timer when the limits
+   * allow it. Callers call it after each change of the object. A running timer is kept if only texts differ.
+   */
+  scheduleWrite(mirrored: MirroredObject): void {
+    if (this.#isClosed) return;
     if (mirrored === this.#objects.operator) this.#updateOwnerReferences();
-    if (mirrored.busy || mirrored.queued) return;
+    if (mirrored.isBeingWritten || mirrored.isQueued) return;
     if (mirrored.timer !== undefined && needsTextOnly(mirrored, this.#marks)) return;
     mirrored.timer?.cancel();
     mirrored.timer = undefined;
-    const need = this.#needOf(mirrored);
-    if (need === "none") return this.#dropDeleted(mirrored);
-    const wait = this.#waitMs(mirrored, need);
+    const need = this.#findNextStep(mirrored);
+    if (need === "none") return this.#forgetDeletedModule(mirrored);
+    const wait = this.#getWriteDelayMs(mirrored, need);
     if (wait <= 0) this.#enqueue(mirrored, need);
-    else mirrored.timer = this.#parts.clock.setTimer(wait, () => this.#reconsider(mirrored));
+    else mirrored.timer = this.#parts.clock.setTimer(wait, () => this.#scheduleWriteAgain(mirrored));
   }
 
-  #reconsider(mirrored: MirroredObject): void {
+  /** The timer of the object has fired: the object may need another step or none by now. */
+  #scheduleWriteAgain(mirrored: MirroredObject): void {
     mirrored.timer = undefined;
-    this.consider(mirrored);
+    this.scheduleWrite(mirrored);
   }
 
-  /** Milliseconds until the object may be written. Status writes during a converge are collected into bursts. */
-  #waitMs(mirrored: MirroredObject, need: Need): number {
+  /** Milliseconds until the object may be written. During a converge, status writes wait for the next burst to save CPU. */
+  #getWriteDelayMs(mirrored: MirroredObject, need: NextStep): number {
     const { clock, backoff, isConverging } = this.#parts;
     const now = clock.monotonic();
-    const due = Math.max(writeDueAt(mirrored, need), backoff.until, now);
+    const due = Math.max(getWriteTime(mirrored, need), backoff.pausedUntil, now);
     return (need === "status" && isConverging() ? nextWriteTime(due) : due) - now;
   }
 
-  /** How many objects have something to be written. */
-  get unwritten(): number {
-    return this.#objects.all().filter((mirrored) => mirrored.busy || this.#needOf(mirrored) !== "none")
-      .length;
+  /** How many objects are being written or differ from their wanted content. */
+  get unwrittenCount(): number {
+    return this.#objects
+      .listObjects()
+      .filter((mirrored) => mirrored.isBeingWritten || this.#findNextStep(mirrored) !== "none").length;
   }
 
-  /** Writes everything that differs without waiting for its turn; resolves when all of it is done or has failed. */
+  /** Writes all objects that differ, without the pauses between writes. Resolves when each write is done or has failed. */
   async drain(): Promise<void> {
-    for (const mirrored of this.#objects.all()) {
-      const need = this.#needOf(mirrored);
+    for (const mirrored of this.#objects.listObjects()) {
+      const need = this.#findNextStep(mirrored);
       // A deleted object is not created again during a stop: the chart may be uninstalled.
-      const isSkipped = need === "create" && mirrored.deleted;
-      if (!mirrored.busy && !mirrored.queued && need !== "none" && !isSkipped) this.#enqueue(mirrored, need);
+      const isSkipped = need === "create" && mirrored.isObjectDeletedByUser;
+      if (!mirrored.isBeingWritten && !mirrored.isQueued && need !== "none" && !isSkipped)
+        this.#enqueue(mirrored, need);
     }
     await this.#queue.onIdle();
   }
 
-  /** Ends all waiting. */
+  /** Discards queued writes and cancels all timers. */
   close(): void {
     this.#queue.clear();
     this.#probeTimer?.cancel();
-    for (const mirrored of this.#objects.all()) mirrored.timer?.cancel();
+    for (const mirrored of this.#objects.listObjects()) mirrored.timer?.cancel();
   }
 
   get #objects(): MirroredObjects {
     return this.#parts.objects;
   }
 
-  get #closed(): boolean {
+  get #isClosed(): boolean {
     return this.#parts.api.signal.aborted;
   }
 
+  /** The labels and the owner that this operator's AddonModules must have. */
   get #marks(): OwnerMarks {
-    return { labels: this.#labels, ownerUid: this.#objects.operator.live?.uid };
+    return { labels: this.#labels, ownerUid: this.#objects.operator.liveObject?.uid };
   }
 
-  /** The next step for an object. An object of another operator needs none. */
-  #needOf(mirrored: MirroredObject): Need {
-    if (
-      mirrored.live !== undefined &&
-      isForeign(mirrored.live, this.#marks) &&
-      mirrored !== this.#objects.operator
-    ) {
-      if (mirrored.status !== undefined && !mirrored.missing) this.#warnForeign(mirrored);
+  /** The next step for an object; `none` for a module's object of another operator, which is logged once. */
+  #findNextStep(mirrored: MirroredObject): NextStep {
+    const isModule = mirrored !== this.#objects.operator;
+    const { liveObject } = mirrored;
+    if (isModule && liveObject !== undefined && isManagedByOtherOperator(liveObject, this.#marks)) {
+      if (mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted) this.#warnForeign(mirrored);
       return "none";
     }
-    const need = needOf(mirrored, this.#marks);
-    // Without the uid of the AddonOperator, a module would be written twice.
-    return need === "create" && mirrored !== this.#objects.operator && !this.#isOwnerDecided ? "none" : need;
+    const need = findNextStep(mirrored, this.#marks);
+    // An object without the uid of the AddonOperator would be written again once the uid is known.
+    return need === "create" && isModule && !this.#isOwnerKnown ? "none" : need;
   }
 
-  /** Whether the AddonOperator exists, or cannot be created now. */
-  get #isOwnerDecided(): boolean {
-    const { live, failures, deleted } = this.#objects.operator;
-    return live !== undefined || failures > 0 || deleted;
+  /** Whether it is known which AddonOperator owns the modules: it exists, or it cannot be created now. */
+  get #isOwnerKnown(): boolean {
+    const { liveObject, failures, isObjectDeletedByUser } = this.#objects.operator;
+    return liveObject !== undefined || failures > 0 || isObjectDeletedByUser;
   }
 
-  /** Writes all modules again if the AddonOperator was created again: their owner references contain its uid. */
+  /** Writes all modules again if the uid of the AddonOperator has changed, because their owner references contain it. */
   #updateOwnerReferences(): void {
-    const owner = this.#isOwnerDecided ? (this.#objects.operator.live?.uid ?? "") : undefined;
-    if (owner === this.#owner) return;
-    this.#owner = owner;
-    for (const mirrored of this.#objects.modules.values()) this.consider(mirrored);
+    const ownerUid = this.#isOwnerKnown ? (this.#objects.operator.liveObject?.uid ?? "") : undefined;
+    if (ownerUid === this.#ownerUid) return;
+    this.#ownerUid = ownerUid;
+    for (const mirrored of this.#objects.modules.values()) this.scheduleWrite(mirrored);
   }
 
+  /** Logs once per name that an AddonModule of another operator is not changed. */
   #warnForeign({ id }: MirroredObject): void {
-    if (this.#warned.has(id.name)) return;
-    this.#warned.add(id.name);
+    if (this.#warnedNames.has(id.name)) return;
+    this.#warnedNames.add(id.name);
     this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
   }
 
-  #enqueue(mirrored: MirroredObject, need: Need): void {
-    mirrored.queued = true;
+  /** Queues the write. The AddonOperator and changes of metadata go first, because others depend on them. */
+  #enqueue(mirrored: MirroredObject, need: NextStep): void {
+    mirrored.isQueued = true;
     const priority = need === "patch" || mirrored === this.#objects.operator ? 1 : 0;
-    this.#queue.add(() => this.#run(mirrored), { priority }).catch(() => {});
+    this.#queue.add(() => this.#runQueuedWrite(mirrored), { priority }).catch(() => {});
   }
 
-  /** Writes a queued object, then considers what has changed during the write. */
-  async #run(mirrored: MirroredObject): Promise<void> {
-    mirrored.queued = false;
-    if (this.#closed) return;
+  /** Writes a queued object and handles the result. Schedules another write if the object has changed during this one. */
+  async #runQueuedWrite(mirrored: MirroredObject): Promise<void> {
+    mirrored.isQueued = false;
+    if (this.#isClosed) return;
     const { clock, backoff } = this.#parts;
-    // Problems that another write met meanwhile delay this one too.
-    if (backoff.until > clock.monotonic()) return this.consider(mirrored);
-    mirrored.busy = true;
+    // Another write has met an error of the server meanwhile, which delays this write, too.
+    if (backoff.pausedUntil > clock.monotonic()) return this.scheduleWrite(mirrored);
+    mirrored.isBeingWritten = true;
     mirrored.notBefore = 0;
     try {
-      await this.#traced(mirrored);
-      this.#succeeded(mirrored);
+      await this.#writeInSpan(mirrored);
+      this.#onWriteSucceeded(mirrored);
     } catch (error) {
       this.#parts.onWrite?.(mirrored.id.kind, "failed");
-      await this.#failed(mirrored, error);
+      await this.#onWriteFailed(mirrored, error);
     } finally {
-      mirrored.busy = false;
+      mirrored.isBeingWritten = false;
     }
-    this.#parts.ended(mirrored);
-    this.consider(mirrored);
+    this.#parts.onWriteEnded(mirrored);
+    this.scheduleWrite(mirrored);
   }
 
-  #traced(mirrored: MirroredObject): Promise<void> {
+  /** Writes the object in a span of the tracer, if there is a tracer. */
+  #writeInSpan(mirrored: MirroredObject): Promise<void> {
     const { tracer } = this.#parts;
     const write = (): Promise<void> => this.#write(mirrored);
     const { kind, name } = mirrored.id;
@@ -194,65 +209,75 @@ export class Writer {
       : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
   }
 
-  #succeeded(mirrored: MirroredObject): void {
+  /** Reports the write, and ends the back-off of the object and of the server. */
+  #onWriteSucceeded(mirrored: MirroredObject): void {
     this.#parts.onWrite?.(mirrored.id.kind, "written");
     mirrored.failures = 0;
-    this.#parts.backoff.succeeded();
+    this.#parts.backoff.recordSuccess();
   }
 
-  /** Writes the object first, then its status: the first response contains the generation for `observedGeneration`. */
+  /**
+   * Executes the steps that the object needs, up to its status. The status comes last: the response to an earlier step
+   * contains the generation for `observedGeneration`.
+   */
   async #write(mirrored: MirroredObject): Promise<void> {
-    const { api, ask, clock } = this.#parts;
-    for (let need = this.#needOf(mirrored); need !== "none"; need = this.#needOf(mirrored)) {
-      const { status, live } = mirrored;
+    const { api, sendRequest, clock } = this.#parts;
+    for (let need = this.#findNextStep(mirrored); need !== "none"; need = this.#findNextStep(mirrored)) {
+      const { wantedStatus, liveObject } = mirrored;
       const step = { need, marks: this.#marks };
-      await ask(mirrored, () => takeStep(api, mirrored, step));
+      await sendRequest(mirrored, () => executeStep(api, mirrored, step));
       if (need === "status") {
-        mirrored.written = status;
+        mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
         return;
       }
-      // The response brought nothing new, so another try at once would be the same.
-      if (mirrored.live === live) return void (mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS);
+      // The response was older than the known object, so the same step at once would have the same result.
+      if (mirrored.liveObject === liveObject) {
+        mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS;
+        return;
+      }
     }
   }
 
-  /** Forgets a deleted module once its object is deleted on the server. */
-  #dropDeleted({ missing, live, id }: MirroredObject): void {
-    if (missing && live === undefined) this.#objects.modules.delete(id.name);
+  /** Removes the mirrored object of a deleted module once its object on the server is deleted. */
+  #forgetDeletedModule({ isModuleDeleted, liveObject, id }: MirroredObject): void {
+    if (isModuleDeleted && liveObject === undefined) this.#objects.modules.delete(id.name);
   }
 
-  /** Probes the server, and ends a pause that it requested once it answers. */
-  #probeSoon(): void {
+  /**
+   * Schedules a read that probes the server during a pause that the server requested. If the server answers the read, the
+   * pause ends early and all objects are scheduled again.
+   */
+  #scheduleProbe(): void {
     const { api, clock, backoff } = this.#parts;
-    const { probeInMs } = backoff;
-    if (probeInMs === undefined || this.#probeTimer !== undefined) return;
-    this.#probeTimer = clock.setTimer(probeInMs, async () => {
+    const { msUntilProbe } = backoff;
+    if (msUntilProbe === undefined || this.#probeTimer !== undefined) return;
+    this.#probeTimer = clock.setTimer(msUntilProbe, async () => {
       const answers = await readObject(api, this.#objects.operator.id).then(
         () => true,
         () => false,
       );
       this.#probeTimer = undefined;
-      if (!answers || this.#closed) return;
-      backoff.answered();
-      for (const mirrored of this.#objects.all()) this.consider(mirrored);
+      if (!answers || this.#isClosed) return;
+      backoff.endPause();
+      for (const mirrored of this.#objects.listObjects()) this.scheduleWrite(mirrored);
     });
   }
 
-  /** Delays all writes if the error concerns the server; otherwise only the writes of this object. */
-  async #failed(mirrored: MirroredObject, error: unknown): Promise<void> {
-    if (this.#closed) return;
-    const { api, ask, clock, backoff } = this.#parts;
+  /** Delays all writes if the error concerns the server or the kind; otherwise delays only the writes of this object. */
+  async #onWriteFailed(mirrored: MirroredObject, error: unknown): Promise<void> {
+    if (this.#isClosed) return;
+    const { api, sendRequest, clock, backoff } = this.#parts;
     mirrored.failures += 1;
-    if (isShared(error)) {
-      backoff.failed(error);
-      this.#probeSoon();
+    if (affectsAllWrites(error)) {
+      backoff.recordFailure(error);
+      this.#scheduleProbe();
       return;
     }
     mirrored.notBefore = clock.monotonic() + backoff.delayForObject(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
-      // The object is not what was expected: read it before the next try.
-      await ask(mirrored, () => readObject(api, mirrored.id)).catch(() => {});
+      // The object on the server differs from the known one: read it before the next try.
+      await sendRequest(mirrored, () => readObject(api, mirrored.id)).catch(() => {});
     }
   }
 }

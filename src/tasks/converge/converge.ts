@@ -25,17 +25,17 @@ import { activateHooks } from "../hooks/sources.ts";
 export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "waiting") {
-    state.record("observed", { boot: "onStartup" });
+    state.record("factsObserved", { boot: "onStartup" });
     return { kind: "expand", tasks: globalHookTasks(ports, "onStartup", "boot") };
   }
-  state.record("observed", { boot: "synchronization" });
+  state.record("factsObserved", { boot: "synchronization" });
   try {
     await activateHooks(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
     return { kind: "retry", message: reportFailure(ports, "synchronization", error) };
   }
-  state.record("observed", { boot: "converging" });
+  state.record("factsObserved", { boot: "converging" });
   return { kind: "done" };
 }
 
@@ -69,19 +69,20 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 async function startConverge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (isInterruptedTooOften(ports)) return retryUnstable(ports, FILES_CHANGE);
-  state.record("convergeBegun", task.cause);
+  state.record("convergeStarted", task.cause);
   ports.logger.info("Converge started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
   try {
     const tree = await loadTree(ports, context.signal);
-    if (task.cause.kind === "files") state.record("convergeStep", { content: ports.contentOf(tree.modules) });
+    if (task.cause.kind === "files")
+      state.record("convergeProgressed", { content: ports.contentOf(tree.modules) });
     await reloadGlobalHooks(ports, tree);
     step = "synchronization";
     // `tried`: a hook that fails in its own queue must not block all modules.
     await activateHooks(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
     // The phase is reset, so that the retry starts from the beginning.
-    if (state.view.converge.phase === "beforeAll") state.record("convergeStep", { phase: "idle" });
+    if (state.view.converge.phase === "beforeAll") state.record("convergeProgressed", { phase: "idle" });
     return retrySoon(ports, step, error);
   }
   if (state.view.converge.phase !== "beforeAll") return CANCELLED;
@@ -96,7 +97,7 @@ function isInterruptedTooOften({ state, contentOf }: Ports): boolean {
   const { content, finishedAt, rounds } = state.view.converge;
   const wasInterrupted = content !== undefined && finishedAt === undefined;
   if (!wasInterrupted || content === contentOf(state.tree.modules)) return false;
-  state.record("convergeStep", { rounds: (rounds + 1) % MAX_ROUNDS });
+  state.record("convergeProgressed", { rounds: (rounds + 1) % MAX_ROUNDS });
   return rounds + 1 === MAX_ROUNDS;
 }
 
@@ -104,7 +105,7 @@ const FILES_CHANGE = "hooks change files of modules";
 
 /** Retries the converge with back-off, because its own hooks cause another converge each time. */
 function retryUnstable({ state }: Ports, what: string): Outcome<Task> {
-  state.record("convergeStep", { isUnstable: true, content: undefined });
+  state.record("convergeProgressed", { isUnstable: true, content: undefined });
   return { kind: "retry", message: `Unstable: ${what} at every converge` };
 }
 
@@ -115,7 +116,7 @@ async function discoverModules(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const { state } = ports;
-  state.record("convergeStep", { phase: "discovery" });
+  state.record("convergeProgressed", { phase: "discovery" });
   let step: Step = "reading";
   try {
     // beforeAll hooks may have written files, and a user may have fixed files after a failure.
@@ -124,7 +125,7 @@ async function discoverModules(
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
     if (state.view.converge.phase !== "discovery") return CANCELLED;
-    state.record("convergeStep", {
+    state.record("convergeProgressed", {
       phase: "modules",
       remaining: [
         ...findModulesAwaitedByConverge(state.view),
@@ -166,12 +167,12 @@ function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown):
 function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
   if (findModulesAwaitedByConverge(state.view).length > 0) {
-    state.record("convergeStep", { phase: "scheduledRuns" });
+    state.record("convergeProgressed", { phase: "scheduledRuns" });
     // A converge retries at once what waits for a back-off.
     queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
-  state.record("convergeStep", { phase: "afterAll", remaining: [] });
+  state.record("convergeProgressed", { phase: "afterAll", remaining: [] });
   return Promise.resolve({ kind: "expand", tasks: globalHookTasks(ports, "afterAll", "converge") });
 }
 

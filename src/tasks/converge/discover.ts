@@ -49,7 +49,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
 function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
   if (state.view.moduleQueues === "main")
     return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
-  for (const module of runs) state.recordModule(module, "scheduled", cause);
+  for (const module of runs) state.recordModule(module, "runScheduled", cause);
   return [];
 }
 
@@ -103,21 +103,21 @@ export function enabledScriptInput(
 
 /** Records the failed script with its module; returns the error that ends the discovery. */
 function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
-  state.recordModule(name, "scriptFailed", message, clock.now());
+  state.recordModule(name, "enabledScriptFailed", message, clock.now());
   return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
 }
 
 /** Records whether the module is enabled, and reports a changed decision and a new problem. */
 function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
-  if (before !== undefined && before.decided && before.enabled !== decision.enabled) {
+  if (before !== undefined && before.isDiscovered && before.enabled !== decision.enabled) {
     ports.recorder.moduleSwitched(module.name, decision);
     // An unfinished delete left watches open whose events were dropped.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
     reportProblem(ports, module, decision);
-  ports.state.recordModule(module.name, "decided", decision);
+  ports.state.recordModule(module.name, "enablementDecided", decision);
   recordRelease(ports, module, decision);
 }
 
@@ -125,7 +125,7 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
 function recordRelease({ state, releases }: Ports, { name, chart }: Module, { enabled }: Enablement): void {
   const hasRuns = enabled && chart !== "none";
   if (!hasRuns && releases.observed.ownership(name) === "ours")
-    state.recordModule(name, "observed", { release: releases.observed.get(name) });
+    state.recordModule(name, "factsObserved", { release: releases.observed.get(name) });
 }
 
 /** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */
@@ -199,7 +199,7 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
     releasesToPurge,
   } = removals;
   const pendingRemovals = [...modulesToDelete, ...releasesToPurge];
-  state.record("observed", {
+  state.record("factsObserved", {
     removalBlockers: blockers,
     deletionLimit,
     deletions,
@@ -212,6 +212,6 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   const confirm = deletionLimit && `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
   const remedy = `switch it on again${confirm ?? ""}`;
   for (const { name, dir } of limitedModules)
-    state.recordModule(name, "invalid", { file: dir, message, remedy });
-  for (const name of modulesToDelete) state.recordModule(name, "leaving");
+    state.recordModule(name, "problemFound", { file: dir, message, remedy });
+  for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
 }

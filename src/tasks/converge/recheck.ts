@@ -19,7 +19,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   const tree = await ports.readTree(state.tree);
   if (removalInputs(tree) !== removalInputs(state.tree)) {
     logger.info("Files changed before a removal; another discovery decides", { module: name });
-    state.record("filesMoved", "all");
+    state.record("filesChanged", "all");
     return false;
   }
   const module = state.tree.modules.find((each) => each.name === name);

@@ -101,7 +101,7 @@ export async function recordServerVersion(
 ): Promise<void> {
   if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
   try {
-    state.record("observed", { serverVersion: await serverVersion(signal) });
+    state.record("factsObserved", { serverVersion: await serverVersion(signal) });
   } catch (error) {
     if (state.view.serverVersion === undefined) throw error;
   }
@@ -118,7 +118,7 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
 
 /** Makes another converge due in `ms` milliseconds. */
 export function scheduleConverge({ clock, state }: Ports, ms: number): void {
-  clock.setTimer(ms, () => state.record("observed", { secondCheck: true }));
+  clock.setTimer(ms, () => state.record("factsObserved", { secondCheck: true }));
 }
 
 /** The names of all modules as one text that can be compared. */
@@ -148,12 +148,13 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
 
 /** Forgets the load problem of a module whose hooks and schemas are not used, because it is disabled and no delete is due. */
 function clearLoadProblem({ state }: Ports, { name }: Module): void {
-  if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "unloaded");
+  if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "hooksUnloaded");
 }
 
 /** Loads a module that a global hook enabled after the directories were read. */
 export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loaded === module || !mustLoadModule(factsOf(ports, module))) return;
+  if (ports.state.module(module.name)?.loadedModule === module || !mustLoadModule(factsOf(ports, module)))
+    return;
   await loadModule(ports, module);
 }
 
@@ -170,7 +171,7 @@ interface Loaded {
 
 /** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. */
 export async function configureModule(ports: Ports, module: Module): Promise<Loaded> {
-  const schemas = checkSchemas(ports, module.schemas, ports.state.module(module.name)?.loaded?.schemas);
+  const schemas = checkSchemas(ports, module.schemas, ports.state.module(module.name)?.loadedModule?.schemas);
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const hooks = loaded.hooks.filter(
     ({ item }) => item !== "ready" || module.health?.readinessProbe !== false,
@@ -186,7 +187,7 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
 /** The hooks of other modules that are on, or not decided yet, and global hooks. */
 function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
   const others = [...state.records()].filter((each) => each.module.name !== name);
-  const active = others.filter(({ enabled, decided }) => enabled || !decided);
+  const active = others.filter(({ enabled, isDiscovered }) => enabled || !isDiscovered);
   return [...state.globalHooks, ...active.flatMap(({ hooks }) => hooks)];
 }
 
@@ -198,7 +199,7 @@ export function applyLoadResult(ports: Ports, module: Module, loaded: Loaded): P
 /** Records hooks and problem; returns the former hooks that are deleted or changed. */
 export function recordLoadResult(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
-  ports.state.recordModule(module.name, "loaded", { module, hooks, problem });
+  ports.state.recordModule(module.name, "hooksLoaded", { module, hooks, problem });
   if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
   return before.filter((hook) => !isHookCurrent(ports, hook));
 }

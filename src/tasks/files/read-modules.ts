@@ -16,7 +16,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, logger } = ports;
   const { modulesWithChangedFiles } = state.view;
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
-  state.record("observed", { modulesWithChangedFiles: NO_FILES });
+  state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
   const { before, tree } = await readOnCurrentTree(ports, (current) =>
     ports.readTree(current, modulesWithChangedFiles),
   );
@@ -25,7 +25,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
   if (!isListSame || !modules.every((module) => affectsOnlyModule(ports, module))) {
-    state.record("filesMoved", "all");
+    state.record("filesChanged", "all");
     return { kind: "done" };
   }
   const wanted = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
@@ -47,7 +47,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
 /** Whether a change of the module's files affects only its own runs: not discovery, the order of modules or CRDs. */
 function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
-  if (record === undefined || !record.decided || record.decisionProblem !== undefined) return false;
+  if (record === undefined || !record.isDiscovered || record.decisionProblem !== undefined) return false;
   const before = record.module;
   const isDecisionSame = before.own.enabled === module.own.enabled && before.order === module.order;
   // CRDs are applied by a converge.

@@ -38,7 +38,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
 export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
   await applyWrittenFiles(ports, name);
   const record = ports.state.module(name);
-  if (record === undefined || record.loaded === record.module) return;
+  if (record === undefined || record.loadedModule === record.module) return;
   const { module } = record;
   deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
   assertUsable(ports, name);

@@ -111,7 +111,7 @@ function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | 
 
 /** False before the first discovery, when global hooks run already but no module is decided. */
 function isDiscovered({ modules }: View): boolean {
-  return modules.size === 0 || [...modules.values()].some(({ decided }) => decided);
+  return modules.size === 0 || [...modules.values()].some(({ isDiscovered }) => isDiscovered);
 }
 
 /** Validates patches of values against the schemas. Objects and metrics were validated when they were read. */
@@ -224,7 +224,7 @@ function recordProbe(
   const fields = { hook: name, module };
   if (failure !== undefined) logger.warn("Readiness probe failed", { ...fields, error: failure });
   else if (before !== undefined) logger.info("Readiness probe succeeds again", fields);
-  state.recordModule(module, "observed", { probe: { failure } });
+  state.recordModule(module, "factsObserved", { probe: { failure } });
   return { kind: "done" };
 }
 
@@ -260,15 +260,16 @@ function synchronizationIds(hook: Hook, bindings: readonly KubernetesBinding[]):
 
 /** Whether the Synchronization succeeded before: a retried first run or a converge does not repeat it. */
 export function isSynchronized({ state }: Ports, hook: Hook, binding: KubernetesBinding): boolean {
-  const { synchronized } = (hook.module === undefined ? state.view : state.module(hook.module)) ?? {};
+  const synchronized =
+    hook.module === undefined ? state.view.synchronized : state.module(hook.module)?.synchronizedBindings;
   return synchronized?.has(syncId(hook, binding)) === true;
 }
 
 /** Records Synchronizations as successful and lets later events through. */
 export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
   const ids = synchronizationIds(hook, bindings);
-  if (hook.module === undefined) ports.state.record("synchronized", ids);
-  else ports.state.recordModule(hook.module, "synchronized", ids);
+  if (hook.module === undefined) ports.state.record("bindingsSynchronized", ids);
+  else ports.state.recordModule(hook.module, "bindingsSynchronized", ids);
   ports.watches.unlock(
     hook,
     bindings.map(({ id }) => id),
@@ -278,6 +279,6 @@ export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly 
 /** Makes another Synchronization necessary, since the hook's watches were closed. */
 export function forgetSynchronized({ state }: Ports, hook: Hook): void {
   const ids = synchronizationIds(hook, hook.config.bindings.kubernetes);
-  if (hook.module === undefined) state.record("unsynchronized", ids);
-  else state.recordModule(hook.module, "unsynchronized", ids);
+  if (hook.module === undefined) state.record("synchronizationsReset", ids);
+  else state.recordModule(hook.module, "synchronizationsReset", ids);
 }

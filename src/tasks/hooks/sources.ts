@@ -63,7 +63,7 @@ function recordActive(ports: Ports, hooks: readonly Hook[], isActive: boolean): 
   const module = hooks[0]?.module;
   if (module === undefined) return;
   const ids = hooks.map(({ id }) => id);
-  ports.state.recordModule(module, isActive ? "activated" : "deactivated", ids);
+  ports.state.recordModule(module, isActive ? "hooksActivated" : "hooksDeactivated", ids);
 }
 
 export interface SyncRun extends Pick<RunContext, "queue" | "signal" | "withoutSlot"> {

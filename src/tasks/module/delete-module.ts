@@ -58,7 +58,7 @@ function endSuperseded(run: ModuleRun): Outcome<Task> {
 
 /** Blocks the removal; the converge after the ConfigMap's return decides again. */
 function blockRemoval({ state }: Ports, name: string, why: string): Outcome<Task> {
-  state.recordModule(name, "idle");
+  state.recordModule(name, "activityEnded");
   state.record("removalBlocked", buildRemovalBlocker("delete", [name], why));
   return { kind: "done" };
 }
@@ -78,7 +78,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     if (hasHooks && !(await isRemovalStillDue(ports, name, run.context.signal))) throw new Superseded();
     // A webhook that nobody answers would block the removal of what it covers.
     await ports.webhooksSettled?.();
-    ports.state.record("removalBegun", name);
+    ports.state.record("removalStarted", name);
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
   } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm");
   await run.runHooks("afterDeleteHelm");
@@ -90,7 +90,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
 function recordDeleted(run: ModuleRun): void {
   const { ports, name } = run;
   run.recordEnd();
-  ports.state.recordModule(name, "deleted");
+  ports.state.recordModule(name, "releaseDeleted");
   ports.recorder.moduleRemoved(name);
   ports.logger.info("Module deleted", { module: name });
 }
@@ -125,7 +125,7 @@ export async function purgeRelease(
   try {
     await endRunningTasks(ports, task.release, context.signal);
     if (!(await isRemovalStillDue(ports, task.release, context.signal))) return { kind: "cancelled" };
-    ports.state.record("removalBegun", task.release);
+    ports.state.record("removalStarted", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forgetRelease(task.release);
     ports.recorder.releasePurged(task.release);

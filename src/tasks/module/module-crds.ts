@@ -4,7 +4,7 @@ import { listNames, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
 import type { EnsureCrdsTask, Problem, Task } from "../../model/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { crdRequest } from "../../state/index.ts";
+import { buildCrdRequest } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -31,15 +31,15 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
   try {
     const record = ports.state.module(name);
     if (record === undefined) return undefined;
-    const { module, withCrds } = record;
+    const { module, crdsAppliedFor } = record;
     await ports.restoreChart(module.chartDir);
-    const request = crdRequest(ports.state.values, record);
+    const request = buildCrdRequest(ports.state.values, record);
     await ports.releases.ensureCrds(request, {
       report(progress) {
         ports.logger.info("Work on CRDs continues", { module: name, progress });
-        ports.state.recordModule(name, "observed", { crdWork: progress });
+        ports.state.recordModule(name, "factsObserved", { crdWork: progress });
       },
-      onDropped: (dropped) => module !== withCrds && logDroppedFields(ports, name, dropped),
+      onDropped: (dropped) => module !== crdsAppliedFor && logDroppedFields(ports, name, dropped),
     });
     ports.state.recordModule(name, "crdsApplied", module);
     ports.state.recordModule(name, "confirmationEnded", "confirmedCrds", request.confirmed);
@@ -48,13 +48,13 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     const [problem, ...more] = error instanceof ProblemError ? error.problems : [];
     if (problem === undefined) throw error;
     const rest = more.length === 0 ? "" : `; ${more.length} more in the log`;
-    ports.state.recordModule(name, "invalid", { ...problem, message: problem.message + rest });
+    ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + rest });
     ports.recorder.crdRefused(name, describeProblem(problem));
     for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
     return problem;
   } finally {
     if (ports.state.module(name)?.crdWork !== undefined)
-      ports.state.recordModule(name, "observed", { crdWork: undefined });
+      ports.state.recordModule(name, "factsObserved", { crdWork: undefined });
   }
 }
 

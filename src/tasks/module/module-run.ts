@@ -48,7 +48,7 @@ export class ModuleRun {
     const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     this.isRequested = isNew && record.rollbackRequest === undefined;
     const attempts = context.failures + 1;
-    this.#record("begun", { activity, trigger, startedAt: this.#startedAt, attempts });
+    this.#record("runStarted", { activity, trigger, startedAt: this.#startedAt, attempts });
   }
 
   /** The record of the module at this moment; of a module whose directory was deleted, the last one. */
@@ -60,16 +60,17 @@ export class ModuleRun {
   /** Records the next step, or the next hook in it. Throws if the module was switched off. */
   beginStep(step: string, hook?: string): void {
     if (this.#requiredState === "on" && !isEnabled(this.ports, this.name)) throw new Error(SWITCHED_OFF);
-    this.#record("atStep", { step, hook });
+    this.#record("runStepReached", { step, hook });
   }
 
   /** Records what the run waits for, in words. */
   recordWait(what: string): void {
-    this.#record("atStep", { waitsFor: what });
+    this.#record("runStepReached", { waitsFor: what });
   }
 
   /** Records the hook of the chart that helm waits for. */
-  readonly onWait: OnWait = (hook) => this.#record("atStep", { hook: hook?.name, hookSince: hook?.since });
+  readonly onWait: OnWait = (hook) =>
+    this.#record("runStepReached", { hook: hook?.name, hookSince: hook?.since });
 
   /** Runs the module's hooks with this binding one after another, up to the first failure. */
   async runHooks(binding: LifecycleName): Promise<void> {
@@ -84,7 +85,7 @@ export class ModuleRun {
 
   /** Records the current values as the inputs of the run: helm uses them, and later changes cause another run. */
   recordValues(): void {
-    this.#record("withValuesOfNow");
+    this.#record("runInputsRefreshed");
   }
 
   /** Records that all steps are done: the inputs of the run are handled. */
@@ -92,7 +93,7 @@ export class ModuleRun {
     const { contentOf } = this.ports;
     this.hasWritten =
       this.#filesDigest !== undefined && this.#filesDigest !== contentOf([this.record.module]);
-    this.#record("completed", this.hasWritten);
+    this.#record("runStepsCompleted", this.hasWritten);
   }
 
   /** Duration so far in ms. */
@@ -104,8 +105,8 @@ export class ModuleRun {
   recordEnd(refused?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
-    if (refused === undefined) this.#record("succeeded", now);
-    else this.#record("rolledBack", refused, now);
+    if (refused === undefined) this.#record("runSucceeded", now);
+    else this.#record("runRolledBack", refused, now);
   }
 
   /** Ends with a failure that is retried; returns its text. */
@@ -115,14 +116,14 @@ export class ModuleRun {
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
     const failure = { reason, message, failures, line: oneLine(error), question };
-    this.#record("failed", failure, clock.now());
+    this.#record("runFailed", failure, clock.now());
     recorder.failed(this.name, reason, message);
     return message;
   }
 
   /** Records that the run ended without success and is not retried by its queue. */
   endWithoutResult(message: string): void {
-    this.#record("endedAsFailed", message, this.ports.clock.now());
+    this.#record("runEndedAsFailed", message, this.ports.clock.now());
   }
 
   /** Ends because it was cancelled; the abort reason says why. */

@@ -16,16 +16,16 @@ export async function restoreModule(
   const { state, releases, recorder, logger } = ports;
   const module = state.view.modules.get(name);
   if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
-  const { absent } = module;
-  const recordRestored = (left: readonly string[]): void =>
-    state.recordModule(name, "objectsRestored", { objects: absent, left });
+  const { missingObjects } = module;
+  const recordRestored = (stillMissing: readonly string[]): void =>
+    state.recordModule(name, "objectsRestored", { objects: missingObjects, stillMissing });
   try {
-    const outcome = await releases.restoreObjects(name, absent, signal);
+    const outcome = await releases.restoreObjects(name, missingObjects, signal);
     recordRestored([]);
     recorder.moduleReleased(name, outcome);
     logger.info("Objects were restored before the due run", {
       module: name,
-      objects: absent.length,
+      objects: missingObjects.length,
     });
     return { kind: "done" };
   } catch (error) {

@@ -48,7 +48,7 @@ export async function runModule(
   if (problem !== undefined) {
     // An edit removed a required value, or a file changed, since discovery.
     reportProblem(ports, record.module, { enabled: true, problem });
-    ports.state.recordModule(task.module, "invalid", problem);
+    ports.state.recordModule(task.module, "problemFound", problem);
     return { kind: "done" };
   }
   if (deferIfBlocked(ports, view)) return { kind: "done" };
@@ -73,7 +73,7 @@ function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): bo
   if (wait === undefined) return false;
   if (blockedSince === undefined)
     logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
-  state.recordModule(name, "passedOver", clock.now());
+  state.recordModule(name, "runBlocked", clock.now());
   return true;
 }
 
@@ -119,7 +119,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const request = { ...helmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
   try {
     const release = await ports.releases.rollBack(request, rollbackRequest.revision);
-    ports.state.recordModule(name, "observed", { release });
+    ports.state.recordModule(name, "factsObserved", { release });
     ports.recorder.rolledBackByHand(name, release);
   } finally {
     // An interrupted run repeats the request. After a failure, the labels of the release record it.
@@ -131,16 +131,16 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
 async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
   await applyWrittenFilesAndHooks(run.ports, run.name);
-  state.recordModule(run.name, "firstRunBegun");
+  state.recordModule(run.name, "firstRunStarted");
   await run.runHooks("onStartup");
-  state.recordModule(run.name, "startedUp");
+  state.recordModule(run.name, "onStartupCompleted");
 }
 
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
 async function activateNewHooks(run: ModuleRun): Promise<void> {
   const { ports, record } = run;
   const { context } = run;
-  const inactive = record.hooks.filter((hook) => !record.active.has(hook.id));
+  const inactive = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
   if (inactive.length === 0) return;
   run.beginStep("synchronization");
   await activateHooks(ports, inactive, {
@@ -159,22 +159,24 @@ async function activateNewHooks(run: ModuleRun): Promise<void> {
 async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> {
   const { ports, name, isRequested, onWait, context } = run;
   run.beginStep("helm");
-  const { module, absent, confirmedTakeover } = run.record;
+  const { module, missingObjects, confirmedTakeover } = run.record;
   const { values } = ports.state;
   const missing = describeIncompleteValues(values, module);
   if (missing !== undefined) throw new IncompleteValues(missing);
   if (withoutHelm(values, module) !== undefined) return undefined;
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
-  if (provesBroken(unhealthy)) ports.state.recordModule(name, "foundUnhealthy", run.record.release?.revision);
-  const circumstances = { missingObjects: absent, isRequested, unhealthy, confirmedTakeover };
+  if (provesBroken(unhealthy))
+    ports.state.recordModule(name, "revisionFoundUnhealthy", run.record.release?.revision);
+  const circumstances = { missingObjects, isRequested, unhealthy, confirmedTakeover };
   const request = { ...helmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // The retry restores only what is left.
-    if (error instanceof RestoreError) ports.state.recordModule(name, "observed", { absent: error.left });
+    if (error instanceof RestoreError)
+      ports.state.recordModule(name, "factsObserved", { missingObjects: error.left });
     throw error;
   });
-  ports.state.recordModule(name, "released", outcome);
+  ports.state.recordModule(name, "releaseApplied", outcome);
   ports.state.recordModule(name, "confirmationEnded", "confirmedTakeover", confirmedTakeover);
   return outcome;
 }
@@ -184,7 +186,7 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
  * run. Other runs rely on the converge. Throws FilesUnusable.
  */
 async function repairCrds({ ports, name, record, isRequested, context }: ModuleRun): Promise<void> {
-  const mayBeMissing = isRequested || record.absent.length > 0 || context.failures > 0;
+  const mayBeMissing = isRequested || record.missingObjects.length > 0 || context.failures > 0;
   if (!mayBeMissing || record.module.crdFiles.length === 0) return;
   const problem = await ensureCrdsOfModule(ports, name);
   // The module is recorded as Invalid already.
@@ -243,7 +245,7 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
   const message = describeFailure(error);
   run.endWithoutResult(oneLine(error));
   const remedy = "rename the module or remove that release";
-  ports.state.recordModule(name, "invalid", { file: record.module.dir, message, remedy });
+  ports.state.recordModule(name, "problemFound", { file: record.module.dir, message, remedy });
   ports.recorder.failed(name, "ForeignRelease", message);
   return { kind: "done" };
 }
@@ -259,7 +261,7 @@ function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outc
   // Problems of files were reported when they were read.
   if (problem !== record.module.problem && problem !== record.loadProblem)
     reportProblem(ports, record.module, { enabled: true, problem });
-  ports.state.recordModule(name, "invalid", problem);
+  ports.state.recordModule(name, "problemFound", problem);
   return { kind: "done" };
 }
 

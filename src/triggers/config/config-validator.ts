@@ -90,9 +90,9 @@ export class ConfigValidator {
   }
 
   /** Logs unknown keys, new warnings, and the keys that have changed. */
-  #logResult({ unknown, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
+  #logResult({ unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
     const { logger } = this.#options;
-    if (unknown.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknown });
+    if (unknownKeys.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknownKeys });
     for (const text of warnings) if (!this.#lastWarnings.has(text)) logger.warn(text);
     this.#lastWarnings = new Set(warnings);
     if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });

@@ -98,7 +98,7 @@ export class WatchedFiles {
       !modulesWithChangedFiles.has(name)
     )
       return;
-    state.record("filesForgotten", name);
+    state.record("fileChangeWithdrawn", name);
     this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, {
       ...seen,
       stamps: "",
@@ -170,7 +170,7 @@ export class WatchedFiles {
     );
     if (names.length === 0 || this.#isClosed) return;
     const known = names.filter((name) => name !== undefined);
-    this.#options.state.record("filesMoved", known.length < names.length ? "all" : new Set(known));
+    this.#options.state.record("filesChanged", known.length < names.length ? "all" : new Set(known));
   }
 
   /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */

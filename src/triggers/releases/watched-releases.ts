@@ -94,7 +94,7 @@ export class WatchedReleases {
   /** The release of a module may have changed: records it, and watches its current objects. */
   recordRelease(module: string): void {
     const { state, releases } = this.#options;
-    state.recordModule(module, "observed", { release: releases.observed.get(module) });
+    state.recordModule(module, "factsObserved", { release: releases.observed.get(module) });
     // A run creates and deletes objects: the objects are read after its end.
     if (state.module(module)?.run.activity !== "none") return;
     if (state.view.boot === "running") void this.#watchObjects(module);
@@ -140,7 +140,7 @@ export class WatchedReleases {
   #watchRelease(module: string, release: Release | undefined, objects: readonly ReleaseObject[]): void {
     const { state, healthTimeoutMs } = this.#options;
     // Records it again: now it has the content of the release record, not only the labels of the Secret.
-    state.recordModule(module, "observed", { release });
+    state.recordModule(module, "factsObserved", { release });
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#stopWatching(module);
     // An entry without a name ignores the health of all objects of its kind.
@@ -163,7 +163,7 @@ export class WatchedReleases {
     watchedRelease.close();
     this.#watchedReleases.delete(module);
     const { state, onHealth } = this.#options;
-    state.recordModule(module, "observed", { deferred: [], drift: NO_DRIFT, health: undefined });
+    state.recordModule(module, "factsObserved", { deferredObjects: [], drift: NO_DRIFT, health: undefined });
     onHealth(module, undefined);
   }
 
@@ -185,7 +185,7 @@ export class WatchedReleases {
       clock,
       pods: this.#podWatches,
       onHealth: (found) => {
-        state.recordModule(module, "observed", { health: found });
+        state.recordModule(module, "factsObserved", { health: found });
         onHealth(module, found);
       },
     });
@@ -198,7 +198,7 @@ export class WatchedReleases {
       getPolicy: () => this.#getDriftPolicy(module),
       readRecordedObjects: (signal) => releases.readRecordedObjects(module, signal),
       mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
-      onDrift: (drift) => state.recordModule(module, "observed", { drift }),
+      onDrift: (drift) => state.recordModule(module, "factsObserved", { drift }),
       onFound: (object, repaired) => onDrift(module, object, repaired),
     });
     return new WatchedRelease({ kinds, clock, analyzers: { selfHeal, drift, health } });
@@ -236,7 +236,8 @@ export class WatchedReleases {
   /** Records why the release record of a module cannot be read; undefined = it can. */
   #recordReadError(module: string, unread: string | undefined): void {
     const { state } = this.#options;
-    if (state.module(module)?.unread !== unread) state.recordModule(module, "observed", { unread });
+    if (state.module(module)?.releaseReadError !== unread)
+      state.recordModule(module, "factsObserved", { releaseReadError: unread });
   }
 
   /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */
@@ -270,14 +271,14 @@ export class WatchedReleases {
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
     // Objects that were reported before may still wait for a run.
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
-      state.recordModule(module, "objectsMissing", missing),
+      state.recordModule(module, "objectsFoundMissing", missing),
     );
   }
 
   /** Records the missing objects that a run restores only after their back-off. */
   #recordDeferred(module: string, deferred: readonly MissingObject[]): void {
     const names = this.#selectCreated(module, deferred);
-    this.#options.state.recordModule(module, "observed", { deferred: names });
+    this.#options.state.recordModule(module, "factsObserved", { deferredObjects: names });
   }
 
   /** Returns the names of the objects that have existed; in a deployed release, all have. */

@@ -10,7 +10,12 @@ import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import { describeEnablement, explainModule } from "../../../src/plan/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
-import { Projector, overviewOf, type IAddonModule, type IAddonOperator } from "../../../src/status/index.ts";
+import {
+  Projector,
+  buildOverview,
+  type IAddonModule,
+  type IAddonOperator,
+} from "../../../src/status/index.ts";
 import { moduleView, T0, viewOf } from "../../status/views.ts";
 import { ailingView } from "../../support/overviews.ts";
 
@@ -30,7 +35,7 @@ function resources(): { operator: IAddonOperator; modules: IAddonModule[] } {
 
 it("returns the same overview from AddonModules as the operator", () => {
   const { operator, modules } = resources();
-  const known = overviewOf({ view: ailingView(), queues: [] }, T0);
+  const known = buildOverview({ view: ailingView(), queues: [] }, T0);
   const displayed = toOverview({ operator, modules: modules.toReversed() }, T0);
   expect(displayed).toMatchObject({ state: known.state, ready: known.ready, message: known.message });
   const short = ({ modules: rows }: typeof known) =>
@@ -115,7 +120,7 @@ it("explains a module by all that is not as it should be", () => {
 it("says the same of an AddonModule as `module why` says of the module", () => {
   const web = moduleView("web", {
     suspended: true,
-    absent: ["default/Deployment/web"],
+    missingObjects: ["default/Deployment/web"],
     health: {
       status: "False",
       reason: "Unhealthy",
@@ -125,7 +130,7 @@ it("says the same of an AddonModule as `module why` says of the module", () => {
   const at = { view: viewOf([web]), queues: [] };
   const status = {
     state: "Running",
-    absent: web.absent,
+    absent: web.missingObjects,
     conditions: [
       { type: "Ready", status: "Unknown", message: "Running helm" },
       { type: "Enabled", status: "True", message: describeEnablement(web) },

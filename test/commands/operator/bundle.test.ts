@@ -78,8 +78,8 @@ beforeEach(async () => {
     warnings: [],
     purgeHolds: [],
   });
-  state.recordModule("web", "decided", { enabled: true, by: "module-values" });
-  state.record("observed", { missingRights: ["list pods"], serverVersion: "v1.36.0" });
+  state.recordModule("web", "enablementDecided", { enabled: true, by: "module-values" });
+  state.record("factsObserved", { missingRights: ["list pods"], serverVersion: "v1.36.0" });
   const runs = new RunRing(clock);
   const tracer = new Tracer({ clock });
   tracer.addListener(runs);

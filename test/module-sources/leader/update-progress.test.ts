@@ -55,7 +55,7 @@ describe("an update has proven itself", () => {
     ],
     [
       "not after it was rolled back",
-      view({ lastRun: RUN, refused: "it was rolled back" }),
+      view({ lastRun: RUN, rollbackReason: "it was rolled back" }),
       SECONDS_LATER,
       false,
     ],

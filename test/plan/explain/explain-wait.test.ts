@@ -113,14 +113,14 @@ describe("an enabled script that fails", () => {
     [false, /^Its enabled script fails, .*; before that nothing was decided$/],
     [true, /^Its enabled script fails, .*; before that: Switched on by /],
   ])("is said before what was decided earlier: %s", (decided, first) => {
-    const { why } = explain({ web: { decided, retry } });
+    const { why } = explain({ web: { isDiscovered: decided, retry } });
     expect(why[0]).toMatch(first);
     expect(why).toContain("failed 3 times since 2025-12-31T23:58:00Z (ScriptFailed): exit code 1");
   });
 });
 
 it("a module that nothing was decided of is not said to be off", () => {
-  expect(explain({ web: { decided: false, enabled: false, enabledBy: "none" } }).why[0]).toBe(
+  expect(explain({ web: { isDiscovered: false, enabled: false, enabledBy: "none" } }).why[0]).toBe(
     "Nothing has decided yet whether it is on",
   );
 });
@@ -311,7 +311,13 @@ describe("module why: everything that can be said", () => {
       ],
     ],
     [
-      { web: { suspended: true, absent: ["ns/Service/x", "ns/Secret/y"], issues: ["Pods: forbidden"] } },
+      {
+        web: {
+          suspended: true,
+          missingObjects: ["ns/Service/x", "ns/Secret/y"],
+          issues: ["Pods: forbidden"],
+        },
+      },
       [
         "Switched on by the ConfigMap",
         "suspended: helm is left alone, hooks go on",

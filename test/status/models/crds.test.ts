@@ -26,7 +26,7 @@ const { status: operatorStatus } = projectOperator(
     missingRights: ["get x"],
     handledToken: "t",
   }),
-  { now: T0, before: new Map() },
+  { now: T0, previousTimes: new Map() },
 );
 
 describe.each(["addonmodules", "addonoperators", "modulesources"])("crds/%s.yaml", (plural) => {
@@ -94,7 +94,7 @@ function project() {
     lastRun: finished({ hook: "hooks/a.sh", message: "m", result: "Failed" }),
     runSeconds: [1.5],
     release: release("m"),
-    absent: ["n/Service/s"],
+    missingObjects: ["n/Service/s"],
     health: {
       revision: 1,
       status: "Unknown",
@@ -139,9 +139,9 @@ function project() {
   const displayed = { values: { a: 1 }, valuesTruncated: true };
   return projectModule(view, {
     now: T0,
-    before: new Map(),
+    previousTimes: new Map(),
     nextRetryAt: T0,
-    displayed,
+    displayedValues: displayed,
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
     requirements: [
       {

@@ -1,7 +1,12 @@
 import { describe, expect, it, test } from "vitest";
 
 import { describeEnablement } from "../../../src/plan/index.ts";
-import { type Condition, isHidden, evaluateModule, projectModule } from "../../../src/status/index.ts";
+import {
+  type Condition,
+  isRunUnannounced,
+  evaluateModule,
+  projectModule,
+} from "../../../src/status/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "../views.ts";
 
@@ -31,9 +36,9 @@ describe("what the MESSAGE column says", () => {
     ],
     [{ problem: PROBLEM }, "Invalid", "values.yaml: m: no YAML"],
     [{ crdWork: "Rewrites 4 of 9 objects" }, "Running", "Rewrites 4 of 9 objects"],
-    [{ refused: "Rolled back" }, "RolledBack", "Rolled back"],
+    [{ rollbackReason: "Rolled back" }, "RolledBack", "Rolled back"],
     [
-      { refused: "Rolled back", unhealthy: AILS },
+      { rollbackReason: "Rolled back", unhealthy: AILS },
       "RolledBack",
       "Rolled back; not healthy: Pod web-0 crashes",
     ],
@@ -54,7 +59,7 @@ describe("what the MESSAGE column says", () => {
       `${WAITS_TEXT}: ConfigMap changed`,
     ],
     [
-      { activity: "healing", absent: ["n/Service/a"], lastRun: underWay(T0 - 40_000, WAITS) },
+      { activity: "healing", missingObjects: ["n/Service/a"], lastRun: underWay(T0 - 40_000, WAITS) },
       "Running",
       `Bringing back n/Service/a: ${WAITS_TEXT}`,
     ],
@@ -71,22 +76,22 @@ describe("what the MESSAGE column says", () => {
       "Running helm: ConfigMap changed",
     ],
     // Objects that are gone.
-    [{ absent: ["n/Service/a"] }, "Pending", "Waits to bring back n/Service/a"],
+    [{ missingObjects: ["n/Service/a"] }, "Pending", "Waits to bring back n/Service/a"],
     [
-      { absent: ["n/Service/a", "n/Service/b", "n/Service/c"] },
+      { missingObjects: ["n/Service/a", "n/Service/b", "n/Service/c"] },
       "Pending",
       "Waits to bring back n/Service/a and 2 more",
     ],
     [
-      { deferred: ["n/Service/a"] },
+      { deferredObjects: ["n/Service/a"] },
       "Pending",
       "Waits to bring back n/Service/a, with growing delays because it is deleted repeatedly",
     ],
-    [{ activity: "healing", absent: ["n/Service/a"] }, "Running", "Bringing back n/Service/a"],
-    [{ activity: "healing", absent: [] }, "Running", "Bringing back missing objects"],
+    [{ activity: "healing", missingObjects: ["n/Service/a"] }, "Running", "Bringing back n/Service/a"],
+    [{ activity: "healing", missingObjects: [] }, "Running", "Bringing back missing objects"],
     // A release whose objects nobody knows.
     [
-      { unread: "Secret sh.helm.release.v1.m.v3: a release record that is no JSON" },
+      { releaseReadError: "Secret sh.helm.release.v1.m.v3: a release record that is no JSON" },
       "Invalid",
       "Secret sh.helm.release.v1.m.v3: a release record that is no JSON",
     ],
@@ -122,7 +127,7 @@ describe("what the MESSAGE column says", () => {
 
 test("a module that waits for a requirement names its missing objects", () => {
   const wait = { awaitedName: "db", reason: "DependencyNotReady", message: "waits for db" } as const;
-  const { message } = evaluateModule(moduleView("m", { absent: ["n/Service/a"] }), {
+  const { message } = evaluateModule(moduleView("m", { missingObjects: ["n/Service/a"] }), {
     now: T0,
     runBlocker: wait,
   });
@@ -131,7 +136,7 @@ test("a module that waits for a requirement names its missing objects", () => {
 
 describe("a young run", () => {
   it("is hidden while it goes on, for less than a second", () => {
-    const hidden = (change: Partial<ModuleView>) => isHidden(moduleView("m", change), T0);
+    const hidden = (change: Partial<ModuleView>) => isRunUnannounced(moduleView("m", change), T0);
     const young = underWay(T0 - 999);
     expect(hidden({ activity: "running", lastRun: young })).toBe(true);
     expect(hidden({ activity: "running", lastRun: underWay(T0 - 1000) })).toBe(false);
@@ -156,8 +161,8 @@ describe("Ready of a module whose helm is left alone", () => {
   ])("%j: %s", (change, ready) => {
     const facts = {
       now: T0,
-      before: new Map(),
-      displayed: {},
+      previousTimes: new Map(),
+      displayedValues: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", { suspended: true, ...change }), facts).status;
     expect(conditions.find(({ type }) => type === "Ready")?.status).toBe(ready);
@@ -168,8 +173,8 @@ describe("conditions beside Ready", () => {
   const beside = (change: Partial<ModuleView>): Partial<Condition> | undefined => {
     const facts = {
       now: T0,
-      before: new Map(),
-      displayed: {},
+      previousTimes: new Map(),
+      displayedValues: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", change), facts).status;
     return conditions.find(({ type }) => type === "Reconciling" || type === "Stalled");
@@ -211,12 +216,12 @@ describe("a healing", () => {
   it.each<[string, Partial<ModuleView>, string]>([
     ["of a module that is well", {}, "True"],
     ["after a failure", { retry: RETRY }, "False"],
-    ["of a release that was rolled back", { refused: "Rolled back to chart 1.0.0" }, "False"],
+    ["of a release that was rolled back", { rollbackReason: "Rolled back to chart 1.0.0" }, "False"],
     ["of a release that is not healthy", { unhealthy: unhealthy("False") }, "False"],
     ["of a release that may become healthy", { unhealthy: unhealthy("Unknown") }, "Unknown"],
-    ["while another object is in a back-off", { deferred: ["n/Service/b"] }, "Unknown"],
+    ["while another object is in a back-off", { deferredObjects: ["n/Service/b"] }, "Unknown"],
   ])("%s leaves Ready as it was", (_what, change, ready) => {
-    const view = moduleView("m", { activity: "healing", absent: ["n/Service/a"], ...change });
+    const view = moduleView("m", { activity: "healing", missingObjects: ["n/Service/a"], ...change });
     expect(evaluateModule(view, { now: T0 }).ready).toBe(ready);
   });
 });

@@ -15,8 +15,8 @@ describe("the table of states", () => {
       now: T0,
       blockerText: row.hold,
       runBlocker: row.wait,
-      before: new Map(),
-      displayed: {},
+      previousTimes: new Map(),
+      displayedValues: {},
     });
     const object = { metadata: { name: "m", generation: 4 }, status: withGeneration(status, 4) };
     const of = new Map<string, Condition>(status.conditions.map((condition) => [condition.type, condition]));
@@ -37,10 +37,10 @@ describe("the table of states", () => {
   });
 
   it("keeps the run shown before while a young one is hidden", () => {
-    const facts = { now: T0, before: new Map(), displayed: {} } as const;
+    const facts = { now: T0, previousTimes: new Map(), displayedValues: {} } as const;
     const displayed = projectModule(moduleView("m"), facts).status;
     const young = moduleView("m", { activity: "running", lastRun: underWay(T0 - 1) });
-    expect(projectModule(young, { ...facts, displayedBefore: displayed }).status.lastRun).toEqual(
+    expect(projectModule(young, { ...facts, previousStatus: displayed }).status.lastRun).toEqual(
       displayed.lastRun,
     );
   });
@@ -54,8 +54,8 @@ describe("the table of states", () => {
     });
     const { status } = projectModule(view, {
       now: T0,
-      before: new Map(),
-      displayed: {},
+      previousTimes: new Map(),
+      displayedValues: {},
     });
     const text = JSON.stringify(status);
     expect(text).not.toMatch(/hunter2|QUJD|\\n/);
@@ -63,11 +63,13 @@ describe("the table of states", () => {
   });
 
   it("keeps a transition time while the status of a condition does not change", () => {
-    const facts = { displayed: {} } as const;
-    const first = projectModule(moduleView("m"), { ...facts, now: T0, before: new Map() }).status.conditions;
+    const facts = { displayedValues: {} } as const;
+    const first = projectModule(moduleView("m"), { ...facts, now: T0, previousTimes: new Map() }).status
+      .conditions;
     const before = new Map(first.map((condition) => [condition.type, condition]));
     const next = moduleView("m", { problem });
-    const second = projectModule(next, { ...facts, now: T0 + 60_000, before }).status.conditions;
+    const second = projectModule(next, { ...facts, now: T0 + 60_000, previousTimes: before }).status
+      .conditions;
     expect(second.find(({ type }) => type === "Enabled")?.lastTransitionTime).toBe("2026-01-01T00:00:00Z");
     expect(second.find(({ type }) => type === "Ready")?.lastTransitionTime).toBe("2026-01-01T00:01:00Z");
   });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { explainHeadOfLineBlocking } from "../../../src/plan/index.ts";
-import { overviewOf } from "../../../src/status/index.ts";
+import { buildOverview } from "../../../src/status/index.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
 
 const after = (name: string, ...on: readonly string[]) => ({
@@ -25,7 +25,7 @@ async function reported(moduleQueues: "main" | "own"): Promise<string> {
   lab.helmFails = (name) => (name === "web" ? "no" : undefined);
   await lab.start();
   await lab.run(100);
-  return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now()).message;
+  return buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now()).message;
 }
 
 test("a module that fails in main names those behind it that would go on in queues of their own", async () => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { renderStatus } from "../../../src/commands/operator/tables.ts";
-import { overviewOf } from "../../../src/status/index.ts";
+import { buildOverview } from "../../../src/status/index.ts";
 import { T0, moduleView, queueOf, release, underWay, viewOf } from "../views.ts";
 
 const requiring = (name: string, on: string) => {
@@ -12,7 +12,7 @@ const requiring = (name: string, on: string) => {
 
 test("there is a row for each module, in their order, with what is known of it", () => {
   const modules = [moduleView("web"), moduleView("off", { enabled: false, release: undefined })];
-  const { modules: rows, ...operator } = overviewOf({ view: viewOf(modules), queues: [] }, T0);
+  const { modules: rows, ...operator } = buildOverview({ view: viewOf(modules), queues: [] }, T0);
   expect(operator).toMatchObject({
     state: "Ready",
     ready: "True",
@@ -50,7 +50,7 @@ test("how long runs usually take is the middle one of the last, and told of the 
   const runs = moduleView("runs", { activity: "running", lastRun: underWay(T0 - 8000) });
   const record = { ...viewOf([]).converge, phase: "modules" as const, remaining: ["one", "two", "runs"] };
   const of = (...modules: ModuleView[]) =>
-    overviewOf({ view: viewOf(modules, { converge: record }), queues: queueOf("runs", "one", "two") }, T0);
+    buildOverview({ view: viewOf(modules, { converge: record }), queues: queueOf("runs", "one", "two") }, T0);
   const { modules, converge } = of(one, two, runs);
   expect(modules.map(({ usualSeconds }) => usualSeconds)).toEqual([2, 3, undefined]);
   expect(converge).toMatchObject({ progress: "0/3", waitingSeconds: 5 });
@@ -59,7 +59,7 @@ test("how long runs usually take is the middle one of the last, and told of the 
 
 test("a run under way counts its seconds, and has no result yet", () => {
   const lastRun = underWay(T0 - 4500);
-  const [row] = overviewOf(
+  const [row] = buildOverview(
     { view: viewOf([moduleView("web", { activity: "running", lastRun })]), queues: queueOf("web") },
     T0,
   ).modules;
@@ -69,7 +69,7 @@ test("a run under way counts its seconds, and has no result yet", () => {
 
 test("what a module waits for is named", () => {
   const db = moduleView("db", { retry: { reason: "HelmFailed", message: "no", failures: 2, since: 0 } });
-  const { modules } = overviewOf({ view: viewOf([db, requiring("web", "db")]), queues: [] }, T0);
+  const { modules } = buildOverview({ view: viewOf([db, requiring("web", "db")]), queues: [] }, T0);
   expect(modules[0]).toMatchObject({ state: "Retrying", ready: "False", message: "no" });
   expect(modules[1]).toMatchObject({
     state: "Pending",
@@ -86,7 +86,7 @@ test("health and drift are reported", () => {
     health: { status: "False", reason: "Failed", message: "no Pod", counts: {}, ailments: [] } as never,
     unhealthy: { status: "False", reason: "Failed", message: "no Pod" },
   });
-  expect(overviewOf({ view: viewOf([web]), queues: [] }, T0).modules[0]).toMatchObject({
+  expect(buildOverview({ view: viewOf([web]), queues: [] }, T0).modules[0]).toMatchObject({
     state: "Unhealthy",
     healthy: "False",
     drifted: 3,
@@ -103,7 +103,7 @@ test("status reports of bindings that cannot work and scripts that are not execu
   });
   const off = moduleView("off", { enabled: false, release: undefined, issues: ["hook x: old"] });
   const tree = { idleFiles: ["/hooks/b.sh: is not executable and will not run"] } as unknown as View["tree"];
-  const overview = overviewOf({ view: viewOf([web, off], { tree }), queues: [] }, T0);
+  const overview = buildOverview({ view: viewOf([web, off], { tree }), queues: [] }, T0);
   expect([overview.ready, overview.modules[1]?.warnings]).toEqual(["True", undefined]);
   const text = renderStatus(overview, { now: T0, columns: 200, paint: (_, plain) => plain });
   expect(text).toContain("All enabled modules are ready (1); /hooks/b.sh: is not executable");

@@ -63,7 +63,7 @@ class StatusStory {
     const { api, clock, roll } = this;
     const { client } = api;
     const hub = new WatchHub({ client, clock, logger: silentLogger, random: roll });
-    const specChanged = async (): Promise<void> => {
+    const onSpecChanged = async (): Promise<void> => {
       if (roll() < 0.3) throw new Error("no answer");
     };
     const where = { namespace: "ops", operatorName: "addon-operator" };
@@ -73,7 +73,7 @@ class StatusStory {
       logger: silentLogger,
       ...where,
       ...QUIET_MIRROR,
-      specChanged,
+      onSpecChanged,
     });
     const unwatch = mirror.watch(hub);
     this.#mirror = mirror;

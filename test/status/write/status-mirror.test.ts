@@ -263,7 +263,7 @@ describe("StatusMirror", () => {
     first.mirror.close();
     const before = structuredClone(first.api.module("a"));
     const { api, mirror } = world({}, first.api);
-    const blank = moduleView("a", { decided: false, enabled: false, enabledBy: "none", handled: {} });
+    const blank = moduleView("a", { isDiscovered: false, enabled: false, enabledBy: "none", handled: {} });
     const problems = [{ file: "ConfigMap addon-operator", message: "no YAML" }];
     const config = { ...viewOf([]).config, condition: "invalid", problems, isInForce: false } as const;
     mirror.update(viewOf([blank], { boot: "loading", config }), []);
@@ -539,8 +539,8 @@ describe("StatusMirror", () => {
 
   it("speaks of a new generation of the summary only when the ConfigMap has been read again", async () => {
     let read = (): void => {};
-    const specChanged = () => new Promise<void>((resolve) => (read = resolve));
-    const { api, clock, show } = world({ specChanged });
+    const onSpecChanged = () => new Promise<void>((resolve) => (read = resolve));
+    const { api, clock, show } = world({ onSpecChanged });
     await show(moduleView("a"));
     api.edit("addonoperators/addon-operator", { spec: { configDigest: "from-git" } });
     await clock.advance(5000);

@@ -22,7 +22,7 @@ async function converge(lab: EngineLab, modules: readonly ModuleSpec[]): Promise
   lab.setModules(modules);
   lab.log.length = 0;
   lab.requested.length = 0;
-  lab.state.record("requested", `request ${(requests += 1)}`);
+  lab.state.record("convergeRequested", `request ${(requests += 1)}`);
   await lab.run();
 }
 

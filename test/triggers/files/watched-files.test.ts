@@ -149,7 +149,7 @@ describe("what is reported of a change", () => {
     await rm(join(root, "repo/v1"), { recursive: true });
     await checked();
     expect(moved()).toEqual(["b"]);
-    state.record("observed", { modulesWithChangedFiles: NO_FILES });
+    state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
     await put("repo/v2/modules/010-a/values.yaml", "a: {}\n");
     await checked();
     expect(moved()).toEqual(["a"]);

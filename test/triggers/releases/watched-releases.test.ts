@@ -121,7 +121,7 @@ async function lab(status = "deployed") {
       await settle();
     },
     warnings: () => warnings.splice(0),
-    absent: () => state.module("one")?.absent,
+    absent: () => state.module("one")?.missingObjects,
   };
 }
 
@@ -162,10 +162,10 @@ test("a module that is off has neither health nor missing objects, and nothing o
   await clock.advance(2000);
   expect(state.module("one")?.health?.status).toBe("True");
   for (let round = 0; round < 2; round += 1) await deleted("a");
-  expect(state.module("one")?.deferred).toEqual(["home/ConfigMap/a"]);
-  state.recordModule("one", "decided", { enabled: false, by: "configmap" });
+  expect(state.module("one")?.deferredObjects).toEqual(["home/ConfigMap/a"]);
+  state.recordModule("one", "enablementDecided", { enabled: false, by: "configmap" });
   await check();
-  expect(state.module("one")).toMatchObject({ health: undefined, deferred: [] });
+  expect(state.module("one")).toMatchObject({ health: undefined, deferredObjects: [] });
   expect(followed.getObjectNames("one")).toBeUndefined();
 });
 
@@ -205,7 +205,7 @@ test("an object that the server has and the watch does not is assessed by the an
 describe("objects of releases", () => {
   test("that cannot be known are reported for as long as their record is broken, not while the server is away", async () => {
     const { clock, made, check, state } = await lab();
-    const unread = () => [...state.view.modules.values()].map((module) => module.unread);
+    const unread = () => [...state.view.modules.values()].map((module) => module.releaseReadError);
     made.broken = new Error("no answer");
     await check();
     expect(unread()).toEqual([undefined]);
@@ -242,13 +242,13 @@ describe("objects of releases", () => {
     await listed(["a", "b"]);
     await deleted("a");
     // It was restored, and is deleted again.
-    state.recordModule("one", "observed", { absent: [] });
+    state.recordModule("one", "factsObserved", { missingObjects: [] });
     there.add("a");
     void consumers[0]?.onApplied(objectOf("a"));
     await deleted("a");
-    expect([absent(), view()?.deferred]).toEqual([[], ["home/ConfigMap/a"]]);
+    expect([absent(), view()?.deferredObjects]).toEqual([[], ["home/ConfigMap/a"]]);
     await clock.advance(1000);
-    expect([absent(), view()?.deferred]).toEqual([["home/ConfigMap/a"], []]);
+    expect([absent(), view()?.deferredObjects]).toEqual([["home/ConfigMap/a"], []]);
   });
 
   test("that a failed release never had are reported as such, and nothing is run for them", async () => {
@@ -276,7 +276,7 @@ describe("objects of releases", () => {
     there.delete("a");
     // The run has ended, and its revision is known, before the watch reports.
     made.revision = 2;
-    state.recordModule("one", "idle");
+    state.recordModule("one", "activityEnded");
     await deleted("a");
     expect(requested).toEqual([]);
     await check();
@@ -296,7 +296,7 @@ describe("objects of releases", () => {
     await deleted("a");
     await deleted("b");
     there.add("a");
-    state.recordModule("one", "idle");
+    state.recordModule("one", "activityEnded");
     await check();
     expect(absent()).toEqual(["home/ConfigMap/b"]);
     expect(warnings().length).toBe(1);

@@ -14,9 +14,9 @@ export function describeUpdateFailure(
   view: ModuleView | undefined,
   getInstalledDigest: () => string | undefined,
 ): string | undefined {
-  if (previous === undefined || view?.refused === undefined) return undefined;
+  if (previous === undefined || view?.rollbackReason === undefined) return undefined;
   if (view.module.origin?.digest !== digest) return undefined;
   const installedDigest = getInstalledDigest();
   const isRolledBack = installedDigest === undefined ? isNew === true : installedDigest === previous.digest;
-  return isRolledBack ? view.refused : undefined;
+  return isRolledBack ? view.rollbackReason : undefined;
 }

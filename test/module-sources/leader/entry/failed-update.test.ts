@@ -18,7 +18,7 @@ const ENTRY: LockEntry = {
 function view(refused: string | undefined, digest = NEW): ModuleView {
   const base = moduleView("web");
   const origin = { ...NAMES, version: "1.5.0", digest, removed: false, problem: undefined };
-  return { ...base, module: { ...base.module, origin }, refused };
+  return { ...base, module: { ...base.module, origin }, rollbackReason: refused };
 }
 
 interface Case {
