@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
+/** The settings that name directories; undefined where the user sets none. */
 interface DirectorySettings {
   readonly workingDir?: string | undefined;
   /** Several directories, separated by colons. */
@@ -11,8 +12,9 @@ interface DirectorySettings {
 }
 
 /**
- * The directories that the settings name; else those below the working directory; else `/modules` and
- * `/global-hooks`, or, where neither exists, those below `/addons`.
+ * Returns the modules directories and the global hooks directory: those that the settings name, else `modules` and
+ * `global-hooks` below the working directory. Without a working directory, that is `/`, or `/addons` if `/` has
+ * neither directory.
  */
 export function placesOf(
   settings: DirectorySettings,

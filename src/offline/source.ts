@@ -65,7 +65,7 @@ export async function pushSource(
     const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
     if (request.tag !== undefined)
       await registry.moveTag({ ...place, reference: { ...reference, digest } }, requireValidTag(request.tag));
-    const address = registry.referenceText({ ...reference, tag: registry.tagOfVersion(identity.version) });
+    const address = registry.formatReference({ ...reference, tag: registry.versionToTag(identity.version) });
     const note = isNew
       ? key === undefined
         ? "pushed without a signature"
@@ -147,7 +147,7 @@ async function readSigners({
 async function withRepository<T>(
   reference: registry.Reference,
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
-  work: (place: registry.Place) => Promise<T>,
+  work: (place: registry.NamedRepository) => Promise<T>,
 ): Promise<T> {
   const { caFile, plainHttp } = access;
   const ca = caFile === undefined ? undefined : await readTextFile(caFile);
@@ -157,7 +157,7 @@ async function withRepository<T>(
     plainHttp,
     ca,
     proxies: env,
-    login: () => login,
+    readLogin: () => login,
   });
   try {
     return await work({ reference, repository: new registry.Repository(client, reference) });
@@ -167,7 +167,7 @@ async function withRepository<T>(
     );
     if (!isExpected) throw error;
     throw new ProblemError({
-      file: registry.referenceText(reference),
+      file: registry.formatReference(reference),
       message: plainLine(oneLine(error, MAX_ERROR_LENGTH), MAX_ERROR_LENGTH),
     });
   } finally {
@@ -255,7 +255,7 @@ async function readChartVersion(dir: string): Promise<string> {
 
 /** Returns the version if it is a semantic version, which alone ModuleSources can find by a range. Throws ProblemError otherwise. */
 function requireValidVersion(dir: string, version: string): string {
-  if (isVersion(version) && registry.isTag(registry.tagOfVersion(version))) return version;
+  if (isVersion(version) && registry.isTag(registry.versionToTag(version))) return version;
   const message = `"${version}" is no semantic version`;
   throw new ProblemError({
     file: dir,

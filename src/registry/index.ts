@@ -4,8 +4,8 @@ export {
   moveTag,
   pushModule,
   unpackModule,
-  type Found,
-  type Place,
+  type FoundModule,
+  type NamedRepository,
 } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
 export { unpackLayer } from "./artifact/unpack.ts";
@@ -20,5 +20,12 @@ export { findLogin, type Login } from "./http/docker-config.ts";
 export { NoAnswerError, RegistryError } from "./http/errors.ts";
 export type { Descriptor } from "./manifest.ts";
 export { digestOf } from "./manifest.ts";
-export { isDigest, isTag, parseReference, referenceText, tagOfVersion, type Reference } from "./reference.ts";
-export { Repository, type Artifacts, type Blobs, type StoredManifest } from "./repository.ts";
+export {
+  isDigest,
+  isTag,
+  parseReference,
+  formatReference,
+  versionToTag,
+  type Reference,
+} from "./reference.ts";
+export { Repository, type ArtifactReader, type BlobReader, type StoredManifest } from "./repository.ts";

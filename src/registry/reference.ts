@@ -13,10 +13,11 @@ export interface Reference {
 }
 
 const HOST = /^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,45}\])(?::\d{1,5})?$/;
-const SEGMENT = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*$/;
+const REPOSITORY_SEGMENT = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*$/;
 const TAG = /^\w[\w.-]{0,127}$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
-const LONGEST = 255;
+/** Most characters of host and repository name together, as in the distribution specification. */
+const MAX_NAME_LENGTH = 255;
 
 /** Whether `text` is a digest that this program accepts: SHA-256, in lower case. */
 export function isDigest(text: unknown): text is string {
@@ -28,66 +29,80 @@ export function isTag(text: string): boolean {
   return TAG.test(text);
 }
 
-/** The tag of a version: tags cannot contain `+`, so helm and this program write `_`. */
-export function tagOfVersion(version: string): string {
+/** The tag under which a version is stored: tags cannot contain `+`, so helm and this program write `_`. */
+export function versionToTag(version: string): string {
   return version.replaceAll("+", "_");
 }
 
-/** Parses a reference. Throws ProblemError that names its wrong part. */
+/** Parses a reference to an artifact. Throws ProblemError that names the wrong part. */
 export function parseReference(text: string): Reference {
-  const parts = PARTS.exec(text)?.groups;
-  const problem = parts === undefined ? FORM : problemOf(parts);
-  if (parts === undefined || problem !== undefined) throw invalid(text, problem ?? FORM);
+  const parts = REFERENCE_PARTS.exec(text)?.groups;
+  if (parts === undefined) throw toReferenceError(text, "does not have the form of a reference");
+  const problem = findReferenceProblem(parts);
+  if (problem !== undefined) throw toReferenceError(text, problem);
   const { host = "", name = "", tag, digest } = parts;
   return {
-    ...locate(host, name),
+    ...toHostAndName(host, name),
     ...(tag === undefined ? {} : { tag }),
     ...(digest === undefined ? {} : { digest }),
   };
 }
 
-const FORM = "does not have the form of a reference";
-/** Each part ends where the next one begins, so that matching takes linear time. */
-const PARTS = /^oci:\/\/(?<host>[^/@?]+)\/(?<name>[^:@?]+)(?::(?<tag>[^@?/]*))?(?:@(?<digest>[^@?/]*))?$/;
+/**
+ * Splits a reference into its parts. Each part ends where the next one begins, so that matching takes linear time.
+ */
+const REFERENCE_PARTS =
+  /^oci:\/\/(?<host>[^/@?]+)\/(?<name>[^:@?]+)(?::(?<tag>[^@?/]*))?(?:@(?<digest>[^@?/]*))?$/;
 
-type Parts = Readonly<Record<string, string | undefined>>;
+/** The named groups of `REFERENCE_PARTS`. */
+type ReferenceParts = Readonly<Record<string, string | undefined>>;
 
-/** What is wrong with the parts of a reference; undefined if nothing. */
-function problemOf({ host = "", name = "", tag, digest }: Parts): string | undefined {
+/** Describes the first invalid part of a reference; undefined if all are valid. */
+function findReferenceProblem({ host = "", name = "", tag, digest }: ReferenceParts): string | undefined {
   if (!HOST.test(host)) return `"${host}" is no host`;
-  if (!isRepository(host, name))
+  if (!isRepositoryName(host, name))
     return `"${name}" is no repository: use lower-case letters, digits, ".", "_" and "-"`;
   if (tag !== undefined && !isTag(tag)) return `"${tag}" is no tag`;
   return digest !== undefined && !DIGEST.test(digest) ? `"${digest}" is no sha256 digest` : undefined;
 }
 
-function isRepository(host: string, name: string): boolean {
-  return host.length + name.length < LONGEST && name.split("/").every((segment) => SEGMENT.test(segment));
+/** Whether `name` can be a repository of `host`: path segments of allowed characters, and not too long. */
+function isRepositoryName(host: string, name: string): boolean {
+  return (
+    host.length + name.length < MAX_NAME_LENGTH &&
+    name.split("/").every((segment) => REPOSITORY_SEGMENT.test(segment))
+  );
 }
 
-/** The reference as text. */
-export function referenceText({ host, name, tag, digest }: Reference): string {
+/** Writes a reference as text, the inverse of `parseReference`. */
+export function formatReference({ host, name, tag, digest }: Reference): string {
   return `oci://${host}/${name}${tag === undefined ? "" : `:${tag}`}${digest === undefined ? "" : `@${digest}`}`;
 }
 
-/** The host as it is called: Docker Hub is called by another name than its images have. */
-export function hostOf(host: string): string {
+/**
+ * The host that serves a registry's API, in lower case. Images of Docker Hub are named `docker.io`, but another host
+ * serves them.
+ */
+export function toRegistryHost(host: string): string {
   const lower = host.toLowerCase();
-  return lower === "docker.io" || lower === "index.docker.io" ? HUB : lower;
+  return lower === "docker.io" || lower === "index.docker.io" ? DOCKER_HUB_HOST : lower;
 }
 
-const HUB = "registry-1.docker.io";
+const DOCKER_HUB_HOST = "registry-1.docker.io";
 
-function locate(text: string, name: string): Pick<Reference, "host" | "name"> {
-  const host = hostOf(text);
-  return { host, name: host === HUB && text !== HUB && !name.includes("/") ? `library/${name}` : name };
+/** The registry's host and the repository's name in it. Docker Hub adds `library/` to a name without a slash. */
+function toHostAndName(writtenHost: string, name: string): Pick<Reference, "host" | "name"> {
+  const host = toRegistryHost(writtenHost);
+  const isShortHubName = host === DOCKER_HUB_HOST && writtenHost !== DOCKER_HUB_HOST && !name.includes("/");
+  return { host, name: isShortHubName ? `library/${name}` : name };
 }
 
-function invalid(text: string, why: string): ProblemError {
+/** The error for an invalid reference. Its text is quoted without user and password. */
+function toReferenceError(text: string, message: string): ProblemError {
   const address = text.replace(/\/\/[^/@]*@/, "//");
   return new ProblemError({
     file: address,
-    message: why,
+    message,
     remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
   });
 }

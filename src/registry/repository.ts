@@ -1,57 +1,64 @@
-/** One repository of a registry: its manifests, blobs, tags and referrers. Everything is checked against its digest. */
+/** One repository of a registry: its manifests, blobs, tags and referrers. All content is checked against its digest. */
 
 import { oneLine, plainLine } from "../lib/index.ts";
 import type { Reference } from "./reference.ts";
 import { isDigest, isTag } from "./reference.ts";
 import {
-  ACCEPT,
+  MANIFEST_ACCEPT,
   describeBytes,
   digestOf,
   IMAGE_INDEX,
-  jsonObject,
+  parseJsonObject,
   parseIndex,
   type Descriptor,
 } from "./manifest.ts";
 import { RegistryError } from "./http/errors.ts";
-import { discard, headerOf, type Answer, type RegistryRequest, type RegistryClient } from "./http/client.ts";
+import {
+  discardBody,
+  getFirstHeader,
+  type Answer,
+  type RegistryRequest,
+  type RegistryClient,
+} from "./http/client.ts";
 import { saveBody } from "./http/save.ts";
 
-/** Bytes as the registry stores them, and what they say about themselves. */
+/** The bytes of a manifest as the registry stores them, with their digest and type. */
 export interface StoredManifest {
   readonly digest: string;
   readonly mediaType: string;
   readonly bytes: Buffer;
 }
 
-/** What verification reads of a repository: a registry has it, or a copy of its answers. */
-export type Artifacts = Pick<Repository, "manifest" | "blob" | "referrers">;
+/** The reads that verification needs: from a registry, or from stored copies of its answers. */
+export type ArtifactReader = Pick<Repository, "readManifest" | "readBlob" | "listReferrers">;
 
-/** What unpacking reads of a repository. */
-export type Blobs = Pick<Repository, "saveBlob">;
+/** The reads that unpacking needs: from a registry, or from stored blobs. */
+export type BlobReader = Pick<Repository, "saveBlob">;
 
 /** Tags of a repository. */
 export interface Tags {
   readonly tags: readonly string[];
-  /** False if there are more, which are not read. */
+  /** False if the repository has further tags, beyond the limit. */
   readonly isAll: boolean;
 }
 
-/** One answer of several, with its bytes. */
-interface Page extends Answer {
+/** One page of a list that the registry returns in pages. */
+interface ResponsePage extends Answer {
   readonly bytes: Buffer;
   readonly isLast: boolean;
 }
 
-const LARGEST_MANIFEST = 4 * 1024 * 1024;
-/** Of one page of a list: JSON can take forty times its bytes. */
-const LARGEST_PAGE = 2 * 1024 * 1024;
-const MOST_PAGES = 20;
-/** Tags of a page, and of all pages. Some registries refuse larger pages. */
-const PAGE = 1000;
-const MOST_TAGS = 10_000;
-/** Most bytes of the answer that begins an upload. */
-const LARGEST_UPLOAD_START = 1000;
+const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
+/** Most bytes of one page of a list: parsed JSON can take forty times its bytes in memory. */
+const MAX_PAGE_BYTES = 2 * 1024 * 1024;
+const MAX_PAGES = 20;
+/** Requested size of a page. Some registries refuse larger pages. */
+const TAGS_PER_PAGE = 1000;
+const MAX_TAGS = 10_000;
+/** Most bytes of the answer that begins an upload; its body is not used. */
+const MAX_UPLOAD_START_BYTES = 1000;
 
+/** Reads and writes one repository through the client of its registry. */
 export class Repository {
   readonly name: string;
   readonly #client: RegistryClient;
@@ -61,97 +68,114 @@ export class Repository {
     this.name = name;
   }
 
-  /** The manifest of a tag or a digest; undefined if the registry shows none. Throws RegistryError. */
-  async manifest(reference: string, limit = LARGEST_MANIFEST): Promise<StoredManifest | undefined> {
-    const request = this.#read(`manifests/${reference}`, { accept: ACCEPT });
-    const { status, headers, bytes } = await this.#client.read(request, [200, 404], limit);
+  /**
+   * Reads the manifest of a tag or a digest; undefined if the registry answers 404, as it also does for repositories
+   * that the user may not see. Throws RegistryError, also if the content does not match the digest.
+   */
+  async readManifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
+    const request = this.#buildReadRequest(`manifests/${reference}`, { accept: MANIFEST_ACCEPT });
+    const { status, headers, bytes } = await this.#client.sendAndRead(request, [200, 404], limit);
     if (status === 404) return undefined;
     const digest = digestOf(bytes);
     if (isDigest(reference) && digest !== reference)
       throw new RegistryError(
         `registry ${this.#host}: the manifest ${reference} has other content (${digest})`,
       );
-    const mediaType = (headerOf(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
+    const mediaType = (getFirstHeader(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
     return { digest, mediaType, bytes };
   }
 
   /**
-   * The digest that a tag names, by what the registry says of it: content is to be fetched by this digest, and compared
-   * with it. Undefined if the registry shows none. Throws RegistryError.
+   * Returns the digest that a tag names; undefined if the tag does not exist. The answer is only the registry's
+   * claim: callers fetch the content by this digest, which checks it. Throws RegistryError.
    */
-  async digestOfTag(tag: string): Promise<string | undefined> {
-    const request = { ...this.#read(`manifests/${tag}`, { accept: ACCEPT }), method: "HEAD" } as const;
+  async resolveTag(tag: string): Promise<string | undefined> {
+    const request = {
+      ...this.#buildReadRequest(`manifests/${tag}`, { accept: MANIFEST_ACCEPT }),
+      method: "HEAD",
+    } as const;
     const { status, headers, body } = await this.#client.send(request);
-    await discard(body);
-    const digest = headerOf(headers, "docker-content-digest");
-    // Old registries do not know HEAD, or name no digest.
-    return status === 200 && isDigest(digest) ? digest : (await this.manifest(tag))?.digest;
+    await discardBody(body);
+    const digest = getFirstHeader(headers, "docker-content-digest");
+    // Old registries do not support HEAD, or send no digest: then the manifest is read and hashed.
+    return status === 200 && isDigest(digest) ? digest : (await this.readManifest(tag))?.digest;
   }
 
-  /** A small blob. Throws RegistryError if it is larger than `limit`, or its content is not what the descriptor names. */
-  async blob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
+  /**
+   * Reads a small blob into memory. Throws RegistryError if it is larger than `limit`, or does not match its
+   * descriptor.
+   */
+  async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     if (size > limit)
       throw new RegistryError(`registry ${this.#host}: the blob ${digest} is larger than ${limit} bytes`);
-    const { bytes } = await this.#client.read(this.#read(`blobs/${digest}`), [200], size);
+    const { bytes } = await this.#client.sendAndRead(this.#buildReadRequest(`blobs/${digest}`), [200], size);
     this.#requireContent(digest, bytes.length === size && digestOf(bytes) === digest);
     return bytes;
   }
 
-  /** Writes a blob to a new file while it arrives. Throws as `blob`; the file is then incomplete. */
+  /**
+   * Writes a blob to a new file while it arrives. Throws RegistryError if it does not match its descriptor; the file
+   * is then incomplete.
+   */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
-    const request = { ...this.#read(`blobs/${digest}`), size };
+    const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
     const answer = await this.#client.send(request);
-    if (answer.status !== 200) throw await this.#client.failure(request, answer);
-    const saved = await saveBody(this.#chunks(request, answer), file, size);
+    if (answer.status !== 200) throw await this.#client.toStatusError(request, answer);
+    const saved = await saveBody(this.#readChunks(request, answer), file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);
   }
 
-  /** The body of an answer. Throws RegistryError if it ends too early. */
-  async *#chunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
+  /** Yields the body of an answer in chunks. Turns a connection error into a RegistryError that names the request. */
+  async *#readChunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of body) yield chunk as Buffer;
     } catch (error) {
-      throw this.#client.bodyError(request, error);
+      throw this.#client.toBodyError(request, error);
     }
   }
 
-  /** Stores a blob unless the registry has it. Throws RegistryError. */
+  /** Uploads a blob unless the registry has it already. Throws RegistryError. */
   async pushBlob(bytes: Buffer): Promise<void> {
     const digest = digestOf(bytes);
-    const { status, body } = await this.#client.send(this.#write("HEAD", `blobs/${digest}`));
-    await discard(body);
+    const { status, body } = await this.#client.send(this.#buildWriteRequest("HEAD", `blobs/${digest}`));
+    await discardBody(body);
     if (status === 200) return;
-    const begun = await this.#client.read(this.#write("POST", "blobs/uploads/"), [202], LARGEST_UPLOAD_START);
-    const location = URL.parse(headerOf(begun.headers, "location") ?? "", begun.url.href);
+    const uploadStart = await this.#client.sendAndRead(
+      this.#buildWriteRequest("POST", "blobs/uploads/"),
+      [202],
+      MAX_UPLOAD_START_BYTES,
+    );
+    const location = URL.parse(getFirstHeader(uploadStart.headers, "location") ?? "", uploadStart.url.href);
     if (location === null)
       throw new RegistryError(`registry ${this.#host}: begins an upload without location`);
     location.searchParams.set("digest", digest);
     const headers = { "content-type": "application/octet-stream" };
-    const request = { ...this.#write("PUT", ""), path: location, headers, body: bytes };
-    await this.#client.read(request, [201, 202, 204], LARGEST_MANIFEST);
+    const request = { ...this.#buildWriteRequest("PUT", ""), path: location, headers, body: bytes };
+    await this.#client.sendAndRead(request, [201, 202, 204], MAX_MANIFEST_BYTES);
   }
 
-  /** Stores a manifest under a tag, or else under its digest. Returns its descriptor. Throws RegistryError. */
+  /** Stores a manifest under a tag, or under its digest without one. Returns its descriptor. Throws RegistryError. */
   async pushManifest(bytes: Buffer, mediaType: string, tag?: string): Promise<Descriptor> {
     const descriptor = describeBytes(bytes, mediaType);
-    const request = this.#write("PUT", `manifests/${tag ?? descriptor.digest}`);
-    await this.#client.read(
+    const request = this.#buildWriteRequest("PUT", `manifests/${tag ?? descriptor.digest}`);
+    await this.#client.sendAndRead(
       { ...request, headers: { "content-type": mediaType }, body: bytes },
       [200, 201, 202],
-      LARGEST_MANIFEST,
+      MAX_MANIFEST_BYTES,
     );
     return descriptor;
   }
 
   /**
-   * The descriptors that refer to a digest: signatures and attestations, at most `limit`. Undefined if the registry has no referrers API;
-   * then the fallback tag has them. Throws RegistryError.
+   * Lists the descriptors of artifacts that refer to a digest, such as signatures and attestations; at most `limit`.
+   * Returns undefined if the registry has no referrers API: clients then store the list under a tag. Throws
+   * RegistryError.
    */
-  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+  async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const found: Descriptor[] = [];
-    const first = this.#read(`referrers/${digest}`, { accept: IMAGE_INDEX });
-    for await (const { status, headers, bytes } of this.#pages(first, [200, 400, 404, 405, 406])) {
-      const mediaType = headerOf(headers, "content-type") ?? "";
+    const first = this.#buildReadRequest(`referrers/${digest}`, { accept: IMAGE_INDEX });
+    for await (const { status, headers, bytes } of this.#fetchPages(first, [200, 400, 404, 405, 406])) {
+      const mediaType = getFirstHeader(headers, "content-type") ?? "";
       if (status !== 200 || !mediaType.startsWith(IMAGE_INDEX)) return undefined;
       found.push(...parseIndex(bytes));
       if (found.length >= limit) break;
@@ -159,26 +183,28 @@ export class Repository {
     return found.slice(0, limit);
   }
 
-  /** The tags; undefined if the registry does not show the repository. Throws RegistryError. */
-  async tags(): Promise<Tags | undefined> {
+  /**
+   * Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError.
+   */
+  async listTags(): Promise<Tags | undefined> {
     const found = new Set<string>();
     let isAll = false;
-    for await (const { status, bytes, isLast } of this.#pages(
-      this.#read(`tags/list?n=${PAGE}`),
+    for await (const { status, bytes, isLast } of this.#fetchPages(
+      this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`),
       [200, 404],
     )) {
       if (status === 404) return undefined;
-      for (const tag of this.#tagsIn(bytes)) found.add(tag);
+      for (const tag of this.#parseTags(bytes)) found.add(tag);
       isAll = isLast;
-      if (found.size >= MOST_TAGS) break;
+      if (found.size >= MAX_TAGS) break;
     }
-    return { tags: [...found].slice(0, MOST_TAGS), isAll: isAll && found.size <= MOST_TAGS };
+    return { tags: [...found].slice(0, MAX_TAGS), isAll: isAll && found.size <= MAX_TAGS };
   }
 
-  /** The tags of one page; what cannot be a tag is left out. Throws RegistryError if the answer is no list. */
-  #tagsIn(bytes: Buffer): string[] {
+  /** Parses one page of the list of tags; leaves out invalid tags. Throws RegistryError if the answer is no list. */
+  #parseTags(bytes: Buffer): string[] {
     try {
-      const { tags = null } = jsonObject(bytes);
+      const { tags = null } = parseJsonObject(bytes);
       if (tags !== null && !Array.isArray(tags)) throw new Error("its tags are not a list");
       return (tags ?? []).filter((tag): tag is string => typeof tag === "string" && isTag(tag));
     } catch (error) {
@@ -187,22 +213,29 @@ export class Repository {
     }
   }
 
-  /** The answers to a request and to those that follow it, at most `MOST_PAGES`. Throws RegistryError. */
-  async *#pages(first: RegistryRequest, statuses: readonly number[]): AsyncGenerator<Page> {
+  /**
+   * Yields the pages of a list: sends the first request, then follows the links to the next page, up to `MAX_PAGES`.
+   * Throws RegistryError.
+   */
+  async *#fetchPages(first: RegistryRequest, statuses: readonly number[]): AsyncGenerator<ResponsePage> {
     let request: RegistryRequest | undefined = first;
-    for (let page = 0; page < MOST_PAGES && request !== undefined; page += 1) {
-      const answer: Page = { ...(await this.#client.read(request, statuses, LARGEST_PAGE)), isLast: false };
-      const next = nextPage(answer);
+    for (let page = 0; page < MAX_PAGES && request !== undefined; page += 1) {
+      const answer: ResponsePage = {
+        ...(await this.#client.sendAndRead(request, statuses, MAX_PAGE_BYTES)),
+        isLast: false,
+      };
+      const next = findNextPageUrl(answer);
       yield { ...answer, isLast: next === undefined };
       request = next === undefined ? undefined : { ...request, path: next };
     }
   }
 
   get #host(): string {
-    return this.#client.registry.host;
+    return this.#client.registryUrl.host;
   }
 
-  #read(path: string, headers: Readonly<Record<string, string>> = {}): RegistryRequest {
+  /** A GET request in this repository; its token needs to allow pulls only. */
+  #buildReadRequest(path: string, headers: Readonly<Record<string, string>> = {}): RegistryRequest {
     return {
       method: "GET",
       path: `/v2/${this.name}/${path}`,
@@ -211,21 +244,22 @@ export class Repository {
     };
   }
 
-  #write(method: "HEAD" | "POST" | "PUT", path: string): RegistryRequest {
+  /** A request in this repository whose token must allow pushes. */
+  #buildWriteRequest(method: "HEAD" | "POST" | "PUT", path: string): RegistryRequest {
     return { method, path: `/v2/${this.name}/${path}`, scope: `repository:${this.name}:pull,push` };
   }
 
   /** Throws RegistryError unless a blob has the content that its descriptor names. */
-  #requireContent(digest: string, isGood: boolean): void {
-    if (!isGood)
+  #requireContent(digest: string, isExpected: boolean): void {
+    if (!isExpected)
       throw new RegistryError(
         `registry ${this.#host}: the blob ${digest} has other content or another length`,
       );
   }
 }
 
-/** The address of the next page, of a `Link` header with `rel="next"`. */
-function nextPage({ headers, url }: Answer): URL | undefined {
-  const link = /^<([^>]*)>;[^,]*\brel="?next"?/.exec(headerOf(headers, "link") ?? "")?.[1];
+/** The URL of the next page in the `Link` header (`rel="next"`); undefined on the last page. */
+function findNextPageUrl({ headers, url }: Answer): URL | undefined {
+  const link = /^<([^>]*)>;[^,]*\brel="?next"?/.exec(getFirstHeader(headers, "link") ?? "")?.[1];
   return link === undefined ? undefined : (URL.parse(link, url.href) ?? undefined);
 }

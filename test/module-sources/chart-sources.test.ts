@@ -268,7 +268,7 @@ describe("a chart of a registry", () => {
     const client = new RegistryClient({
       host: lab.registry.host,
       plainHttp: true,
-      login: () => ({ username: USER, password: PASSWORD }),
+      readLogin: () => ({ username: USER, password: PASSWORD }),
       clock: hurried,
     });
     const place = parseReference(`oci://${lab.registry.host}/charts/web`);
@@ -287,7 +287,7 @@ describe("a chart of a registry", () => {
     if (key !== undefined)
       await signArtifact(repository, described, {
         key: readSigningKey(key.privatePem, "test.key", undefined),
-        place: "charts/web",
+        repositoryAddress: "charts/web",
       });
     await client.close();
     return digestOf(manifest);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { parseReference, referenceText } from "../../src/registry/reference.ts";
+import { parseReference, formatReference } from "../../src/registry/reference.ts";
 
 const HEX = "a".repeat(64);
 
@@ -39,5 +39,5 @@ it("does not repeat credentials", () => {
 
 it("writes what it read", () => {
   const text = `oci://a.io/b/c:1@sha256:${HEX}`;
-  expect(referenceText(parseReference(text))).toBe(text);
+  expect(formatReference(parseReference(text))).toBe(text);
 });

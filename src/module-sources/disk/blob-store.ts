@@ -14,8 +14,8 @@ import {
   isDigest,
   NotVerifiedError,
   unpackLayer,
-  type Artifacts,
-  type Blobs,
+  type ArtifactReader,
+  type BlobReader,
   type Descriptor,
   type Signer,
   type StoredManifest,
@@ -42,7 +42,7 @@ const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
  * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
  * are verified. A damaged blob counts as missing, and is deleted.
  */
-export class BlobStore implements Artifacts, Blobs {
+export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
   readonly #unsignedLocations: readonly string[];
   /** Modules that are being unpacked, by directory. */
@@ -75,14 +75,14 @@ export class BlobStore implements Artifacts, Blobs {
     return join(this.#dir, "trials");
   }
 
-  async manifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
+  async readManifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
     const digest = isDigest(reference) ? reference : this.#readText("tags", reference);
     if (!isDigest(digest)) return undefined;
     const bytes = await this.#readVerified(digest, limit);
     return bytes && { digest, mediaType: MANIFEST_TYPE, bytes };
   }
 
-  async blob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
+  async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     const bytes = await this.#readVerified(digest, Math.min(size, limit));
     if (bytes === undefined) throw new NotStoredError(`the blob ${digest} is not on disk`);
     return bytes;
@@ -95,7 +95,7 @@ export class BlobStore implements Artifacts, Blobs {
     await copyFile(this.#blobPath(descriptor.digest), file);
   }
 
-  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+  async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const text = this.#readText("referrers", hexOf(digest));
     if (text === undefined) return undefined;
     const list = objectsIn(parseJson(text));
@@ -153,7 +153,7 @@ export class BlobStore implements Artifacts, Blobs {
       this.requireUnsignedAllowed(chart);
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
     }
-    if ((await this.manifest(digest)) === undefined)
+    if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
     if (version !== undefined && found.version !== version)
@@ -232,7 +232,7 @@ export class BlobStore implements Artifacts, Blobs {
     // An archive of a chart names nothing.
     if (bytes === undefined || bytes[0] !== JSON_FIRST_BYTE) return;
     const tags = listSignatureTags(digest).map((tag) => this.#readText("tags", tag));
-    const referrers = (await this.referrers(digest, Infinity)) ?? [];
+    const referrers = (await this.listReferrers(digest, Infinity)) ?? [];
     const { parts, manifests } = parseReferencedDigests(bytes);
     for (const each of parts) if (isDigest(each)) needed.add(each);
     const further = [...manifests, ...referrers.map((each) => each.digest), ...tags];

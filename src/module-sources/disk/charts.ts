@@ -8,14 +8,14 @@ import { exists, toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
 import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
-import type { Artifacts, Blobs, Descriptor, FoundChart } from "../../registry/index.ts";
+import type { ArtifactReader, BlobReader, Descriptor, FoundChart } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { NotStoredError, WrongContentError, type StoredContent, type RequestedContent } from "./content.ts";
 
 const ARCHIVE_FILE = "chart.tgz";
 
 /** The files of a chart on disk. */
-interface ChartStore extends Artifacts, Blobs {
+interface ChartStore extends ArtifactReader, BlobReader {
   findBlob(digest: string): Promise<Descriptor | undefined>;
   readonly scratchDir: string;
 }
@@ -35,7 +35,7 @@ export async function findStoredChart(
     if (layer === undefined) throw missing;
     return { digest, layer, verified: undefined };
   }
-  if ((await store.manifest(digest)) === undefined) throw missing;
+  if ((await store.readManifest(digest)) === undefined) throw missing;
   const reference = { host: "disk", name: chart.name, digest };
   return findChart({ repository: store, reference }, chart.unsigned === true ? undefined : keys);
 }

@@ -2,7 +2,7 @@
 
 import { parseJson } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
-import type { Found } from "../../registry/index.ts";
+import type { FoundModule } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 
 /** The content that a module has to have. */
@@ -15,7 +15,7 @@ export interface RequestedContent {
 }
 
 /** Verified content on disk. */
-export interface StoredContent extends Pick<Found, "digest" | "layer" | "verified"> {
+export interface StoredContent extends Pick<FoundModule, "digest" | "layer" | "verified"> {
   /** Undefined for a chart whose version was not requested: its archive contains it. */
   readonly version: string | undefined;
   readonly chart: ChartContent | undefined;

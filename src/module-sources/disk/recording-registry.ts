@@ -1,7 +1,7 @@
 /** Stores on disk what a registry answered while an artifact was verified, and the layer of the artifact. */
 
 import { RegistryError } from "../../registry/index.ts";
-import type { Artifacts, Blobs, Descriptor, StoredManifest } from "../../registry/index.ts";
+import type { ArtifactReader, BlobReader, Descriptor, StoredManifest } from "../../registry/index.ts";
 import type { BlobStore } from "./blob-store.ts";
 
 const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
@@ -10,30 +10,30 @@ const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
  * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
  * is stored: a registry could fill the disk with signatures that do not count.
  */
-export class RecordingRegistry implements Artifacts {
-  readonly #registry: Artifacts;
+export class RecordingRegistry implements ArtifactReader {
+  readonly #registry: ArtifactReader;
   readonly #manifests = new Map<string, StoredManifest>();
   readonly #referrers = new Map<string, readonly Descriptor[]>();
   /** The last signature that was read: the search ends with the one that counts. */
   #signature: Buffer | undefined;
 
-  constructor(registry: Artifacts) {
+  constructor(registry: ArtifactReader) {
     this.#registry = registry;
   }
 
-  async manifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
-    const stored = await this.#registry.manifest(reference, limit);
+  async readManifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
+    const stored = await this.#registry.readManifest(reference, limit);
     if (stored !== undefined) this.#manifests.set(reference, stored);
     return stored;
   }
 
-  async blob(descriptor: Descriptor, limit: number): Promise<Buffer> {
-    this.#signature = await this.#registry.blob(descriptor, limit);
+  async readBlob(descriptor: Descriptor, limit: number): Promise<Buffer> {
+    this.#signature = await this.#registry.readBlob(descriptor, limit);
     return this.#signature;
   }
 
-  async referrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
-    const list = await this.#registry.referrers(digest, limit);
+  async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const list = await this.#registry.listReferrers(digest, limit);
     if (list !== undefined) this.#referrers.set(digest, list);
     return list;
   }
@@ -51,7 +51,7 @@ export class RecordingRegistry implements Artifacts {
 
 /** Fetches a layer, unless the disk has it. Throws RegistryError if the store would be larger than `maxBytes`. */
 export async function fetchLayer(
-  registry: Blobs,
+  registry: BlobReader,
   store: BlobStore,
   { layer, maxBytes }: { readonly layer: Descriptor; readonly maxBytes: number },
 ): Promise<void> {

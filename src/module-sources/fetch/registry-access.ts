@@ -102,7 +102,7 @@ export class RegistryAccess {
     const versions = async (): Promise<KnownIndex["versions"]> =>
       (await (this.#index ??= this.#readIndex(base))).versions;
     const { primary } = await this.#openOnce();
-    return new ChartRepository(primary.client, name, { base, versions });
+    return new ChartRepository(primary.client, name, { base, readVersions: versions });
   }
 
   /**
@@ -111,7 +111,7 @@ export class RegistryAccess {
    */
   async queryVersions<T>(
     module: string,
-    ask: (offers: Pick<Repository, "tags" | "digestOfTag">) => Promise<T | undefined>,
+    ask: (offers: Pick<Repository, "listTags" | "resolveTag">) => Promise<T | undefined>,
   ): Promise<T | undefined> {
     const { charts, modules } = this.#spec;
     const name = charts === undefined ? module : (modules.get(module)?.chart ?? module);
@@ -154,8 +154,15 @@ export class RegistryAccess {
     const open = (each: Registry): OpenRegistry => {
       // Each client has the credentials of its own host, and no others.
       const login = this.#findLogin(secret, each);
-      const options = { plainHttp, isBasic, ca, proxies: env, clock, onAnswer: this.#onAnswer };
-      const client = new RegistryClient({ host: each.host, ...options, login: () => login });
+      const options = {
+        plainHttp,
+        usesBasicAuth: isBasic,
+        ca,
+        proxies: env,
+        clock,
+        onAnswer: this.#onAnswer,
+      };
+      const client = new RegistryClient({ host: each.host, ...options, readLogin: () => login });
       return { client, path: each.name, unansweredErrors: [] };
     };
     return { mirrors: mirrors.map(open), primary: open(registry) };

@@ -1,6 +1,6 @@
 /** Chooses the next content of a module with as few requests to the registry as possible. */
 
-import { RegistryError, tagOfVersion } from "../../registry/index.ts";
+import { RegistryError, versionToTag } from "../../registry/index.ts";
 import { parseVersionTags, chooseContent, isExactVersion } from "../choose.ts";
 import type { RegistryAccess } from "../fetch/registry-access.ts";
 import type { Candidate, Choice, ChoiceInput, ResolvedCandidate } from "../types.ts";
@@ -42,9 +42,9 @@ async function listCandidates(question: RegistryChoiceInput): Promise<readonly C
     return named === undefined ? [] : [{ version: undefined, tag, digest: named }];
   }
   if (version !== undefined && isExactVersion(version))
-    return [{ version, tag: tagOfVersion(version), digest: undefined }];
+    return [{ version, tag: versionToTag(version), digest: undefined }];
   const { name, registry } = question;
-  const { tags, isAll } = (await registry.queryVersions(name, (offers) => offers.tags())) ?? {
+  const { tags, isAll } = (await registry.queryVersions(name, (offers) => offers.listTags())) ?? {
     tags: [],
     isAll: true,
   };
@@ -76,5 +76,5 @@ async function resolveCandidate(
 
 /** The digest that a tag names now; undefined if the registry shows none. */
 function readTagDigest({ registry, name }: RegistryChoiceInput, tag: string): Promise<string | undefined> {
-  return registry.queryVersions(name, (offers) => offers.digestOfTag(tag));
+  return registry.queryVersions(name, (offers) => offers.resolveTag(tag));
 }

@@ -2,12 +2,15 @@
 
 import { ProblemError } from "../../model/index.ts";
 
-/** Most files and directories: links can multiply a few directories. */
+/** Most files and directories below one directory: links can multiply a few directories into very many paths. */
 export const MOST_ENTRIES = 30_000;
-/** Most bytes, as in an archive. */
+/** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
-/** Counts files and bytes of a walk of `dir`. */
+/**
+ * Limits how much a walk of `dir` reads: the walk reports each entry and file, and is ended by a ProblemError beyond
+ * the limits.
+ */
 export class Bounds {
   readonly #dir: string;
   readonly #remedy: string;
@@ -20,13 +23,13 @@ export class Bounds {
     this.#remedy = remedy;
   }
 
-  /** Counts a file or directory. Throws ProblemError if there are too many. */
+  /** Counts one file or directory of the walk. Throws ProblemError if there are too many. */
   entry(): void {
     if (++this.#entries > MOST_ENTRIES)
       this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
   }
 
-  /** Counts the bytes of a file. Throws ProblemError if there are too many. */
+  /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */
   file(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes > MOST_BYTES) this.#refuse(`contains more than ${MOST_BYTES >> 20} MiB`);

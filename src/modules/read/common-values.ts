@@ -15,8 +15,8 @@ export interface CommonFile {
 }
 
 /**
- * The `modules/values.yaml` of every directory, in order. A broken or missing one is a problem, or keeps the
- * content of the last read.
+ * Reads the `modules/values.yaml` of every modules directory, in order. A broken or missing file is a problem, and
+ * the content of the last read stays in force.
  */
 export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): CommonFile[] {
   return scans.flatMap((scan) => {
@@ -29,12 +29,18 @@ export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): Co
   });
 }
 
-/** The `global` of all files merged; for each leaf the first directory wins. */
+/**
+ * Merges the section `global` of all files; for each leaf the first directory wins, so the list is reversed for
+ * `mergeLayers`, where the last layer wins.
+ */
 export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefined {
   return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }
 
-/** Merged section and flag of one module in all files. Returns the same object as last time if nothing changed. */
+/**
+ * Merges the section and the enabled flag of one module from all files. Returns the same object as the last read if
+ * no file has changed, because a module with the same object need not be read again.
+ */
 export function commonOf(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
   const areUnchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
   const known = reading.before.commons.get(valuesKey);
@@ -44,7 +50,7 @@ export function commonOf(reading: Reading, files: readonly CommonFile[], valuesK
   return common;
 }
 
-/** File and line of a value in the first file that contains it. */
+/** Finds file and line of a value, by its JSON pointer, in the first file that contains it. */
 export function placeIn(files: readonly CommonFile[], pointer: string): string | undefined {
   for (const { values } of files) {
     const place = values.placeOf(pointer);
@@ -53,7 +59,7 @@ export function placeIn(files: readonly CommonFile[], pointer: string): string |
   return undefined;
 }
 
-/** Merges section and flag of one module from all files; the first directory wins. */
+/** Merges section and enabled flag of one module from all files; the first directory wins. */
 function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticValues {
   const sections = files.flatMap(({ file, values }) => {
     const one = values.byKey.get(valuesKey);
@@ -67,7 +73,10 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
   };
 }
 
-/** One `modules/values.yaml`: read again only if it changed; undefined if there is none. */
+/**
+ * Reads one `modules/values.yaml`, or returns the content of the last read if the file has not changed or is broken;
+ * undefined if there is none.
+ */
 function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
   const before = reading.before.values.get(file);
   const found = scan.valuesFile;
@@ -78,7 +87,10 @@ function readCommonFile(reading: Reading, file: string, scan: DirScan): Remember
   return { signature: found.signature, settled: isSettled(found.changedAt, reading.now), values };
 }
 
-/** For a missing file: its last content until a second read confirms the deletion, then undefined. */
+/**
+ * For a missing file, returns its last content until a second read confirms the deletion, then undefined. A file that
+ * never existed is a problem in strict mode.
+ */
 function keepUntilConfirmedMissing(
   reading: Reading,
   file: string,

@@ -5,7 +5,7 @@ import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
 import { oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
-/** The text of a file. Throws ProblemError if it cannot be read. */
+/** Reads a regular file as text. Throws ProblemError if it cannot be read. */
 export function readText(path: string): string {
   try {
     return readRegularFile(path).toString("utf8");
@@ -14,7 +14,7 @@ export function readText(path: string): string {
   }
 }
 
-/** Whether a file begins with `#!`; false if it cannot be read. */
+/** Whether a file begins with `#!`, so that it is meant to be executed; false if it cannot be read. */
 export function isScript(path: string): boolean {
   let file: number | undefined;
   try {
@@ -44,7 +44,10 @@ export function missingValuesFile(file: string): Problem {
   return { file, message: "is missing", remedy };
 }
 
-/** A file or directory, with a signature that changes when it does. */
+/**
+ * An existing file or directory, with a signature that changes when the file does: changes are found without reading
+ * content.
+ */
 export interface Found {
   readonly path: string;
   readonly signature: string;
@@ -61,7 +64,7 @@ export function stat(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
 }
 
-/** The signature of `path`, from its `stats`. */
+/** Describes an existing path by its `stats`. */
 export function found(path: string, stats: Stats): Found {
   return {
     path,
@@ -71,10 +74,13 @@ export function found(path: string, stats: Stats): Found {
   };
 }
 
-/** Time stamps of file systems have a resolution of some milliseconds. */
+/** Coarsest resolution of time stamps of common file systems. */
 const STAMP_STEP_MS = 50;
 
-/** False for a change so shortly before `now` that another one could have the same time stamp. */
+/**
+ * Whether a file changed long enough before `now` that another change would have another time stamp. Only then an
+ * equal signature means equal content.
+ */
 export function isSettled(changedAt: number, now: number): boolean {
   return changedAt < now - STAMP_STEP_MS;
 }

@@ -10,7 +10,7 @@ import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart
 import { Bounds } from "./bounds.ts";
 import { found, isScript, stat, type Found } from "./files.ts";
 
-/** The relevant files of a module's directory, without their content. */
+/** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
   readonly dir: string;
   /** `Chart.yaml`, `addon.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
@@ -19,9 +19,9 @@ export interface Listing {
   readonly hooks: ReadonlyMap<string, Found>;
   /** Files of the chart that `addon.yaml` names, by path below the directory. */
   readonly chart: ReadonlyMap<string, Found>;
-  /** Read each time, since it names further files to list. */
+  /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
-  /** Unchanged while no listed file has changed. */
+  /** The signatures of all listed files: equal as long as none has changed. */
   readonly fingerprint: string;
   /** The latest change of anything listed, in ms since the epoch. */
   readonly changedAt: number;
@@ -47,14 +47,14 @@ export function listModule(dir: string): Listing {
 }
 
 /**
- * Listed paths, to detect missing files later. Without a chart that `addon.yaml` names: if that is missing, the module
- * is Invalid.
+ * The paths of a listing, with which the next read detects missing files. Leaves out the chart that `addon.yaml`
+ * names: a module without its chart is Invalid at once.
  */
 export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }
 
-/** Fingerprint and time of the last change of the listed files. */
+/** Combines the signatures of the listed files into a fingerprint, and finds the time of their latest change. */
 function summarize(entries: readonly (readonly [string, Found])[]): {
   fingerprint: string;
   changedAt: number;
@@ -72,7 +72,10 @@ export function addFile(files: Map<string, Found>, dir: string, rel: string): vo
   if (stats?.isFile()) files.set(rel, found(path, stats));
 }
 
-/** Adds a directory if it exists; the digest of the chart covers its content. */
+/**
+ * Adds a directory to `files` if it exists. Its signature is constant: changes of its content are detected by the
+ * chart's digest.
+ */
 function addDirectory(files: Map<string, Found>, dir: string, rel: string): void {
   const path = join(dir, rel);
   if (!stat(path)?.isDirectory()) return;
@@ -80,8 +83,9 @@ function addDirectory(files: Map<string, Found>, dir: string, rel: string): void
 }
 
 /**
- * Files of the module's own `crds/`, at any depth, without `.helmignore` matches. If everything matches, returns all:
- * the file then only keeps CRDs out of helm's release record.
+ * Lists the YAML files below the module's own `crds/`, without hidden ones and those in `.helmignore`. If
+ * `.helmignore` matches all of them, returns all: it then only keeps the CRDs out of helm's release record, and the
+ * operator still applies them.
  */
 export function ownCrds(dir: string): string[] {
   const crds = join(dir, "crds");
@@ -97,7 +101,9 @@ export function ownCrds(dir: string): string[] {
   return notIgnored.length === 0 ? all : notIgnored;
 }
 
-/** Paths below a directory; follows links except circular ones. Throws ProblemError if there are too many. */
+/**
+ * Lists all paths below a directory, following links except circular ones. Throws ProblemError if there are too many.
+ */
 function pathsBelow(root: string): string[] {
   const bounds = new Bounds(root);
   const rels: string[] = [];
@@ -115,7 +121,7 @@ function pathsBelow(root: string): string[] {
   return rels;
 }
 
-/** The directories between the module's directory and a file. */
+/** The parent directories of a relative path, from the outermost one. */
 function parentDirsOf(rel: string): string[] {
   const parts = rel.split("/").slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
@@ -135,8 +141,8 @@ export function findHookFiles(root: string): ReadonlyMap<string, Found> {
 }
 
 /**
- * The hooks among `files`: those that are executable. Their `name` begins with `hooks/` if the root has that
- * name.
+ * The hooks among the files of a hooks directory: the executable ones. Their names begin with `hooks/` if the
+ * directory has that name.
  */
 export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
@@ -145,11 +151,15 @@ export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): Ho
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/** Scripts without the executable bit. Ignores other files, such as sources and licences. */
+/**
+ * The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it,
+ * such as sources and licences, are fine.
+ */
 export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }
 
+/** State of one walk through a hooks directory. */
 interface HookWalk {
   readonly root: string;
   readonly files: [string, Found][];
@@ -158,7 +168,7 @@ interface HookWalk {
   readonly bounds: Bounds;
 }
 
-/** Visits the entries of a directory, unless it was entered before. */
+/** Visits the entries of a directory, unless the walk was there before: links can be circular. */
 function walkHookDir(state: HookWalk, rel: string): void {
   const dir = join(state.root, rel);
   const here = stat(dir);
@@ -170,7 +180,7 @@ function walkHookDir(state: HookWalk, rel: string): void {
   }
 }
 
-/** Enters a directory, or adds a file that could be a hook. */
+/** Enters a directory, or records a file that could be a hook by its name. */
 function visit(state: HookWalk, rel: string): void {
   const path = join(state.root, rel);
   const stats = stat(path);

@@ -3,10 +3,13 @@
 import type { AddonOptions, Problem } from "../../model/index.ts";
 import type { ReadTreeOptions } from "./reading.ts";
 
-/** What Kubernetes allows. */
+/** The longest name of a namespace that Kubernetes allows. */
 const LONGEST = 63;
 
-/** The namespace of a module's release by `addon.yaml`, else by the template; undefined = the operator's. */
+/**
+ * The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined
+ * means the operator's namespace.
+ */
 export function namespaceOf(
   { namespaceTemplate }: Pick<ReadTreeOptions, "namespaceTemplate">,
   module: string,
@@ -15,7 +18,10 @@ export function namespaceOf(
   return addonFile.namespace ?? namespaceTemplate?.replaceAll("{name}", module);
 }
 
-/** The problem of a namespace that the template makes too long. */
+/**
+ * Returns a problem if the template makes a namespace that is too long; `file` is the path of the module's
+ * `addon.yaml`.
+ */
 export function namespaceProblems(namespace = "", file: string): Problem[] {
   if (namespace.length <= LONGEST) return [];
   const message = `would be ${namespace} by --module-namespace-template, which is longer than ${LONGEST} characters`;

@@ -25,7 +25,7 @@ import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { Candidate } from "./scan-dir.ts";
 
-/** A module directory to read, and settings of the module in other files. */
+/** A module directory to read, with the module's values from `modules/values.yaml`. */
 export interface ModuleSource extends Candidate {
   readonly common: StaticValues;
 }
@@ -90,7 +90,7 @@ export function registryOrigin(
     : undefined;
 }
 
-/** Reads something, or adds its problems to `problems` and returns the fallback. */
+/** Returns a function that reads a part of a module, and on an error reports it and returns the fallback. */
 function reporter(problems: Problem[], dir: string): <T>(fallback: T, read: () => T) => T {
   return (fallback, read) => {
     try {
@@ -108,7 +108,9 @@ const NO_FILES: Pick<Listing, "files" | "hooks" | "chart"> = {
   chart: new Map(),
 };
 
-/** The listing. Throws ProblemError if a file of a module with an account is a link out of the modules directory. */
+/**
+ * Returns the listing. Throws ProblemError if a file of a module with an account links out of the modules directory.
+ */
 function withoutOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
@@ -120,7 +122,7 @@ function withoutOuterLinks(listing: Listing): Listing {
   return listing;
 }
 
-/** The module of a directory that cannot be listed. */
+/** Makes the module of a directory that cannot be listed: no files, and the error as its problem. */
 export async function unreadableModule(
   reading: Reading,
   source: ModuleSource,
@@ -140,10 +142,7 @@ export async function unreadableModule(
   };
 }
 
-/**
- * Reads the OpenAPI schemas among `files` of `dir`, and the files that they reference. Their compilation checks the
- * content.
- */
+/** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
 export function readSchemas(
   { options }: Reading,
   dir: string,
@@ -160,7 +159,7 @@ export function readSchemas(
   return references.length === 0 ? schemas : { ...schemas, references };
 }
 
-/** The chart that `addon.yaml` names, else the one in the module's directory. */
+/** Finds the chart that `addon.yaml` names, else the module's own. Adds errors to `problems`. */
 async function findChartOf(
   { options: { archives } }: Reading,
   { dir, addonFile, files }: Listing,
@@ -178,7 +177,7 @@ async function findChartOf(
   }
 }
 
-/** Problems of what `addon.yaml` says: invalid expressions, and what the settings do not allow. */
+/** Checks the CEL expressions of `addon.yaml`, and whether the operator's settings allow its keys. */
 async function addonFileProblems(
   reading: Reading,
   source: ModuleSource,
@@ -191,7 +190,7 @@ async function addonFileProblems(
   return [...(await celProblems(source, listing)), ...(refusal === undefined ? [] : [refusal])];
 }
 
-/** Problems of invalid CEL expressions in `requires.objects` and `health.checks`. */
+/** The problems of CEL expressions in `requires.objects` and `health.checks`. */
 async function celProblems({ dir }: ModuleSource, { addonFile }: Listing): Promise<Problem[]> {
   const { requires, health } = addonFile;
   const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
@@ -213,12 +212,13 @@ function chartKind(files: Listing["files"]): ChartKind {
   return files.has("templates") ? "synthetic" : "none";
 }
 
-/** Returns whether the file at a path is a CRD. */
+/** Returns the test for CRD files: `--crd-filters` lists prefixes of names to leave out. */
 function crdFilter(filters: string): (path: string) => boolean {
   const prefixes = filters.split(",").flatMap((each) => each.trim() || []);
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
+/** Paths of the files in the module's own `crds/`. */
 function crdsOf({ files }: Listing): string[] {
   return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
 }
@@ -271,7 +271,7 @@ function readChartVersion({ chart, chartDir }: PlacedChart): string | undefined 
   return wordIn(readChartYaml(chartDir), "version");
 }
 
-/** Warnings for hooks and the `enabled` script without the executable bit. */
+/** Warnings for hooks and an `enabled` script that never run because they lack the executable bit. */
 function notExecutableWarnings(listing: Listing): string[] {
   const idle = idleHooks(listing.hooks);
   const script = listing.files.get("enabled");
@@ -288,7 +288,7 @@ export function idleWarning(file: Found): string {
   });
 }
 
-/** The problems that an error stands for; `dir` is the directory that was read. */
+/** Converts an error into problems; `dir` is the directory that could not be read. */
 export function problemsOf(error: unknown, dir: string): readonly Problem[] {
   return error instanceof ProblemError ? error.problems : [fileProblem(dir, error)];
 }

@@ -16,6 +16,7 @@ import type { Reading, ReadTreeOptions, RememberedGlobal } from "./reading.ts";
 import { isAsListed, keep, missingModule, refreshModule } from "./refresh-module.ts";
 import { byOrder, flagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
 
+/** Modules that are read before the event loop gets a turn, so that probes and watches are not delayed. */
 const MODULES_PER_SLICE = 64;
 
 /** Most reads of directories that keep changing; then the previous read stays in force. */
@@ -41,7 +42,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   }
 }
 
-/** Reads everything once. The files may change meanwhile: see `isConsistent`. */
+/** Reads all directories once into a tree. Files may change during the read: `isConsistent` detects that. */
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading(options);
   const scans = scanAll(reading, modulesDirsOf(options));
@@ -81,13 +82,17 @@ function modulesDirsOf({ modulesDirs, registryModules }: ReadTreeOptions): reado
   return registryModules?.dir === undefined ? modulesDirs : [...modulesDirs, registryModules.dir];
 }
 
+/** A scan of a modules directory, of now or of the last read. */
 interface Scanned {
   readonly scan: DirScan;
-  /** The directory can be read now; otherwise `scan` is of the last read. */
+  /** False if the directory cannot be read now: `scan` is then that of the last read. */
   readonly readable: boolean;
 }
 
-/** Scans all modules directories. Throws if one cannot be read at the first read. */
+/**
+ * Scans all modules directories. Throws ProblemError if one cannot be read and there is no earlier read to fall back
+ * to.
+ */
 function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
   const fatal: Problem[] = [];
   const scans = dirs.flatMap((dir) => {
@@ -100,7 +105,10 @@ function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
   return scans;
 }
 
-/** Scans one directory. If it cannot be read, reports it and returns the last scan, or undefined without one. */
+/**
+ * Scans one modules directory. If it cannot be read, adds a warning and a reason not to purge releases, and returns
+ * the last scan; without an earlier read, adds the problem to `fatal`.
+ */
 function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): Scanned | undefined {
   try {
     const { unnumberedOrder, registryModules } = reading.options;
@@ -119,7 +127,10 @@ function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): Scanned 
   }
 }
 
-/** Reads the modules of all directories. Of modules with one name, the first counts. */
+/**
+ * Reads the modules of all directories; of modules with the same name, the first wins. Modules that are missing now
+ * keep their last content until a second read confirms the deletion.
+ */
 async function readModules(
   reading: Reading,
   scans: readonly Scanned[],
@@ -145,7 +156,10 @@ async function readModules(
   return [...modules.values()].sort(byOrder);
 }
 
-/** Reads one module, or keeps its last content if it is not to be read now. */
+/**
+ * Reads one module. Returns its last content if its directory cannot be read, or if this read is for other modules
+ * only.
+ */
 async function readCandidate(
   reading: Reading,
   candidate: Candidate,
@@ -158,7 +172,10 @@ async function readCandidate(
   return refreshModule(reading, { ...candidate, common });
 }
 
-/** Drops and reports modules whose values key is a flag of another module. */
+/**
+ * Leaves out and reports modules whose values key equals a flag of another module, such as `foo-enabled` beside
+ * `foo`.
+ */
 function withoutCollisions(
   reading: Reading,
   scans: readonly Scanned[],
@@ -178,11 +195,12 @@ function withoutCollisions(
   });
 }
 
+/** The content of a global hooks directory that does not exist. */
 const NO_GLOBALS: RememberedGlobal = { hookFiles: [], idleFiles: [], schemas: {}, paths: [] };
 
 /**
- * Hooks and schemas of the global hooks directory: hooks in its `hooks/` if that exists, else in the directory
- * itself. A missing directory is a warning; a broken one is a problem and keeps the content of the last read.
+ * Reads hooks and schemas of the global hooks directory. If it is broken, or files are missing and no second read has
+ * confirmed the deletion, the content of the last read stays in force.
  */
 function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal {
   const before = reading.before.global;
@@ -194,7 +212,7 @@ function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal
   return kept;
 }
 
-/** The global hooks directory; undefined after a problem, which it reports. */
+/** Reads the global hooks directory. Adds an error to the problems of the read and returns undefined. */
 function readGlobalOrReport(reading: Reading, dir: string): RememberedGlobal | undefined {
   try {
     return readGlobalDir(reading, dir);
@@ -204,6 +222,10 @@ function readGlobalOrReport(reading: Reading, dir: string): RememberedGlobal | u
   }
 }
 
+/**
+ * Reads the global hooks directory: hooks are in its `hooks/` if that exists, else in the directory itself. A missing
+ * directory is a warning only.
+ */
 function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
   if (!existsSync(dir)) {
     reading.warnings.push(`${dir}: there is no such directory, so there are no global hooks`);
@@ -220,24 +242,30 @@ function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
   };
 }
 
-/** Invalid schemas are a problem; those of the last read stay in force. */
+/** Returns the global schemas if they compile. Otherwise adds a problem and returns those of the last read. */
 function validSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   const compiled = collect(reading.problems, () => compileSchemas(files));
   return compiled === undefined ? (reading.before.global?.schemas ?? {}) : files;
 }
 
+/** The schema files that exist in a directory, by relative path. */
 function findSchemas(dir: string): Map<string, Found> {
   const files = new Map<string, Found>();
   for (const rel of Object.values(SCHEMA_FILES)) addFile(files, dir, rel);
   return files;
 }
 
-/** The real paths of `dirs`: git-sync and ConfigMap volumes swap a link to change the version. */
+/**
+ * The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files
+ * at once.
+ */
 function joinedRealPaths(dirs: readonly string[]): string {
   return dirs.map((dir) => attempt(() => realpathSync(dir)) ?? "").join("\n");
 }
 
-/** Whether the read is consistent: no module changed between its listing and now. */
+/**
+ * Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions.
+ */
 function isConsistent({ before, after }: Reading): boolean {
   return [...after.modules.values()].every(
     (each) => each === before.modules.get(each.module.name) || isAsListed(each),

@@ -21,10 +21,10 @@ import type { DirScan } from "./scan-dir.ts";
 /** A missing path counts as deleted only after a second check this much later. */
 export const RECHECK_MS = 2000;
 
-/** A module of the last read. */
+/** A module as the last read left it, to detect changes and to fall back to. */
 export interface RememberedModule {
   readonly module: Module;
-  /** The last content without a problem. */
+  /** The module of the last read without a problem; undefined if there was none. */
   readonly good: Module | undefined;
   readonly paths: readonly string[];
   readonly fingerprint: string;
@@ -32,14 +32,17 @@ export interface RememberedModule {
   readonly settled: boolean;
 }
 
-/** A parsed `modules/values.yaml`. */
+/** A parsed `modules/values.yaml` of the last read, with the signature of its file. */
 export interface RememberedValues {
   readonly signature: string;
   readonly settled: boolean;
   readonly values: CommonValues;
 }
 
-/** Content of the global hooks directory at the last read. */
+/**
+ * Hooks and schemas of the global hooks directory as the last read left them, and all of their paths to detect
+ * missing files.
+ */
 export interface RememberedGlobal {
   readonly hookFiles: readonly HookFile[];
   readonly idleFiles: readonly string[];
@@ -58,7 +61,10 @@ export interface Memory {
   readonly missed: Map<string, number>;
 }
 
-/** Kept beside the trees: only this package may use a memory, which lives as long as its tree. */
+/**
+ * The memory of each tree. It is not part of the tree, because only this package may use it; it is freed with its
+ * tree.
+ */
 const memories = new WeakMap<Tree, Memory>();
 
 function emptyMemory(): Memory {
@@ -72,13 +78,13 @@ function emptyMemory(): Memory {
   };
 }
 
-/** Keeps `memory` for as long as `tree` is in use. */
+/** Stores `memory` for the next read, for as long as `tree` is in use. Returns the tree. */
 export function keepMemory(tree: Tree, memory: Memory): Tree {
   memories.set(tree, memory);
   return tree;
 }
 
-/** The memory of the read that made `tree`. */
+/** Returns the memory of the read that made `tree`; an empty one without a tree. */
 export function recall(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
@@ -91,7 +97,7 @@ export interface RegistryModules {
   origins: ReadonlyMap<string, ModuleOrigin>;
   /** Reasons not to purge releases. */
   holds: readonly string[];
-  /** ModuleSources, lock and keys, for a support archive. */
+  /** Returns ModuleSources, lock and keys for a support archive. */
   describe?: () => Json;
 }
 
@@ -112,7 +118,7 @@ export interface ReadTreeOptions {
   readonly archives: ChartArchives;
   /** Namespace of modules whose `addon.yaml` names none, with `{name}` for the name of the module. */
   readonly namespaceTemplate?: string | undefined;
-  /** Why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
+  /** Returns why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
   readonly refusalOf?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */
   readonly registryModules?: RegistryModules | undefined;
@@ -138,6 +144,7 @@ export interface Reading {
   readonly holds: string[];
 }
 
+/** Begins a read: takes the time, and the memory of the last read. */
 export function beginReading(options: ReadTreeOptions): Reading {
   const { clock = systemClock, previous } = options;
   const times = { now: clock.now(), monotonic: clock.monotonic() };
@@ -145,18 +152,21 @@ export function beginReading(options: ReadTreeOptions): Reading {
   return { options, ...times, ...memory, problems: [], refused: [], warnings: [], holds: [] };
 }
 
-/** Records that `paths` are missing; true if an earlier read, at least RECHECK_MS ago, missed all of them too. */
+/**
+ * Records that `paths` are missing. Returns true if an earlier read, at least RECHECK_MS ago, also missed all of
+ * them: then they count as deleted. A volume that is being swapped misses files for a moment only.
+ */
 export function confirmMissing(reading: Reading, paths: readonly string[]): boolean {
   for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
   return paths.every((path) => reading.monotonic - missedSince(reading, path) >= RECHECK_MS);
 }
 
-/** Time since which `path` is missing: now, if the last read still found it. */
+/** Since when `path` is missing, on the monotonic clock: now, if the last read still found it. */
 export function missedSince(reading: Reading, path: string): number {
   return reading.before.missed.get(path) ?? reading.monotonic;
 }
 
-/** Time at which another read can confirm the missing paths; undefined if none is missing. */
+/** When another read can confirm the missing paths, on the monotonic clock; undefined if no path waits for that. */
 export function recheckAt(reading: Reading): number | undefined {
   const due = [...reading.after.missed.values()].map((since) => since + RECHECK_MS);
   const open = due.filter((at) => at > reading.monotonic);

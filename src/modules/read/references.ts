@@ -11,7 +11,10 @@ import { found, readText, stat } from "./files.ts";
 const MAX_FILES = 100;
 const MAX_BYTES = 1024 * 1024;
 
-/** The files that `schemas` reference, directly or not, in the allowed directories `dirs`. Never throws. */
+/**
+ * Reads the files that `schemas` reference, directly or through other files, if they are in one of the allowed
+ * directories `dirs`. A file that cannot be used has a problem. Never throws.
+ */
 export function readReferences(dirs: readonly string[], schemas: SchemaFiles): SchemaReference[] {
   const own = [schemas.config, schemas.values].filter((file) => file !== undefined);
   const known = new Map<string, SchemaReference>();
@@ -28,11 +31,15 @@ export function readReferences(dirs: readonly string[], schemas: SchemaFiles): S
   return [...known.values()];
 }
 
-/** Whether none of the files has changed since they were read. */
+/** Whether no referenced file has changed since it was read. */
 export function areReferencesSame({ references = [] }: SchemaFiles): boolean {
   return references.every(({ file, signature }) => signature === signatureOf(file));
 }
 
+/**
+ * Reads one referenced file. Its problem is set if the file is outside of the allowed directories `dirs`, too large,
+ * or cannot be read.
+ */
 function readOne(dirs: readonly string[], file: string): SchemaReference {
   const signature = signatureOf(file);
   try {
@@ -57,10 +64,12 @@ function isBelow(dir: string, path: string): boolean {
   return stat(dir) !== undefined && path.startsWith(join(realpathSync(dir), sep));
 }
 
+/** The reference that is reported in place of all beyond the limit. */
 function tooMany(file: string): SchemaReference {
   return { file, signature: "", problem: `schemas refer to more than ${MAX_FILES} files` };
 }
 
+/** A text that changes when the file does; empty if the file does not exist. */
 function signatureOf(file: string): string {
   const stats = attempt(() => stat(file));
   return stats === undefined ? "" : found(file, stats).signature;

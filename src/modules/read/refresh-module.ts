@@ -18,8 +18,8 @@ import { confirmMissing, missedSince, type Reading, type RememberedModule } from
 import { areReferencesSame } from "./references.ts";
 
 /**
- * The current state of one module: read again if something changed, with its last valid content if it is broken or files
- * are missing.
+ * Returns the current state of one module. Reads it again only if its files changed; keeps its last valid content
+ * while it is broken, or while files are missing and no second read has confirmed the deletion.
  */
 export async function refreshModule(reading: Reading, source: ModuleSource): Promise<Module> {
   const before = rememberedModule(reading, source);
@@ -43,8 +43,8 @@ export async function refreshModule(reading: Reading, source: ModuleSource): Pro
 }
 
 /**
- * Paths that the last read found and that may be missing for a moment only. Content from a registry is complete when it is
- * linked: what other content does not have is not missing.
+ * Paths that the last read found and this one did not, which may be missing for a moment only. Content from a
+ * registry is replaced as a whole, so after a change of its digest no path counts as missing.
  */
 function missingOf(
   { module, paths: before }: RememberedModule,
@@ -55,22 +55,29 @@ function missingOf(
   return before.filter((path) => !paths.includes(path));
 }
 
-/** A module without a directory: its last content until a second read confirms the deletion, then undefined. */
+/**
+ * A module whose directory is missing: returns its last content until a second read confirms the deletion, then
+ * undefined.
+ */
 export function missingModule(reading: Reading, before: RememberedModule): Module | undefined {
   return confirmMissing(reading, [before.module.dir]) ? undefined : keepWithMissing(reading, before, ["."]);
 }
 
-/** Keeps the last state of a module that is not read now. */
+/** Stores the state of a module for the next read, and returns the module. */
 export function keep(reading: Reading, remembered: RememberedModule): Module {
   reading.after.modules.set(remembered.module.name, remembered);
   return remembered.module;
 }
 
-/** Whether a module is still as listed. A module that could not be listed has no fingerprint and was not read. */
+/**
+ * Whether the files of a module are the same as in its last listing. A module that could not be listed has no
+ * fingerprint and counts as the same.
+ */
 export function isAsListed({ fingerprint, module }: RememberedModule): boolean {
   return fingerprint === "" || fingerprint === attempt(() => listModule(module.dir).fingerprint);
 }
 
+/** The module of the last read, if it was read from the same directory. */
 function rememberedModule(reading: Reading, source: ModuleSource): RememberedModule | undefined {
   const before = reading.before.modules.get(source.name);
   return before?.module.dir === source.dir ? before : undefined;
@@ -111,7 +118,7 @@ function isUnchanged(before: RememberedModule, listing: Listing, source: ModuleS
   return settled && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir);
 }
 
-/** Reads a module. If it is broken, the content of its last valid read stays, with the new problem. */
+/** Reads a module. If it is broken, returns the content of its last valid read with the new problem and warnings. */
 async function readAgain(
   reading: Reading,
   source: ModuleSource,

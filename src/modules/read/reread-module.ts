@@ -11,7 +11,7 @@ import { beginReading, recall, recheckAt, keepMemory } from "./reading.ts";
 import type { Reading, ReadTreeOptions } from "./reading.ts";
 import { isAsListed, missingModule, refreshModule } from "./refresh-module.ts";
 
-/** Most reads of a module that keeps changing; then the last read counts. */
+/** Most reads of a module whose files keep changing; then the last read is used. */
 const MOST_TRIES = 10;
 
 /**
@@ -48,6 +48,7 @@ export async function rereadModule(
   }
 }
 
+/** Reads a module again; keeps it while its directory is missing, because only a converge removes modules. */
 async function refresh(reading: Reading, module: Module): Promise<Module> {
   const { name, order, dir, common } = module;
   const known = reading.before.modules.get(name);
@@ -56,11 +57,12 @@ async function refresh(reading: Reading, module: Module): Promise<Module> {
   return refreshModule(reading, { name, order, dir, common });
 }
 
-/** The digest of all files of modules; unreadable files count as missing. */
+/** The digest of all files of modules. A module with an unreadable file counts as one empty file. */
 export function moduleContent(modules: readonly Module[]): string {
   return hashFiles(modules.flatMap(filesOf));
 }
 
+/** Paths and contents of all files of a module and its chart. */
 function filesOf({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
   try {
     const { files, hooks } = listModule(dir);

@@ -22,7 +22,7 @@ export interface DirScan {
   readonly valuesFile: Found | undefined;
   readonly refused: readonly Problem[];
   readonly warnings: readonly string[];
-  /** Reasons why releases of missing modules must not be purged. */
+  /** Reasons why releases of missing modules must not be purged: the directory may be incomplete. */
   readonly holds: readonly string[];
 }
 
@@ -30,8 +30,8 @@ const SILENT_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
 const SILENT_EXTENSIONS = new Set([".md", ".txt"]);
 
 /**
- * Reads the entries of a modules directory, not recursively. One without modules is a reason not to purge, unless it may be
- * empty. Throws the file system's error.
+ * Reads the entries of a modules directory, not recursively. A directory without modules is a reason not to purge
+ * releases, unless `mayBeEmpty`. Throws errors of the file system.
  */
 export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false): DirScan {
   const candidates: Candidate[] = [];
@@ -59,22 +59,23 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, holds };
 }
 
-/** A directory without modules may be a volume that is not mounted. */
+/** A reason not to purge releases for a directory without modules: its volume may not be mounted. */
 function emptyHolds(dir: string, isFine: boolean): string[] {
   return isFine ? [] : [`${dir}: contains no module`];
 }
 
-/** By order, then by name. */
+/** Compares modules by order, then by name. */
 export function byOrder(a: Candidate, b: Candidate): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
+/** The kind of an entry of a modules directory; `broken` entries cannot be read. */
 type DirEntry =
   | { readonly type: "directory" | "file" }
   | { readonly type: "values"; readonly file: Found }
   | { readonly type: "broken"; readonly why: string };
 
-/** What an entry of a modules directory is. Never throws. */
+/** Determines the kind of an entry of a modules directory. Never throws. */
 function classifyEntry(path: string, name: string): DirEntry {
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
@@ -86,7 +87,7 @@ function classifyEntry(path: string, name: string): DirEntry {
   }
 }
 
-/** A warning for a file that does not belong in a modules directory; none for text files. */
+/** Warns about a file that does not belong in a modules directory; text files are fine. */
 function unexpectedFileWarning(path: string, name: string): string[] {
   return SILENT_EXTENSIONS.has(extname(name))
     ? []
@@ -103,7 +104,7 @@ const NUMBERED_NAME = /^(\d+)-(.+)$/;
 const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const MAX_RELEASE_NAME_LENGTH = 53;
 
-/** Suffixes of the other ConfigMap keys of a module, in kebab case. */
+/** Suffixes of the ConfigMap keys with settings of a module, in kebab case, such as `-enabled`. */
 const FLAG_SUFFIXES = ["Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
@@ -130,7 +131,10 @@ export function refuseName(name: string): string | undefined {
   return `"${name}" has the same values key as "${kebabCase(key)}": "${key}"`;
 }
 
-/** The module whose flag `name` would be (`foo` for `foo-enabled`), if it exists. */
+/**
+ * Finds the module whose flag has the same values key as a module called `name`: `foo` for `foo-enabled`. Returns
+ * undefined if no such module exists.
+ */
 export function flagCollision(name: string, names: ReadonlySet<string>): string | undefined {
   for (const suffix of FLAG_SUFFIXES) {
     const other = name.slice(0, -suffix.length);

@@ -1,47 +1,56 @@
 /** Charts as artifacts, as helm pushes them: the archive of a chart is one of the layers. */
 
 import { plainLine } from "../../lib/index.ts";
-import { LARGEST_ARCHIVE } from "../charts/chart-repository.ts";
+import { MAX_ARCHIVE_BYTES } from "../charts/chart-repository.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
 import type { Signer } from "../cosign/identity.ts";
 import { verifySignature } from "../cosign/verify.ts";
 import type { Descriptor, Manifest } from "../manifest.ts";
-import { referenceText } from "../reference.ts";
-import { checkedManifest, findManifest, type Found, type ReadPlace } from "./module-artifact.ts";
+import { formatReference } from "../reference.ts";
+import {
+  parseManifestOrRefuse,
+  fetchManifest,
+  type FoundModule,
+  type ReadableRepository,
+} from "./module-artifact.ts";
 
-const CONFIG = "application/vnd.cncf.helm.config.v1+json";
-/** The second one is of helm before 3.7. */
-const ARCHIVES: ReadonlySet<string> = new Set([
+const CHART_CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
+/** Media types of the layer with the archive; helm before 3.7 wrote the second one. */
+const CHART_ARCHIVE_TYPES: ReadonlySet<string> = new Set([
   "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
   "application/tar+gzip",
 ]);
 
-/** An artifact whose signature is verified, if one is required. Its archive contains name and version. */
-export type FoundChart = Pick<Found, "digest" | "layer" | "verified">;
+/**
+ * A chart in a registry whose manifest and, if required, signature are verified. Name and version are in its archive,
+ * which is not fetched yet.
+ */
+export type FoundChart = Pick<FoundModule, "digest" | "layer" | "verified">;
 
 /**
- * Finds a chart and verifies it: a signature by one of `signers`, and one layer with the archive. `signers` is undefined for
- * charts that need no signature. Throws RegistryError, NotVerifiedError, CannotVerifyError.
+ * Reads the manifest of a chart, verifies its signature by one of `signers`, and finds the layer with the archive.
+ * `signers` is undefined for charts that need no signature. Throws RegistryError, NotVerifiedError,
+ * CannotVerifyError.
  */
 export async function findChart(
-  place: ReadPlace,
+  source: ReadableRepository,
   signers: readonly Signer[] | undefined,
 ): Promise<FoundChart> {
-  const { repository, reference } = place;
-  const stored = await findManifest(place);
+  const { repository, reference } = source;
+  const stored = await fetchManifest(source);
   const verified =
     signers === undefined ? undefined : await verifySignature(repository, stored.digest, signers);
-  const layer = archiveOf(checkedManifest(stored, reference));
+  const layer = findArchiveLayer(parseManifestOrRefuse(stored, reference));
   if (typeof layer !== "string") return { digest: stored.digest, layer, verified };
-  const text = referenceText({ ...reference, digest: stored.digest });
-  throw new NotVerifiedError(`${text} is refused: ${plainLine(layer)}`);
+  const artifact = formatReference({ ...reference, digest: stored.digest });
+  throw new NotVerifiedError(`${artifact} is refused: ${plainLine(layer)}`);
 }
 
-/** The layer with the archive, or why the artifact is no chart. */
-function archiveOf({ config, layers }: Manifest): Descriptor | string {
-  const archives = layers.filter(({ mediaType }) => ARCHIVES.has(mediaType));
+/** Returns the layer with the archive, or the reason why the artifact is no chart that can be used. */
+function findArchiveLayer({ config, layers }: Manifest): Descriptor | string {
+  const archives = layers.filter(({ mediaType }) => CHART_ARCHIVE_TYPES.has(mediaType));
   const [archive] = archives;
-  if (config.mediaType !== CONFIG) return `it is of type ${config.mediaType}, not a chart`;
+  if (config.mediaType !== CHART_CONFIG_TYPE) return `it is of type ${config.mediaType}, not a chart`;
   if (archive === undefined || archives.length !== 1) return `it has ${archives.length} archives of a chart`;
-  return archive.size > LARGEST_ARCHIVE ? `it is larger than ${LARGEST_ARCHIVE >> 20} MiB` : archive;
+  return archive.size > MAX_ARCHIVE_BYTES ? `it is larger than ${MAX_ARCHIVE_BYTES >> 20} MiB` : archive;
 }

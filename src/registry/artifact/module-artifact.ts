@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 
 import { oneLine, plainLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
-import { verifySignature, type Verified } from "../cosign/verify.ts";
+import { verifySignature, type VerifiedSignature } from "../cosign/verify.ts";
 import type { Signer } from "../cosign/identity.ts";
 import type { SigningKey } from "../cosign/keys.ts";
 import { signArtifact } from "../cosign/sign.ts";
@@ -13,114 +13,123 @@ import {
   describeBytes,
   IMAGE_CONFIG,
   IMAGE_MANIFEST,
-  LAYER,
+  LAYER_TAR_GZIP,
   parseManifest,
   type Descriptor,
   type Manifest,
 } from "../manifest.ts";
 import { RegistryError } from "../http/errors.ts";
-import { referenceText, tagOfVersion, type Reference } from "../reference.ts";
-import type { Artifacts, Blobs, Repository, StoredManifest } from "../repository.ts";
+import { formatReference, versionToTag, type Reference } from "../reference.ts";
+import type { ArtifactReader, BlobReader, Repository, StoredManifest } from "../repository.ts";
 import { LIMITS, unpackLayer } from "./unpack.ts";
 import type { Packed } from "./pack.ts";
 
 const MODULE_TYPE = "application/vnd.addon-operator.module.v1";
-const TITLE = "org.opencontainers.image.title";
-const VERSION = "org.opencontainers.image.version";
+const TITLE_ANNOTATION = "org.opencontainers.image.title";
+const VERSION_ANNOTATION = "org.opencontainers.image.version";
 
-/** The name and the version that a signature covers, since they stand in the signed manifest. */
-export interface Identity {
+/** Name and version of a module, from the annotations of its manifest; a signature covers them. */
+export interface ModuleIdentity {
   readonly name: string;
   readonly version: string;
 }
 
-/** What was stored. */
-export interface Pushed {
+/** The result of a push. */
+export interface PushResult {
   readonly digest: string;
-  /** False if the registry had the same artifact, signed by the same key. */
+  /** False if the registry already had the same artifact with a signature by the same key. */
   readonly isNew: boolean;
 }
 
 /**
- * Stores a packed module under the tag of its version, and signs it before the tag names it. A version that the registry
- * has with other content is not replaced. Throws RegistryError.
+ * Stores a packed module under the tag of its version, and signs it. The tag is written last, so that it never names
+ * an unsigned module. Refuses to replace other content of the same version. Throws RegistryError.
  */
 export async function pushModule(
-  { repository, reference }: Place,
+  { repository, reference }: NamedRepository,
   {
     identity,
     packed,
     key,
-  }: { readonly identity: Identity; readonly packed: Packed; readonly key: SigningKey | undefined },
-): Promise<Pushed> {
-  const tag = tagOfVersion(identity.version);
-  const { config, manifest } = manifestOf(identity, packed);
+  }: { readonly identity: ModuleIdentity; readonly packed: Packed; readonly key: SigningKey | undefined },
+): Promise<PushResult> {
+  const tag = versionToTag(identity.version);
+  const { config, manifest } = buildManifest(identity, packed);
   const descriptor = describeBytes(manifest, IMAGE_MANIFEST);
-  const present = await repository.manifest(tag);
-  if (present !== undefined && present.digest !== descriptor.digest)
+  const existingManifest = await repository.readManifest(tag);
+  if (existingManifest !== undefined && existingManifest.digest !== descriptor.digest)
     throw new RegistryError(
-      `${referenceText({ ...reference, tag })} has other content (${present.digest}): versions are not replaced; raise the version of the module`,
+      `${formatReference({ ...reference, tag })} has other content (${existingManifest.digest}): versions are not replaced; raise the version of the module`,
     );
-  const isSigned =
-    present !== undefined && (key === undefined || (await isVerified(repository, descriptor, key)));
-  if (isSigned) return { digest: descriptor.digest, isNew: false };
+  const isComplete =
+    existingManifest !== undefined && (key === undefined || (await isSignedBy(repository, descriptor, key)));
+  if (isComplete) return { digest: descriptor.digest, isNew: false };
   for (const blob of [config, packed.layer]) await repository.pushBlob(blob);
   await repository.pushManifest(manifest, IMAGE_MANIFEST);
-  const place = `${reference.host}/${reference.name}`;
-  if (key !== undefined) await signArtifact(repository, descriptor, { key, place });
+  const repositoryAddress = `${reference.host}/${reference.name}`;
+  if (key !== undefined) await signArtifact(repository, descriptor, { key, repositoryAddress });
   await repository.pushManifest(manifest, IMAGE_MANIFEST, tag);
   return { digest: descriptor.digest, isNew: true };
 }
 
-/** A repository, and how messages name it. */
-export interface Place {
+/** A repository, and the reference to the artifact in it, which messages name. */
+export interface NamedRepository {
   readonly repository: Repository;
   readonly reference: Reference;
 }
 
-/** The same for reading alone. */
-export type ReadPlace = Omit<Place, "repository"> & { readonly repository: Artifacts };
+/** The same for callers that only read, also from stored copies. */
+export type ReadableRepository = Omit<NamedRepository, "repository"> & {
+  readonly repository: ArtifactReader;
+};
 
-/** Makes a tag name what another tag or digest names. Throws RegistryError. Returns the digest. */
-export async function moveTag({ repository, reference }: Place, tag: string): Promise<string> {
-  const stored = await findManifest({ repository, reference });
+/** Makes a tag name the artifact of the reference, and returns its digest. Throws RegistryError. */
+export async function moveTag({ repository, reference }: NamedRepository, tag: string): Promise<string> {
+  const stored = await fetchManifest({ repository, reference });
   await repository.pushManifest(stored.bytes, IMAGE_MANIFEST, tag);
   return stored.digest;
 }
 
-/** A verified artifact. */
-export interface Found extends Identity {
+/** A module in a registry whose manifest and, if required, signature are verified; its layer is not fetched yet. */
+export interface FoundModule extends ModuleIdentity {
   readonly digest: string;
   readonly layer: Descriptor;
-  /** Undefined where no signature is required. */
-  readonly verified: Verified | undefined;
+  /** The valid signature; undefined if no signature is required. */
+  readonly verified: VerifiedSignature | undefined;
 }
 
 /**
- * Finds an artifact and verifies it: a signature by one of `signers`, one layer, and the name and version that were
- * requested. `signers` is undefined where the user does without a signature. Throws RegistryError, NotVerifiedError,
+ * Reads the manifest of a module and verifies its signature by one of `signers`, its name, version and layer.
+ * `signers` is undefined if the user requires no signature. Throws RegistryError, NotVerifiedError,
  * CannotVerifyError.
  */
-export async function findModule(place: ReadPlace, signers: readonly Signer[] | undefined): Promise<Found> {
-  const { repository, reference } = place;
-  const stored = await findManifest(place);
+export async function findModule(
+  source: ReadableRepository,
+  signers: readonly Signer[] | undefined,
+): Promise<FoundModule> {
+  const { repository, reference } = source;
+  const stored = await fetchManifest(source);
   const verified =
     signers === undefined ? undefined : await verifySignature(repository, stored.digest, signers);
-  const manifest = checkedManifest(stored, reference);
-  const identity = identityOf(manifest);
-  const layer = layerOf(manifest);
-  const problem = identityProblem(identity, reference) ?? (typeof layer === "string" ? layer : "");
-  if (problem !== "" || typeof layer === "string")
-    throw new NotVerifiedError(
-      `${referenceText({ ...reference, digest: stored.digest })} is refused: ${plainLine(problem)}`,
-    );
-  return { ...identity, digest: stored.digest, layer, verified };
+  const manifest = parseManifestOrRefuse(stored, reference);
+  const identity = readModuleIdentity(manifest);
+  const layer = findModuleLayer(manifest);
+  const identityProblem = findIdentityProblem(identity, reference);
+  if (identityProblem === undefined && typeof layer !== "string")
+    return { ...identity, digest: stored.digest, layer, verified };
+  const reason = identityProblem ?? String(layer);
+  throw new NotVerifiedError(
+    `${formatReference({ ...reference, digest: stored.digest })} is refused: ${plainLine(reason)}`,
+  );
 }
 
-/** Fetches and unpacks a verified artifact into `dir`, which must not exist or must be empty. Throws Error. */
+/**
+ * Downloads the layer of a verified module and unpacks it into `dir`, which must not exist or must be empty. Unpacks
+ * beside `dir` first, so that `dir` is never incomplete. Throws Error.
+ */
 export async function unpackModule(
-  repository: Blobs,
-  { layer }: Pick<Found, "layer">,
+  repository: BlobReader,
+  { layer }: Pick<FoundModule, "layer">,
   dir: string,
 ): Promise<void> {
   const scratch = await mkdtemp(join(dirname(dir), ".pull-"));
@@ -129,72 +138,86 @@ export async function unpackModule(
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
     await unpackLayer(file, content);
-    await replaceEmpty(content, dir);
+    await moveToEmptyPath(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
-/** Moves a directory to a path at which there is nothing or an empty directory. */
-async function replaceEmpty(content: string, dir: string): Promise<void> {
+/** Renames a directory to a path where nothing or an empty directory exists. */
+async function moveToEmptyPath(content: string, dir: string): Promise<void> {
   const names = await readdir(dir).catch(() => undefined);
   if (names !== undefined) await rmdir(dir);
   await rename(content, dir);
 }
 
-/** Whether the artifact has a valid signature by this key already. */
-async function isVerified(repository: Repository, { digest }: Descriptor, key: SigningKey): Promise<boolean> {
+/**
+ * Whether the artifact already has a valid signature by this key. Counts an error as no, so that the caller signs
+ * again.
+ */
+async function isSignedBy(repository: Repository, { digest }: Descriptor, key: SigningKey): Promise<boolean> {
   return verifySignature(repository, digest, [key]).then(
     () => true,
     () => false,
   );
 }
 
-/** The manifest that a reference names. Throws RegistryError if the registry has none. */
-export async function findManifest({ repository, reference }: ReadPlace): Promise<StoredManifest> {
+/**
+ * Reads the manifest that a reference names: by its digest, else by its tag, else by the tag `latest`. Throws
+ * RegistryError if the registry has none.
+ */
+export async function fetchManifest({ repository, reference }: ReadableRepository): Promise<StoredManifest> {
   const { tag, digest } = reference;
-  const stored = await repository.manifest(digest ?? tag ?? "latest");
+  const stored = await repository.readManifest(digest ?? tag ?? "latest");
   if (stored === undefined)
     throw new RegistryError("it is not found, or the credentials do not show it", 404);
   return stored;
 }
 
-/** The fields of a manifest. Throws NotVerifiedError. */
-export function checkedManifest(stored: StoredManifest, reference: Reference): Manifest {
+/**
+ * Parses a manifest. Throws NotVerifiedError for an invalid one, because the same digest always has the same content.
+ */
+export function parseManifestOrRefuse(stored: StoredManifest, reference: Reference): Manifest {
   try {
     return parseManifest(stored.bytes);
   } catch (error) {
-    throw new NotVerifiedError(`${referenceText(reference)} is refused: ${oneLine(error)}`);
+    throw new NotVerifiedError(`${formatReference(reference)} is refused: ${oneLine(error)}`);
   }
 }
 
-function identityOf({ annotations }: Manifest): Identity {
-  return { name: annotations[TITLE] ?? "", version: annotations[VERSION] ?? "" };
+function readModuleIdentity({ annotations }: Manifest): ModuleIdentity {
+  return { name: annotations[TITLE_ANNOTATION] ?? "", version: annotations[VERSION_ANNOTATION] ?? "" };
 }
 
-/** The one layer of a module, or why the artifact is no module. */
-function layerOf({ layers, artifactType }: Manifest): Descriptor | string {
+/** Returns the one layer of a module, or the reason why the artifact is no module that can be used. */
+function findModuleLayer({ layers, artifactType }: Manifest): Descriptor | string {
   const [layer] = layers;
   if (artifactType !== MODULE_TYPE) return `it is of type ${artifactType ?? "image"}, not a module`;
   if (layer === undefined || layers.length !== 1) return `it has ${layers.length} layers`;
-  if (layer.mediaType !== LAYER) return `its layer is of type ${layer.mediaType}`;
+  if (layer.mediaType !== LAYER_TAR_GZIP) return `its layer is of type ${layer.mediaType}`;
   return layer.size > LIMITS.packed ? `it is larger than ${LIMITS.packed >> 20} MiB` : layer;
 }
 
-/** What is wrong with the name or the version of an artifact. A tag that is a version must be that of the artifact; other tags are channels. */
-function identityProblem(
-  { name, version }: Identity,
+/**
+ * Describes why an artifact is another module or version than its reference names; undefined if it is the same. A tag
+ * that looks like a version must be the version of the artifact; other tags are channels, which may name any version.
+ */
+function findIdentityProblem(
+  { name, version }: ModuleIdentity,
   { name: repository, tag }: Reference,
 ): string | undefined {
-  const wanted = repository.split("/").at(-1);
-  if (name !== wanted) return `it is the module "${name}", not "${wanted}"`;
+  const expectedName = repository.split("/").at(-1);
+  if (name !== expectedName) return `it is the module "${name}", not "${expectedName}"`;
   const isVersion = tag !== undefined && /^v?\d+\.\d/.test(tag);
-  return isVersion && tag !== tagOfVersion(version) ? `its version is "${version}", not "${tag}"` : undefined;
+  return isVersion && tag !== versionToTag(version) ? `its version is "${version}", not "${tag}"` : undefined;
 }
 
-/** The image config and the manifest of an artifact, as bytes. */
-function manifestOf(
-  { name, version }: Identity,
+/**
+ * Builds the image config and the manifest of a module's artifact. Equal input gives equal bytes, so that a repeated
+ * push has the same digest.
+ */
+function buildManifest(
+  { name, version }: ModuleIdentity,
   { layer, diffId }: Packed,
 ): { readonly config: Buffer; readonly manifest: Buffer } {
   const config = Buffer.from(
@@ -212,9 +235,12 @@ function manifestOf(
     config: describeBytes(config, IMAGE_CONFIG),
     // Without a file name, `oras pull` skips the layer.
     layers: [
-      { ...describeBytes(layer, LAYER), annotations: { [TITLE]: `${name}-${tagOfVersion(version)}.tar.gz` } },
+      {
+        ...describeBytes(layer, LAYER_TAR_GZIP),
+        annotations: { [TITLE_ANNOTATION]: `${name}-${versionToTag(version)}.tar.gz` },
+      },
     ],
-    annotations: { [TITLE]: name, [VERSION]: version },
+    annotations: { [TITLE_ANNOTATION]: name, [VERSION_ANNOTATION]: version },
   };
   return { config, manifest: Buffer.from(JSON.stringify(manifest)) };
 }

@@ -1,4 +1,7 @@
-/** Reads the versions of some charts out of an `index.yaml` while it arrives: other charts are skipped. */
+/**
+ * Reads the versions of some charts out of an `index.yaml` while it arrives. Other charts are skipped without parsing: an
+ * index can have hundreds of megabytes, and parsing it whole would take several times its size in memory.
+ */
 
 import { oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
@@ -6,7 +9,7 @@ import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/ind
 /** One version of a chart in the index of a repository. */
 export interface ChartVersion {
   readonly version: string;
-  /** Where the archive is, relative to the repository or absolute. */
+  /** URL of the archive, relative to the repository or absolute. */
   readonly url: string;
   /** `sha256:…` of the archive; undefined if the index has none. */
   readonly digest: string | undefined;
@@ -15,7 +18,7 @@ export interface ChartVersion {
 /** The versions of each requested chart, in the order of the index. */
 export type ChartVersions = ReadonlyMap<string, readonly ChartVersion[]>;
 
-/** Sizes in characters. */
+/** Limits of sizes in characters, and of the number of versions of a chart. `entry` is one version. */
 const LIMITS = {
   index: 256 << 20,
   json: 16 << 20,
@@ -24,177 +27,201 @@ const LIMITS = {
   versions: 10_000,
 } as const;
 
-/** Keys of a version that count. */
-const KEPT: ReadonlySet<string> = new Set(["version", "urls", "digest", "removed"]);
-/** A key at the beginning of a line, and what follows its colon. */
-const KEY = /^(?:"([^"\\]*)"|'([^']*)'|([^\s"'#&*!|>%@`:,[\]{}-][^\s:]*))\s*:(?:\s(.*))?$/;
-/** What may follow the key of a chart whose versions are on the lines below. */
-const NOTHING = /^\s*(?:#.*)?$/;
-const EMPTY = /^\s*(?:\[\s*\]|\{\s*\}|null|~)\s*(?:#.*)?$/;
+/** The keys of a version that this program uses; the lines of all other keys are dropped. */
+const USED_KEYS: ReadonlySet<string> = new Set(["version", "urls", "digest", "removed"]);
+/** A line that begins with a key, quoted or not; captures the key and the text after its colon. */
+const KEY_LINE = /^(?:"([^"\\]*)"|'([^']*)'|([^\s"'#&*!|>%@`:,[\]{}-][^\s:]*))\s*:(?:\s(.*))?$/;
+/** The text after the colon if the value is on the lines below. */
+const EMPTY_OR_COMMENT = /^\s*(?:#.*)?$/;
+/** The text after the colon if the value is empty. */
+const EMPTY_VALUE = /^\s*(?:\[\s*\]|\{\s*\}|null|~)\s*(?:#.*)?$/;
 
 /**
- * Takes the text of an index in pieces, and then gives the versions. Needs block style, as helm and all known servers
- * write it, or JSON of at most 16 MiB.
+ * Scans an index line by line: `addText` takes its text in pieces, and `finish` returns the versions. Supports YAML
+ * in block style, as helm and all known servers write it, and JSON of at most 16 MiB.
  */
-export class IndexScan {
-  readonly #charts: ReadonlySet<string>;
-  readonly #found = new Map<string, ChartVersion[]>();
-  #length = 0;
-  /** The line that is not complete yet; of JSON, the whole text. */
-  #rest = "";
+export class IndexScanner {
+  readonly #requestedCharts: ReadonlySet<string>;
+  readonly #versionsByChart = new Map<string, ChartVersion[]>();
+  #totalLength = 0;
+  /** The beginning of a line whose end has not arrived; of JSON, the whole text. */
+  #pendingText = "";
   #isJson: boolean | undefined;
+  /** Whether the lines belong to the top-level key `entries`, which contains the charts. */
   #isInEntries = false;
   #hasEntries = false;
-  /** Indentation of names of charts. */
+  /** Indentation of the names of charts. */
   #nameIndent: number | undefined;
-  /** The chart of the lines that are read, if it was requested. */
-  #chart: string | undefined;
-  /** Indentation of the dashes before its versions, and of their keys. */
+  /** The chart whose lines are being read; undefined if it was not requested. */
+  #currentChart: string | undefined;
+  /** Indentation of the dashes that begin versions of the current chart; undefined before the first one. */
   #dashIndent: number | undefined;
-  #keyIndent = 0;
-  #isKept = false;
-  /** Lines of the version that is read; undefined before the first one. */
-  #entry: string[] | undefined;
-  #entryLength = 0;
+  /** Indentation of the keys of the current version; undefined after a dash alone on its line. */
+  #keyIndent: number | undefined = 0;
+  /** Whether the last key of the current version is one of `USED_KEYS`, so that its lines are kept. */
+  #isUsedKey = false;
+  /** The kept lines of the current version; undefined before the first version of a chart. */
+  #versionLines: string[] | undefined;
+  #versionLength = 0;
 
   constructor(charts: Iterable<string>) {
-    this.#charts = new Set(charts);
+    this.#requestedCharts = new Set(charts);
   }
 
-  /** Takes the next piece. Throws Error for what is no index, or too large. */
-  add(text: string): void {
-    this.#length += text.length;
-    if (this.#length > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
-    this.#rest += text;
+  /** Scans the next piece of the text. Throws Error if a limit is exceeded or the index is not in block style. */
+  addText(text: string): void {
+    this.#totalLength += text.length;
+    if (this.#totalLength > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
+    this.#pendingText += text;
     if (this.#isJson === undefined) {
-      const start = /^\uFEFF?\s*(\S)/.exec(this.#rest)?.[1];
+      const start = /^\uFEFF?\s*(\S)/.exec(this.#pendingText)?.[1];
       if (start !== undefined) this.#isJson = start === "{";
     }
     if (this.#isJson === true) return this.#requireSize(LIMITS.json, "JSON");
-    const lines = this.#rest.split("\n");
-    this.#rest = lines.pop() ?? "";
+    const lines = this.#pendingText.split("\n");
+    this.#pendingText = lines.pop() ?? "";
     this.#requireSize(LIMITS.line, "one line");
-    for (const line of lines) this.#line(line);
+    for (const line of lines) this.#handleLine(line);
   }
 
-  /** The versions, after the last piece. Throws Error. */
-  end(): ChartVersions {
-    if (this.#isJson === true) this.#readJson();
-    else this.#line(this.#rest);
-    this.#endChart();
+  /** Returns the versions after the last piece. Throws Error if the text was no index. */
+  finish(): ChartVersions {
+    if (this.#isJson === true) this.#scanJson();
+    else this.#handleLine(this.#pendingText);
+    this.#finishChart();
     if (!this.#hasEntries) throw new Error("it has no entries");
-    return this.#found;
+    return this.#versionsByChart;
   }
 
+  /** Throws Error if more text is pending than `limit`; `what` names the text in the message. */
   #requireSize(limit: number, what: string): void {
-    if (this.#rest.length > limit) throw new Error(`it has ${what} of more than ${limit} characters`);
+    if (this.#pendingText.length > limit) throw new Error(`it has ${what} of more than ${limit} characters`);
   }
 
-  #line(text: string): void {
+  /**
+   * Handles a complete line. A line without indentation begins a top-level key, unless it begins a list item: YAML
+   * allows the dashes of a list at the indentation of its key.
+   */
+  #handleLine(text: string): void {
     const line = text.trimEnd();
     const content = line.trimStart();
     if (content === "" || content.startsWith("#")) return;
     const indent = line.length - content.length;
-    const isDash = isItem(content);
-    if (indent === 0 && !isDash) this.#top(content);
-    else if (this.#isInEntries) this.#inEntries(line, content, isDash);
+    const isDash = isListItem(content);
+    if (indent === 0 && !isDash) this.#handleTopLevelKey(content);
+    else if (this.#isInEntries) this.#handleLineOfEntries(line, content, isDash);
   }
 
-  #inEntries(line: string, content: string, isDash: boolean): void {
+  /** Handles a line below `entries`: the name of a chart, or a line that belongs to the last named chart. */
+  #handleLineOfEntries(line: string, content: string, isDash: boolean): void {
     const indent = line.length - content.length;
     this.#nameIndent ??= indent;
-    if (indent <= this.#nameIndent && !isDash) return this.#name(content);
-    if (this.#chart !== undefined) this.#ofChart(line, indent, isDash);
+    if (indent <= this.#nameIndent && !isDash) return this.#beginChart(content);
+    if (this.#currentChart !== undefined) this.#handleLineOfChart(line, indent, isDash);
   }
 
-  /** A line without indentation. */
-  #top(content: string): void {
-    this.#endChart();
+  /**
+   * Handles a line without indentation: ends the chart before it, and records whether `entries` begins. Throws Error
+   * if the value of `entries` is not on the lines below.
+   */
+  #handleTopLevelKey(content: string): void {
+    this.#finishChart();
     const [key, value] = splitKey(content.replace(/^\uFEFF/, ""));
     this.#isInEntries = key === "entries";
     if (!this.#isInEntries) return;
     this.#hasEntries = true;
-    if (!NOTHING.test(value) && !EMPTY.test(value)) throw flow("entries");
+    if (!EMPTY_OR_COMMENT.test(value) && !EMPTY_VALUE.test(value)) throw toBlockStyleError("entries");
   }
 
-  /** The name of a chart. */
-  #name(content: string): void {
-    this.#endChart();
+  /**
+   * Handles the line with the name of a chart. Lines of charts that were not requested, or that have no versions, are
+   * skipped. Throws Error if the versions are not on the lines below.
+   */
+  #beginChart(content: string): void {
+    this.#finishChart();
     const [name = "", value] = splitKey(content);
-    if (!this.#charts.has(name)) return;
-    if (EMPTY.test(value)) return;
-    if (!NOTHING.test(value)) throw flow(name);
-    this.#chart = name;
+    if (!this.#requestedCharts.has(name)) return;
+    if (EMPTY_VALUE.test(value)) return;
+    if (!EMPTY_OR_COMMENT.test(value)) throw toBlockStyleError(name);
+    this.#currentChart = name;
   }
 
-  /** A line below the name of a chart. */
-  #ofChart(line: string, indent: number, isDash: boolean): void {
+  /** Handles a line below the name of a chart: a dash at the indentation of the first dash begins a version. */
+  #handleLineOfChart(line: string, indent: number, isDash: boolean): void {
     if (isDash) this.#dashIndent ??= indent;
     if (isDash && indent === this.#dashIndent) {
-      this.#endEntry();
-      this.#entry = [];
+      this.#finishVersion();
+      this.#versionLines = [];
       const content = line.slice(indent + 1).trimStart();
-      if (content === "") return void (this.#keyIndent = -1);
+      if (content === "") {
+        this.#keyIndent = undefined;
+        return;
+      }
       this.#keyIndent = line.length - content.length;
-      return this.#ofEntry(`${" ".repeat(this.#keyIndent)}${content}`, this.#keyIndent);
+      return this.#handleLineOfVersion(`${" ".repeat(this.#keyIndent)}${content}`, this.#keyIndent);
     }
-    if (this.#keyIndent === -1) this.#keyIndent = indent;
-    this.#ofEntry(line, indent);
+    this.#keyIndent ??= indent;
+    this.#handleLineOfVersion(line, indent);
   }
 
-  /** A line of a version: its keys that count are kept, with the lines that belong to them. */
-  #ofEntry(line: string, indent: number): void {
+  /** Handles a line of a version: keeps the line if the last key at the indentation of keys is a used one. */
+  #handleLineOfVersion(line: string, indent: number): void {
     const content = line.trimStart();
-    if (indent === this.#keyIndent && !isItem(content)) this.#isKept = KEPT.has(splitKey(content)[0] ?? "");
-    if (!this.#isKept) return;
-    this.#entryLength += line.length;
-    if (this.#entryLength > LIMITS.entry)
-      throw new Error(`a version of ${this.#chart} has more than ${LIMITS.entry} characters`);
-    this.#entry?.push(line);
+    if (indent === this.#keyIndent && !isListItem(content))
+      this.#isUsedKey = USED_KEYS.has(splitKey(content)[0] ?? "");
+    if (!this.#isUsedKey) return;
+    this.#versionLength += line.length;
+    if (this.#versionLength > LIMITS.entry)
+      throw new Error(`a version of ${this.#currentChart} has more than ${LIMITS.entry} characters`);
+    this.#versionLines?.push(line);
   }
 
-  #endEntry(): void {
-    const [lines, chart] = [this.#entry, this.#chart];
-    this.#entry = undefined;
-    this.#entryLength = 0;
-    this.#isKept = false;
+  /** Parses the kept lines of the current version and adds the version to its chart. */
+  #finishVersion(): void {
+    const [lines, chart] = [this.#versionLines, this.#currentChart];
+    this.#versionLines = undefined;
+    this.#versionLength = 0;
+    this.#isUsedKey = false;
     if (lines !== undefined && lines.length > 0 && chart !== undefined)
-      this.#addVersion(chart, entryOf(chart, lines.join("\n")));
+      this.#addVersion(chart, parseVersionYaml(chart, lines.join("\n")));
   }
 
-  #endChart(): void {
-    this.#endEntry();
-    this.#chart = undefined;
+  /** Ends the current version and the current chart. */
+  #finishChart(): void {
+    this.#finishVersion();
+    this.#currentChart = undefined;
     this.#dashIndent = undefined;
   }
 
+  /** Adds a version to its chart, unless the version cannot be fetched. Throws Error if the chart has too many. */
   #addVersion(chart: string, entry: JsonObject): void {
-    const version = versionOf(chart, entry);
+    const version = toChartVersion(chart, entry);
     if (version === undefined) return;
-    const versions = this.#found.get(chart) ?? [];
-    this.#found.set(chart, versions);
+    const versions = this.#versionsByChart.get(chart) ?? [];
+    this.#versionsByChart.set(chart, versions);
     if (versions.length === LIMITS.versions)
       throw new Error(`${chart} has more than ${LIMITS.versions} versions`);
     versions.push(version);
   }
 
-  #readJson(): void {
-    const entries = objectOf(objectOf(parseJson(this.#rest.replace(/^\uFEFF/, "")))["entries"]);
+  /** Reads the requested charts out of an index that is JSON. */
+  #scanJson(): void {
+    const entries = objectOf(objectOf(parseJson(this.#pendingText.replace(/^\uFEFF/, "")))["entries"]);
     this.#hasEntries = true;
-    for (const chart of this.#charts)
+    for (const chart of this.#requestedCharts)
       for (const entry of objectsIn(Object.hasOwn(entries, chart) ? entries[chart] : []))
         this.#addVersion(chart, entry);
   }
 }
 
-/** The key of a line, and what follows its colon; no key for other lines. */
+/** Splits a line at the colon after its key. The key is undefined if the line has none. */
 function splitKey(content: string): readonly [key: string | undefined, value: string] {
-  const [, double, single, plain, value = ""] = KEY.exec(content) ?? [];
-  return [double ?? single ?? plain, value];
+  const [, doubleQuoted, singleQuoted, unquoted, value = ""] = KEY_LINE.exec(content) ?? [];
+  return [doubleQuoted ?? singleQuoted ?? unquoted, value];
 }
 
-/** The keys of a version that are kept. Throws Error. */
-function entryOf(chart: string, text: string): JsonObject {
+/** Parses the kept lines of a version as YAML. Throws Error that names the chart. */
+function parseVersionYaml(chart: string, text: string): JsonObject {
   try {
     return objectOf(parseYaml(text, "index.yaml").value);
   } catch (error) {
@@ -202,29 +229,36 @@ function entryOf(chart: string, text: string): JsonObject {
   }
 }
 
-function flow(what: string): Error {
+/** The error for a key whose value is on its own line, which this scanner does not support. */
+function toBlockStyleError(what: string): Error {
   return new Error(`${plainLine(what, 100)} is not in block style`);
 }
 
-/** Whether a line begins an item of a list. */
-function isItem(content: string): boolean {
+/** Whether a line begins an item of a YAML list. */
+function isListItem(content: string): boolean {
   return content === "-" || content.startsWith("- ");
 }
 
-/** A version that can be fetched; undefined for one that is removed, or has no archive. Throws Error for a wrong digest. */
-function versionOf(chart: string, { version, urls, digest, removed }: JsonObject): ChartVersion | undefined {
+/**
+ * Checks an entry of the index. Returns undefined for a version that is marked as removed or has no archive. Throws
+ * Error for an invalid digest.
+ */
+function toChartVersion(
+  chart: string,
+  { version, urls, digest, removed }: JsonObject,
+): ChartVersion | undefined {
   const [url] = Array.isArray(urls) ? urls : [];
   if (typeof version !== "string" || typeof url !== "string" || removed === true) return undefined;
-  const found = digestIn(digest);
-  if (found !== null) return { version, url, digest: found };
+  const sha256 = parseDigest(digest);
+  if (sha256 !== null) return { version, url, digest: sha256 };
   throw new Error(`${chart} ${oneLine(version, 100)} has a digest that is no SHA-256`);
 }
 
-/** A digest of the index as `sha256:…`; undefined if there is none, null if it is wrong. */
-function digestIn(value: Json | undefined): string | undefined | null {
+/** Parses the digest of an entry into the form `sha256:…`; undefined if there is none, null if it is invalid. */
+function parseDigest(value: Json | undefined): string | undefined | null {
   if (value === undefined || value === null || value === "") return undefined;
-  const hex = typeof value === "string" ? HEX.exec(value)?.[1] : undefined;
+  const hex = typeof value === "string" ? SHA256_HEX.exec(value)?.[1] : undefined;
   return hex === undefined ? null : `sha256:${hex.toLowerCase()}`;
 }
 
-const HEX = /^(?:sha256:)?([0-9a-fA-F]{64})$/;
+const SHA256_HEX = /^(?:sha256:)?([0-9a-fA-F]{64})$/;

@@ -5,12 +5,12 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyOb
 import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 
-/** A public key, and where it came from. */
+/** A public key that may verify signatures, with the file that it was read from. */
 export interface PublicKey {
   /** File or name for messages. */
   readonly source: string;
   readonly key: KeyObject;
-  /** base64 of the SHA-256 of the key: a hint that signatures may contain. It proves nothing. */
+  /** base64 of the SHA-256 of the key: signatures may contain it to name the key. It proves nothing. */
   readonly hint: string;
 }
 
@@ -19,37 +19,49 @@ export interface SigningKey extends PublicKey {
   readonly privateKey: KeyObject;
 }
 
-const BLOCK = /-----BEGIN ([A-Z ]+)-----[^-]*-----END \1-----/g;
-const SMALLEST_RSA = 2048;
+/** One block of a PEM file; the label is repeated at its end. */
+const PEM_BLOCK = /-----BEGIN ([A-Z ]+)-----[^-]*-----END \1-----/g;
+/** Shorter RSA keys are no longer considered secure. */
+const MIN_RSA_BITS = 2048;
 
-/** All public keys of a PEM text. Throws ProblemError where it has none, or one of another type. */
+/**
+ * Reads all public keys of a PEM file. Throws ProblemError if it contains no key, a private key, or a key of an
+ * unsupported type.
+ */
 export function readPublicKeys(text: string, source: string): PublicKey[] {
-  const blocks = text.match(BLOCK) ?? [];
+  const blocks = text.match(PEM_BLOCK) ?? [];
   if (blocks.length === 0)
-    throw problem(source, "contains no PEM public key", "use the .pub file of `cosign generate-key-pair`");
+    throw toKeyProblem(
+      source,
+      "contains no PEM public key",
+      "use the .pub file of `cosign generate-key-pair`",
+    );
   return blocks.map((block) => {
     if (block.includes("PRIVATE KEY"))
-      throw problem(source, "contains a private key", "use the public key only");
-    return publicKey(
-      parsed(source, () => createPublicKey(block)),
+      throw toKeyProblem(source, "contains a private key", "use the public key only");
+    return toPublicKey(
+      parseKey(source, () => createPublicKey(block)),
       source,
     );
   });
 }
 
-/** The private key of a PEM text. Throws ProblemError. */
+/**
+ * Reads the private key of a PEM file, which may be encrypted with a passphrase. Throws ProblemError with a remedy
+ * for cosign's own key format and for public keys.
+ */
 export function readSigningKey(text: string, source: string, passphrase: string | undefined): SigningKey {
   if (text.includes("ENCRYPTED SIGSTORE PRIVATE KEY") || text.includes("ENCRYPTED COSIGN PRIVATE KEY"))
-    throw problem(
+    throw toKeyProblem(
       source,
       "is in cosign's own format, which only cosign reads",
       "make one with `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`; `cosign import-key-pair` reads it, too",
     );
   if (text.includes("BEGIN PUBLIC KEY"))
-    throw problem(source, "contains a public key", "use the private key, with which modules are signed");
+    throw toKeyProblem(source, "contains a public key", "use the private key, with which modules are signed");
   const key = { key: text, ...(passphrase === undefined ? {} : { passphrase }) };
-  const privateKey = parsed(source, () => createPrivateKey(key));
-  return { ...publicKey(createPublicKey(privateKey), source), privateKey };
+  const privateKey = parseKey(source, () => createPrivateKey(key));
+  return { ...toPublicKey(createPublicKey(privateKey), source), privateKey };
 }
 
 /** Signs bytes with SHA-256. */
@@ -57,8 +69,8 @@ export function signBytes({ privateKey }: SigningKey, bytes: Buffer): Buffer {
   return sign("sha256", bytes, privateKey);
 }
 
-/** The first of `keys` that made this signature. */
-export function signerOf(
+/** Finds the key that made a signature of `bytes`; undefined if none of `keys` did. */
+export function findSigningKey(
   keys: readonly PublicKey[],
   bytes: Buffer,
   signature: Buffer,
@@ -66,32 +78,39 @@ export function signerOf(
   return keys.find(({ key }) => verify("sha256", bytes, key, signature));
 }
 
-/** Checks the type of a public key. Throws ProblemError for anything but P-256 and RSA of at least 2048 bits. */
-function publicKey(key: KeyObject, source: string): PublicKey {
+/**
+ * Checks the type of a public key and computes its hint. Throws ProblemError for anything but P-256 and RSA of at
+ * least 2048 bits.
+ */
+function toPublicKey(key: KeyObject, source: string): PublicKey {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
-  const isGood =
+  const isSupported =
     (type === "ec" && details?.namedCurve === "prime256v1") ||
-    (type === "rsa" && (details?.modulusLength ?? 0) >= SMALLEST_RSA);
-  if (!isGood) {
-    const what = [type, details?.namedCurve, details?.modulusLength]
+    (type === "rsa" && (details?.modulusLength ?? 0) >= MIN_RSA_BITS);
+  if (!isSupported) {
+    const keyType = [type, details?.namedCurve, details?.modulusLength]
       .filter((each) => each !== undefined)
       .join(" ");
-    throw problem(source, `has a key of type ${what}`, "use ECDSA P-256, or RSA with at least 2048 bits");
+    throw toKeyProblem(
+      source,
+      `has a key of type ${keyType}`,
+      "use ECDSA P-256, or RSA with at least 2048 bits",
+    );
   }
   const der = key.export({ type: "spki", format: "der" });
   return { source, key, hint: createHash("sha256").update(der).digest("base64") };
 }
 
-/** The key that `read` returns. An error becomes a ProblemError that names the file. */
-function parsed(source: string, read: () => KeyObject): KeyObject {
+/** Calls `parse`, which reads a key. Turns an error into a ProblemError that names the file and the remedy. */
+function parseKey(source: string, parse: () => KeyObject): KeyObject {
   try {
-    return read();
+    return parse();
   } catch (error) {
     const remedy = "use a PEM key; for an encrypted one set its passphrase in COSIGN_PASSWORD";
-    throw problem(source, `cannot be read as a key: ${oneLine(error)}`, remedy);
+    throw toKeyProblem(source, `cannot be read as a key: ${oneLine(error)}`, remedy);
   }
 }
 
-function problem(file: string, message: string, remedy: string): ProblemError {
+function toKeyProblem(file: string, message: string, remedy: string): ProblemError {
   return new ProblemError({ file, message, remedy });
 }

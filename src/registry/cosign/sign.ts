@@ -1,44 +1,50 @@
-/** Stores signatures beside an artifact, in both forms, so that old and new readers find one. */
+/** Signs artifacts, in both of cosign's forms, so that old and new versions of cosign find a signature. */
 
 import { oneLine } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
 import { RegistryError } from "../http/errors.ts";
 import {
   describeBytes,
-  EMPTY,
+  EMPTY_CONFIG,
   IMAGE_CONFIG,
   IMAGE_INDEX,
   IMAGE_MANIFEST,
-  jsonObject,
+  parseJsonObject,
   parseManifest,
   type Descriptor,
 } from "../manifest.ts";
 import type { Repository } from "../repository.ts";
 import {
-  BUNDLE,
-  bundleOf,
+  BUNDLE_TYPE,
+  buildBundle,
   SIGN_PREDICATE,
   SIGNATURE_ANNOTATION,
-  SIMPLE_SIGNING,
-  simplePayload,
+  SIMPLE_SIGNING_TYPE,
+  buildSimpleSigningPayload,
 } from "./formats.ts";
 import { signBytes, type SigningKey } from "./keys.ts";
-import { fallbackTag, simpleTag } from "./verify.ts";
+import { referrersTag, simpleSigningTag } from "./verify.ts";
 
-/** Signs an artifact and stores the signatures. Throws RegistryError. */
+/**
+ * Signs an artifact and stores the signatures beside it, in both forms. `repositoryAddress` (`HOST/NAME`) is part of
+ * the signed payload. Throws RegistryError.
+ */
 export async function signArtifact(
   repository: Repository,
   subject: Descriptor,
-  { key, place }: { readonly key: SigningKey; readonly place: string },
+  { key, repositoryAddress }: { readonly key: SigningKey; readonly repositoryAddress: string },
 ): Promise<void> {
-  await storeBundle(repository, subject, bundleOf(key, subject.digest));
-  await storeSimple(repository, subject, { key, place });
+  await storeBundle(repository, subject, buildBundle(key, subject.digest));
+  await storeSimpleSigning(repository, subject, { key, repositoryAddress });
 }
 
-/** Stores a signature as a bundle that refers to the signed manifest. */
+/**
+ * Stores a bundle in a manifest that refers to the signed manifest. In a registry without a referrers API, also adds
+ * the new manifest to the list under the referrers tag.
+ */
 async function storeBundle(repository: Repository, subject: Descriptor, bundle: Buffer): Promise<void> {
-  const empty = Buffer.from("{}");
-  await repository.pushBlob(empty);
+  const emptyConfig = Buffer.from("{}");
+  await repository.pushBlob(emptyConfig);
   await repository.pushBlob(bundle);
   const annotations = {
     "dev.sigstore.bundle.content": "dsse-envelope",
@@ -47,49 +53,58 @@ async function storeBundle(repository: Repository, subject: Descriptor, bundle: 
   const manifest = {
     schemaVersion: 2,
     mediaType: IMAGE_MANIFEST,
-    artifactType: BUNDLE,
-    config: describeBytes(empty, EMPTY),
-    layers: [describeBytes(bundle, BUNDLE)],
+    artifactType: BUNDLE_TYPE,
+    config: describeBytes(emptyConfig, EMPTY_CONFIG),
+    layers: [describeBytes(bundle, BUNDLE_TYPE)],
     subject: { mediaType: subject.mediaType, digest: subject.digest, size: subject.size },
     annotations,
   };
-  const stored = await repository.pushManifest(toBytes(manifest), IMAGE_MANIFEST);
-  const listed = await repository.referrers(subject.digest, 1);
-  if (listed === undefined)
-    await listAtTag(repository, subject, { ...stored, artifactType: BUNDLE, annotations });
+  const stored = await repository.pushManifest(toJsonBytes(manifest), IMAGE_MANIFEST);
+  const referrers = await repository.listReferrers(subject.digest, 1);
+  if (referrers === undefined)
+    await addToReferrersTag(repository, subject, { ...stored, artifactType: BUNDLE_TYPE, annotations });
 }
 
-/** Adds a signature to the index under a tag, which replaces the list of a registry without a referrers API. */
-async function listAtTag(repository: Repository, subject: Descriptor, added: Descriptor): Promise<void> {
-  const tag = fallbackTag(subject.digest);
-  const index = await repository.manifest(tag);
-  // As they are: also what this program cannot use.
-  const others =
-    index === undefined ? [] : readTag(tag, () => objectsIn(jsonObject(index.bytes)["manifests"]));
-  const manifests = [...others.filter(({ digest }) => digest !== added.digest), added];
+/** Adds a signature to the list of referrers under its tag, which replaces the referrers API in older registries. */
+async function addToReferrersTag(
+  repository: Repository,
+  subject: Descriptor,
+  signature: Descriptor,
+): Promise<void> {
+  const tag = referrersTag(subject.digest);
+  const index = await repository.readManifest(tag);
+  // Entries are copied unparsed: other tools may have added ones that this program does not support.
+  const otherEntries =
+    index === undefined
+      ? []
+      : parseTagContent(tag, () => objectsIn(parseJsonObject(index.bytes)["manifests"]));
+  const manifests = [...otherEntries.filter(({ digest }) => digest !== signature.digest), signature];
   await repository.pushManifest(
-    toBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests }),
+    toJsonBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests }),
     IMAGE_INDEX,
     tag,
   );
 }
 
-/** Adds a signature in the form of simple signing to those that the registry has. */
-async function storeSimple(
+/** Adds a simple-signing signature as a layer to the manifest with the existing signatures of the artifact. */
+async function storeSimpleSigning(
   repository: Repository,
   subject: Descriptor,
-  { key, place }: { readonly key: SigningKey; readonly place: string },
+  { key, repositoryAddress }: { readonly key: SigningKey; readonly repositoryAddress: string },
 ): Promise<void> {
-  const payload = simplePayload(place, subject.digest);
-  const tag = simpleTag(subject.digest);
-  const earlier = await repository.manifest(tag);
-  const others = earlier === undefined ? [] : readTag(tag, () => parseManifest(earlier.bytes).layers);
-  const added = {
-    ...describeBytes(payload, SIMPLE_SIGNING),
+  const payload = buildSimpleSigningPayload(repositoryAddress, subject.digest);
+  const tag = simpleSigningTag(subject.digest);
+  const existingManifest = await repository.readManifest(tag);
+  const existingLayers =
+    existingManifest === undefined
+      ? []
+      : parseTagContent(tag, () => parseManifest(existingManifest.bytes).layers);
+  const signatureLayer = {
+    ...describeBytes(payload, SIMPLE_SIGNING_TYPE),
     annotations: { [SIGNATURE_ANNOTATION]: signBytes(key, payload).toString("base64") },
   };
-  const layers = [...others, added];
-  const config = toBytes({
+  const layers = [...existingLayers, signatureLayer];
+  const config = toJsonBytes({
     architecture: "",
     os: "",
     config: {},
@@ -102,19 +117,19 @@ async function storeSimple(
     config: describeBytes(config, IMAGE_CONFIG),
     layers,
   };
-  await repository.pushManifest(toBytes(manifest), IMAGE_MANIFEST, tag);
+  await repository.pushManifest(toJsonBytes(manifest), IMAGE_MANIFEST, tag);
 }
 
-/** Reads what a tag of signatures names. Throws RegistryError if that is something else. */
-function readTag<T>(tag: string, read: () => T): T {
+/** Parses the content of a tag of signatures. Turns an error into a RegistryError that names the tag. */
+function parseTagContent<T>(tag: string, parse: () => T): T {
   try {
-    return read();
+    return parse();
   } catch (error) {
     const text = `the tag ${tag}, which has the signatures, cannot be read: ${oneLine(error)}`;
     throw new RegistryError(text, undefined, { cause: error });
   }
 }
 
-function toBytes(value: object): Buffer {
+function toJsonBytes(value: object): Buffer {
   return Buffer.from(JSON.stringify(value));
 }

@@ -1,129 +1,164 @@
-/** Decides whether a digest is signed by one of the keys or identities, by what the registry stores beside it. */
+/** Verifies that one of the keys or identities signed a digest, by the signatures that the registry stores beside it. */
 
 import { oneLine, systemClock } from "../../lib/index.ts";
 import { parseIndex, parseManifest, type Descriptor } from "../manifest.ts";
 import { CannotVerifyError, NotVerifiedError } from "./errors.ts";
-import type { Artifacts, StoredManifest } from "../repository.ts";
-import { BUNDLE_PREFIX, bundleSigner, hintOf, SIMPLE_SIGNING, simpleSigner } from "./formats.ts";
+import type { ArtifactReader, StoredManifest } from "../repository.ts";
+import {
+  BUNDLE_TYPE_PREFIX,
+  verifyBundle,
+  readKeyHint,
+  SIMPLE_SIGNING_TYPE,
+  verifySimpleSigning,
+} from "./formats.ts";
 import type { Signer } from "./identity.ts";
 
-/** Who signed, and in which form. */
-export interface Verified {
+/** A valid signature: who signed, and in which of cosign's two forms. */
+export interface VerifiedSignature {
   readonly signer: Signer;
   readonly form: "bundle" | "simple signing";
 }
 
-const LONGEST_SEARCH_MS = 120_000;
-const MOST_REFERRERS = 50;
-const MOST_LAYERS = 100;
-const LARGEST_MANIFEST = 64 * 1024;
-/** JSON can take forty times its bytes. */
-const LARGEST_INDEX = 2 * 1024 * 1024;
-const LARGEST_BUNDLE = 1024 * 1024;
-const LARGEST_PAYLOAD = 64 * 1024;
+/** A slow registry with many signatures could block a check for an hour. */
+const MAX_SEARCH_MS = 120_000;
+const MAX_REFERRERS = 50;
+const MAX_LAYERS = 100;
+const MAX_MANIFEST_BYTES = 64 * 1024;
+/** Parsed JSON can take forty times its bytes in memory. */
+const MAX_INDEX_BYTES = 2 * 1024 * 1024;
+const MAX_BUNDLE_BYTES = 1024 * 1024;
+const MAX_PAYLOAD_BYTES = 64 * 1024;
 
-/** The tag of the index that replaces a missing referrers API. */
-export function fallbackTag(digest: string): string {
+/**
+ * The tag of the list of referrers, in registries without a referrers API ("referrers tag schema" of the OCI
+ * specification).
+ */
+export function referrersTag(digest: string): string {
   return digest.replace(":", "-");
 }
 
-/** The tag of the manifest of simple signing. */
-export function simpleTag(digest: string): string {
-  return `${fallbackTag(digest)}.sig`;
+/** The tag under which cosign stores the simple-signing signatures of a digest. */
+export function simpleSigningTag(digest: string): string {
+  return `${referrersTag(digest)}.sig`;
 }
 
-/** What was found on the way, for the error. */
-interface Search {
-  readonly repository: Artifacts;
+/** One search for a valid signature of `digest`. Collects why signatures are rejected, for the error message. */
+interface SignatureSearch {
+  readonly repository: ArtifactReader;
   readonly digest: string;
   readonly signers: readonly Signer[];
-  /** A line for each place and each signature that does not count. */
-  readonly notes: string[];
-  /** A place could not be read. */
+  /** One line for each location without a signature, and for each signature that is rejected. */
+  readonly rejections: string[];
+  /** Whether something could not be read: then a retry may find a valid signature. */
   isIncomplete: boolean;
-  /** When the search is given up: a slow registry with many signatures could block it for an hour. */
-  readonly endsAt: number;
+  /** When the search ends without a result, on the monotonic clock in milliseconds. */
+  readonly deadline: number;
 }
 
 /**
- * Finds a valid signature of `digest` in both of cosign's forms. One by any of the signers is enough, and an error in one
- * form does not keep the other from counting. Throws NotVerifiedError or CannotVerifyError.
+ * Finds a valid signature of `digest` by any of the signers, first among the bundles, then among the simple-signing
+ * signatures. An error while one form is read does not prevent the search of the other. Throws NotVerifiedError if
+ * there is no valid signature, and CannotVerifyError if something could not be read.
  */
 export async function verifySignature(
-  repository: Artifacts,
+  repository: ArtifactReader,
   digest: string,
   signers: readonly Signer[],
-): Promise<Verified> {
-  const endsAt = systemClock.monotonic() + LONGEST_SEARCH_MS;
-  const search: Search = { repository, digest, signers, notes: [], isIncomplete: false, endsAt };
+): Promise<VerifiedSignature> {
+  const endsAt = systemClock.monotonic() + MAX_SEARCH_MS;
+  const search: SignatureSearch = {
+    repository,
+    digest,
+    signers,
+    rejections: [],
+    isIncomplete: false,
+    deadline: endsAt,
+  };
   const verified =
-    (await attempt(search, "referrers", () => searchBundles(search))) ??
-    (await attempt(search, `tag ${simpleTag(digest)}`, () => searchSimple(search)));
+    (await tryStep(search, "referrers", () => searchBundles(search))) ??
+    (await tryStep(search, `tag ${simpleSigningTag(digest)}`, () => searchSimpleSigning(search)));
   if (verified !== undefined) return verified;
-  const notes = search.notes.join("; ");
-  if (search.isIncomplete) throw new CannotVerifyError(`${digest} cannot be verified now: ${notes}`);
+  const reasons = search.rejections.join("; ");
+  if (search.isIncomplete) throw new CannotVerifyError(`${digest} cannot be verified now: ${reasons}`);
   throw new NotVerifiedError(
-    `${digest} has no valid signature by ${signers.map(({ source }) => source).join(", ")}: ${notes}`,
+    `${digest} has no valid signature by ${signers.map(({ source }) => source).join(", ")}: ${reasons}`,
   );
 }
 
-/** Runs one step of the search. An error becomes a note, so that the search continues elsewhere. */
-async function attempt(
-  search: Search,
-  place: string,
-  work: () => Promise<Verified | undefined>,
-): Promise<Verified | undefined> {
+/** Records why a location or a signature is rejected. Returns undefined as the result of the caller. */
+function reject(search: SignatureSearch, location: string, reason: string): undefined {
+  search.rejections.push(`${location}: ${reason}`);
+  return undefined;
+}
+
+/** Runs one step of the search. Records an error as a rejection and marks the search as incomplete, so that it continues. */
+async function tryStep(
+  search: SignatureSearch,
+  location: string,
+  work: () => Promise<VerifiedSignature | undefined>,
+): Promise<VerifiedSignature | undefined> {
   try {
-    if (systemClock.monotonic() > search.endsAt) throw new Error("not read, since the search takes too long");
+    if (systemClock.monotonic() > search.deadline)
+      throw new Error("not read, since the search takes too long");
     return await work();
   } catch (error) {
     search.isIncomplete = true;
-    search.notes.push(`${place}: ${oneLine(error)}`);
-    return undefined;
+    return reject(search, location, oneLine(error));
   }
 }
 
-/** Searches the referrers of the digest for a valid bundle; undefined if there is none. */
-async function searchBundles(search: Search): Promise<Verified | undefined> {
-  const { repository, digest, notes } = search;
-  const listed = (await repository.referrers(digest, MOST_REFERRERS)) ?? (await fallbackReferrers(search));
-  if (listed.length === 0) notes.push("referrers: none");
-  for (const each of listed) {
-    const verified = await attempt(search, `referrer ${each.digest}`, () => bundleAt(search, each));
+/**
+ * Verifies the bundles among the referrers of the digest, and returns the first valid one; undefined if there is
+ * none.
+ */
+async function searchBundles(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
+  const { repository, digest } = search;
+  const referrers =
+    (await repository.listReferrers(digest, MAX_REFERRERS)) ?? (await readReferrersTag(search));
+  if (referrers.length === 0) reject(search, "referrers", "none");
+  for (const each of referrers) {
+    const verified = await tryStep(search, `referrer ${each.digest}`, () => verifyReferrer(search, each));
     if (verified !== undefined) return verified;
   }
   return undefined;
 }
 
-/** The referrers in the index that a registry without a referrers API has under a tag. */
-async function fallbackReferrers({ repository, digest }: Search): Promise<readonly Descriptor[]> {
-  const index = await repository.manifest(fallbackTag(digest), LARGEST_INDEX);
-  return index === undefined ? [] : parseIndex(index.bytes).slice(0, MOST_REFERRERS);
+/** Reads the list of referrers under its tag, in a registry without a referrers API. */
+async function readReferrersTag({ repository, digest }: SignatureSearch): Promise<readonly Descriptor[]> {
+  const index = await repository.readManifest(referrersTag(digest), MAX_INDEX_BYTES);
+  return index === undefined ? [] : parseIndex(index.bytes).slice(0, MAX_REFERRERS);
 }
 
-/** Verifies the bundle of one referrer. Adds a note and returns undefined if it does not count. */
-async function bundleAt(search: Search, { digest: place, size }: Descriptor): Promise<Verified | undefined> {
-  const { repository, digest, signers, notes } = search;
-  if (size > LARGEST_MANIFEST) return void notes.push(`referrer ${place}: its manifest is too large`);
-  const stored = await repository.manifest(place, LARGEST_MANIFEST);
-  if (stored === undefined) return void notes.push(`referrer ${place}: missing`);
-  const layer = bundleLayer(stored, digest);
-  if (typeof layer === "string") return void notes.push(`referrer ${place}: ${layer}`);
-  if (layer.size > LARGEST_BUNDLE) return void notes.push(`referrer ${place}: its bundle is too large`);
-  const bytes = await repository.blob(layer, LARGEST_BUNDLE);
-  return verifyOrNote(notes, `referrer ${place}${keyNote(bytes)}`, async () => ({
-    signer: await bundleSigner(signers, digest, bytes),
+/**
+ * Fetches the bundle of one referrer and verifies its signature. Records a rejection and returns undefined if the
+ * signature is not valid. Throws errors of the registry.
+ */
+async function verifyReferrer(
+  search: SignatureSearch,
+  referrer: Descriptor,
+): Promise<VerifiedSignature | undefined> {
+  const { repository, digest, signers } = search;
+  const location = `referrer ${referrer.digest}`;
+  if (referrer.size > MAX_MANIFEST_BYTES) return reject(search, location, "its manifest is too large");
+  const stored = await repository.readManifest(referrer.digest, MAX_MANIFEST_BYTES);
+  if (stored === undefined) return reject(search, location, "missing");
+  const layer = findBundleLayer(stored, digest);
+  if (typeof layer === "string") return reject(search, location, layer);
+  if (layer.size > MAX_BUNDLE_BYTES) return reject(search, location, "its bundle is too large");
+  const bytes = await repository.readBlob(layer, MAX_BUNDLE_BYTES);
+  return verifyOrReject(search, `${location}${describeKeyHint(bytes)}`, async () => ({
+    signer: await verifyBundle(signers, digest, bytes),
     form: "bundle",
   }));
 }
 
-/** The layer of a bundle, or why this manifest has none. */
-function bundleLayer(stored: StoredManifest, digest: string): Descriptor | string {
+/** Returns the layer that contains the bundle, or the reason why the manifest is not a signature of `digest`. */
+function findBundleLayer(stored: StoredManifest, digest: string): Descriptor | string {
   try {
     const { subject, layers, artifactType } = parseManifest(stored.bytes);
     const [layer] = layers;
     if (layer === undefined || layers.length !== 1) return `it has ${layers.length} layers`;
-    if (![artifactType, layer.mediaType].some((type) => type?.startsWith(BUNDLE_PREFIX)))
+    if (![artifactType, layer.mediaType].some((type) => type?.startsWith(BUNDLE_TYPE_PREFIX)))
       return "it is no signature";
     return subject?.digest === digest ? layer : "it is for another digest";
   } catch (error) {
@@ -131,65 +166,78 @@ function bundleLayer(stored: StoredManifest, digest: string): Descriptor | strin
   }
 }
 
-/** Searches the manifest of simple signing for a valid signature; undefined if there is none. */
-async function searchSimple(search: Search): Promise<Verified | undefined> {
-  const { repository, digest, notes } = search;
-  const tag = simpleTag(digest);
-  const stored = await repository.manifest(tag, LARGEST_MANIFEST);
-  if (stored === undefined) return void notes.push(`tag ${tag}: none`);
-  const layers = simpleLayers(stored);
-  if (typeof layers === "string") return void notes.push(`tag ${tag}: ${layers}`);
-  for (const layer of layers.slice(0, MOST_LAYERS)) {
-    const verified = await attempt(search, `tag ${tag}`, () => simpleAt(search, layer));
+/**
+ * Verifies the simple-signing signatures, which are the layers of one manifest, and returns the first valid one;
+ * undefined if there is none.
+ */
+async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
+  const { repository, digest } = search;
+  const tag = simpleSigningTag(digest);
+  const location = `tag ${tag}`;
+  const stored = await repository.readManifest(tag, MAX_MANIFEST_BYTES);
+  if (stored === undefined) return reject(search, location, "none");
+  const layers = findSimpleSigningLayers(stored);
+  if (typeof layers === "string") return reject(search, location, layers);
+  for (const layer of layers.slice(0, MAX_LAYERS)) {
+    const verified = await tryStep(search, location, () => verifySimpleSigningLayer(search, layer));
     if (verified !== undefined) return verified;
   }
   return undefined;
 }
 
-/** Verifies one signature of simple signing. Adds a note and returns undefined if it does not count. */
-async function simpleAt(
-  { repository, digest, signers, notes }: Search,
+/**
+ * Fetches the payload of one simple-signing signature and verifies it. Records a rejection and returns undefined if
+ * the signature is not valid. Throws errors of the registry.
+ */
+async function verifySimpleSigningLayer(
+  search: SignatureSearch,
   layer: Descriptor,
-): Promise<Verified | undefined> {
-  const place = `tag ${simpleTag(digest)}`;
-  if (layer.size > LARGEST_PAYLOAD) return void notes.push(`${place}: its payload is too large`);
-  const payload = await repository.blob(layer, LARGEST_PAYLOAD);
+): Promise<VerifiedSignature | undefined> {
+  const { repository, digest, signers } = search;
+  const location = `tag ${simpleSigningTag(digest)}`;
+  if (layer.size > MAX_PAYLOAD_BYTES) return reject(search, location, "its payload is too large");
+  const payload = await repository.readBlob(layer, MAX_PAYLOAD_BYTES);
   const { annotations } = layer;
-  return verifyOrNote(notes, place, async () => ({
-    signer: await simpleSigner(signers, digest, { payload, annotations }),
+  return verifyOrReject(search, location, async () => ({
+    signer: await verifySimpleSigning(signers, digest, { payload, annotations }),
     form: "simple signing",
   }));
 }
 
-/** The layers with signatures, or why this manifest has none. */
-function simpleLayers({ bytes }: StoredManifest): readonly Descriptor[] | string {
+/** Returns the layers with signatures, or the reason why the manifest has none. */
+function findSimpleSigningLayers({ bytes }: StoredManifest): readonly Descriptor[] | string {
   try {
-    const layers = parseManifest(bytes).layers.filter(({ mediaType }) => mediaType === SIMPLE_SIGNING);
+    const layers = parseManifest(bytes).layers.filter(({ mediaType }) => mediaType === SIMPLE_SIGNING_TYPE);
     return layers.length === 0 ? "it has no signature" : layers;
   } catch (error) {
     return oneLine(error);
   }
 }
 
-/** The result of a verification. An error becomes a note, and the result is undefined. Throws CannotVerifyError. */
-async function verifyOrNote(
-  notes: string[],
-  place: string,
-  verify: () => Promise<Verified>,
-): Promise<Verified | undefined> {
+/**
+ * Returns the result of a verification. Records an error as a rejection and returns undefined, except for
+ * CannotVerifyError, which the caller handles as an incomplete search.
+ */
+async function verifyOrReject(
+  search: SignatureSearch,
+  location: string,
+  verify: () => Promise<VerifiedSignature>,
+): Promise<VerifiedSignature | undefined> {
   try {
     return await verify();
   } catch (error) {
     if (error instanceof CannotVerifyError) throw error;
-    notes.push(`${place}: ${oneLine(error)}`);
-    return undefined;
+    return reject(search, location, oneLine(error));
   }
 }
 
-/** Names the key of a bundle, which helps to find the right one. */
-function keyNote(bundle: Buffer): string {
+/**
+ * Names the key of a bundle in a rejection, which helps users to find the right key. Empty if the bundle names none
+ * or cannot be read.
+ */
+function describeKeyHint(bundle: Buffer): string {
   try {
-    const hint = hintOf(bundle);
+    const hint = readKeyHint(bundle);
     return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;
   } catch {
     return "";

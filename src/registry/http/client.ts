@@ -1,4 +1,4 @@
-/** Calls of a registry's HTTP API (OCI distribution specification): authentication, retries, redirects, limits. */
+/** Sends requests to a registry's HTTP API (OCI distribution specification): authentication, retries, redirects, limits. */
 
 import { rootCertificates } from "node:tls";
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from "undici";
@@ -13,29 +13,30 @@ import {
   type Clock,
 } from "../../lib/index.ts";
 import { isJsonObject, objectsIn } from "../../model/index.ts";
-import { jsonObject } from "../manifest.ts";
+import { parseJsonObject } from "../manifest.ts";
 import { findChallenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
-import { RegistryError, isTransient, toRegistryError } from "./errors.ts";
-import { Tokens } from "./tokens.ts";
-import { refusedAddress } from "./trust.ts";
+import { RegistryError, isTransientError, toRegistryError } from "./errors.ts";
+import { RegistryAuth } from "./tokens.ts";
+import { explainRefusedAddress } from "./trust.ts";
 
 export interface ClientOptions {
   /** Host and port. */
   readonly host: string;
-  /** The registry serves no TLS. */
+  /** Whether to use HTTP, for a registry without TLS. */
   readonly plainHttp?: boolean | undefined;
   /** PEM certificates that are trusted besides those of Node. */
   readonly ca?: string | undefined;
-  /** `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in lower case. */
+  /** `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case. */
   readonly proxies?: Readonly<Record<string, string | undefined>>;
-  readonly login?: () => Login | undefined;
-  /** Sends user and password without a challenge: some chart repositories send no challenge and hide what they have. */
-  readonly isBasic?: boolean;
+  /** Reads the credentials for each use, so that rotated ones take effect at once. */
+  readonly readLogin?: () => Login | undefined;
+  /** Sends user and password at once: some chart repositories send no challenge and hide their content. */
+  readonly usesBasicAuth?: boolean;
   readonly clock?: Clock;
-  /** Called with the status of each answer, `error` without one. */
+  /** Called with the HTTP status of each answer, or with `error` if there is no answer; for metrics. */
   readonly onAnswer?: ((code: string) => void) | undefined;
-  /** Longest time of a request with a short body, the answer included. */
+  /** Longest time of a request without much content, including its answer. */
   readonly timeoutMs?: number;
 }
 
@@ -44,11 +45,11 @@ export interface RegistryRequest {
   readonly method: "GET" | "HEAD" | "POST" | "PUT";
   /** Path and query below the registry, or the whole URL that the registry named. */
   readonly path: string | URL;
-  /** `repository:NAME:pull` or `repository:NAME:pull,push`. */
+  /** What the token must allow: `repository:NAME:pull` or `repository:NAME:pull,push`. */
   readonly scope: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer;
-  /** Bytes of the answer where they are many: it may take longer in proportion. */
+  /** Expected bytes of a long answer: the time limit grows with them. */
   readonly size?: number;
 }
 
@@ -57,172 +58,189 @@ export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: Dispatcher.ResponseData["body"];
-  /** Where the answer came from, after redirects. */
+  /** The URL that answered, after redirects. */
   readonly url: URL;
 }
 
-const TRIES = 3;
-const DELAY = { firstMs: 250, maxMs: 3000 };
-/** A registry may ask for a longer pause; a longer pause than this is an error, and the caller retries. */
-const LONGEST_PAUSE_MS = 10_000;
-const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const MOST_REDIRECTS = 5;
+const MAX_ATTEMPTS = 3;
+const RETRY_DELAY = { firstMs: 250, maxMs: 3000 };
+/** A longer `Retry-After` is an error: the caller retries later instead of waiting. */
+const MAX_RETRY_AFTER_MS = 10_000;
+/** Statuses after which the same request may succeed. */
+const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const MAX_REDIRECTS = 5;
 const TIMEOUT_MS = 30_000;
-/** Bytes in a millisecond of a long body; a registry that is slower than this could block a check for days. */
-const SLOWEST = 64;
-const CONNECTIONS = 4;
-const LARGEST_ERROR = 64 * 1024;
-const DISCARD_MS = 1000;
+/** The slowest accepted transfer of a long body; a slower registry could block a check for days. */
+const MIN_BYTES_PER_MS = 64;
+const MAX_CONNECTIONS = 4;
+const MAX_ERROR_BYTES = 64 * 1024;
+const DISCARD_TIMEOUT_MS = 1000;
 
-/** The client of one registry. */
+/** Sends requests to one registry or chart repository. */
 export class RegistryClient {
-  readonly registry: URL;
+  readonly registryUrl: URL;
   readonly #dispatcher: Dispatcher;
-  readonly #tokens: Tokens;
+  readonly #auth: RegistryAuth;
   readonly #clock: Clock;
   readonly #onAnswer: (code: string) => void;
   readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
-    const { host, plainHttp = false, ca, proxies = {}, login = () => undefined, clock } = options;
+    const { host, plainHttp = false, ca, proxies = {}, readLogin = () => undefined, clock } = options;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
-    this.registry = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
+    this.registryUrl = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
     this.#clock = clock ?? systemClock;
     this.#dispatcher = openDispatcher(ca, proxies);
-    this.#tokens = new Tokens({
-      registry: this.registry,
+    this.#auth = new RegistryAuth({
+      registryUrl: this.registryUrl,
       dispatcher: this.#dispatcher,
-      login,
-      isBasic: options.isBasic ?? false,
+      readLogin: readLogin,
+      usesBasicAuth: options.usesBasicAuth ?? false,
       clock: this.#clock,
       timeoutMs: this.#timeoutMs,
     });
   }
 
   /**
-   * Sends a request, answers challenges, follows redirects of reads, and tries again after transient failures. Returns any
-   * answer but a transient one. The caller reads or dumps the body. Throws RegistryError.
+   * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns
+   * the answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last
+   * attempt fails.
    */
   async send(request: RegistryRequest): Promise<Answer> {
     for (let attempt = 1; ; attempt += 1) {
-      const answer = await this.#try(request);
-      const pause = pauseBefore(answer, this.#clock);
-      if (pause === undefined) return answerOrThrow(answer);
-      if (attempt === TRIES || pause > LONGEST_PAUSE_MS)
-        throw answer instanceof RegistryError ? answer : await this.failure(request, answer);
-      if (!(answer instanceof RegistryError)) await discard(answer.body);
-      await sleep(this.#clock, Math.max(pause, exponentialDelay(attempt, DELAY)));
+      const answer = await this.#attempt(request);
+      const pause = getRetryPauseMs(answer, this.#clock);
+      // Not a transient failure: a usable answer, or an error that a retry does not help.
+      if (pause === undefined) return throwIfError(answer);
+      if (attempt === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS)
+        throw answer instanceof RegistryError ? answer : await this.toStatusError(request, answer);
+      if (!(answer instanceof RegistryError)) await discardBody(answer.body);
+      await sleep(this.#clock, Math.max(pause, exponentialDelay(attempt, RETRY_DELAY)));
     }
   }
 
-  /** Sends a request whose answer must have one of these statuses, and reads its body. Throws RegistryError. */
-  async read(
+  /**
+   * Sends a request and reads the body. Throws RegistryError for another status and for a body over `limit` bytes.
+   */
+  async sendAndRead(
     request: RegistryRequest,
     statuses: readonly number[],
     limit: number,
   ): Promise<Answer & { readonly bytes: Buffer }> {
     const answer = await this.send(request);
-    if (!statuses.includes(answer.status)) throw await this.failure(request, answer);
+    if (!statuses.includes(answer.status)) throw await this.toStatusError(request, answer);
     try {
       const bytes = await readAtMost(answer.body, limit);
       if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
       return { ...answer, bytes };
     } catch (error) {
-      throw this.bodyError(request, error);
+      throw this.toBodyError(request, error);
     }
   }
 
-  /** The error for an answer whose body ended too early. */
-  bodyError(request: RegistryRequest, error: unknown): RegistryError {
-    return new RegistryError(`${this.#name(request)}: ${oneLine(error)}`, undefined, { cause: error });
+  /** The error for an answer whose body could not be read completely. */
+  toBodyError(request: RegistryRequest, error: unknown): RegistryError {
+    return new RegistryError(`${this.#describeRequest(request)}: ${oneLine(error)}`, undefined, {
+      cause: error,
+    });
   }
 
-  /** The error for an answer that the caller cannot use; reads its body. */
-  async failure(request: RegistryRequest, { status, body }: Answer): Promise<RegistryError> {
-    const bytes = (await readAtMost(body, LARGEST_ERROR).catch(() => undefined)) ?? Buffer.alloc(0);
-    const remedy = REMEDIES[status];
-    const text = `${this.#name(request)}: ${status}${reasonIn(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
+  /** The error for a status that the caller does not accept, with the registry's message and a remedy. */
+  async toStatusError(request: RegistryRequest, { status, body }: Answer): Promise<RegistryError> {
+    const bytes = (await readAtMost(body, MAX_ERROR_BYTES).catch(() => undefined)) ?? Buffer.alloc(0);
+    const remedy = STATUS_REMEDIES[status];
+    const text = `${this.#describeRequest(request)}: ${status}${parseErrorReason(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
     return new RegistryError(text, status);
   }
 
+  /** Closes all connections, also those that are in use. */
   async close(): Promise<void> {
     await this.#dispatcher.destroy();
   }
 
-  #name({ method, path }: RegistryRequest): string {
-    const { host, pathname } = new URL(path, this.registry);
+  /** Names a request in messages by host, method and path. */
+  #describeRequest({ method, path }: RegistryRequest): string {
+    const { host, pathname } = new URL(path, this.registryUrl);
     return `registry ${host}: ${method} ${pathname}`;
   }
 
-  /** Sends a request. If the registry demands authorization, gets it and sends the request once more. */
-  async #authorized(request: RegistryRequest): Promise<Answer> {
-    const first = await this.#follow(request);
-    if (first.status !== 401 || first.url.host !== this.registry.host) return first;
+  /**
+   * Sends a request. If the registry answers 401 with a challenge, obtains credentials and sends the request once
+   * more. A 401 from another host, after a redirect, is returned as it is: that host must not get credentials.
+   */
+  async #sendAuthorized(request: RegistryRequest): Promise<Answer> {
+    const first = await this.#sendFollowingRedirects(request);
+    if (first.status !== 401 || first.url.host !== this.registryUrl.host) return first;
     const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
     if (challenge === undefined) return first;
-    await discard(first.body);
-    await this.#tokens.answer(challenge, request.scope);
-    return this.#follow(request);
+    await discardBody(first.body);
+    await this.#auth.answerChallenge(challenge, request.scope);
+    return this.#sendFollowingRedirects(request);
   }
 
-  /** The answer of one try, or the error that ended it. */
-  async #try(request: RegistryRequest): Promise<Answer | RegistryError> {
+  /** Sends a request once and reports its status. Returns errors, so that `send` can decide on a retry. */
+  async #attempt(request: RegistryRequest): Promise<Answer | RegistryError> {
     try {
-      const answer = await this.#authorized(request);
+      const answer = await this.#sendAuthorized(request);
       this.#onAnswer(String(answer.status));
       return answer;
     } catch (error) {
       this.#onAnswer("error");
-      return toRegistryError(error, this.#name(request));
+      return toRegistryError(error, this.#describeRequest(request));
     }
   }
 
-  /** Follows redirects of reads. */
-  async #follow(request: RegistryRequest): Promise<Answer> {
-    let answer = await this.#request(request, new URL(request.path, this.registry));
+  /** Sends a request and follows redirects of GET and HEAD only. */
+  async #sendFollowingRedirects(request: RegistryRequest): Promise<Answer> {
+    let answer = await this.#sendOnce(request, new URL(request.path, this.registryUrl));
     for (let redirects = 0; ; redirects += 1) {
-      const location = headerOf(answer.headers, "location");
+      const location = getFirstHeader(answer.headers, "location");
       const isRead = request.method === "GET" || request.method === "HEAD";
-      if (!isRead || !REDIRECTS.has(answer.status) || location === undefined) return answer;
-      await discard(answer.body);
+      if (!isRead || !REDIRECT_STATUSES.has(answer.status) || location === undefined) return answer;
+      await discardBody(answer.body);
       const next = URL.parse(location, answer.url.href);
-      if (next === null || redirects === MOST_REDIRECTS)
-        throw new RegistryError(`${this.#name(request)}: redirects that lead nowhere`);
-      answer = await this.#request(request, next);
+      if (next === null || redirects === MAX_REDIRECTS)
+        throw new RegistryError(`${this.#describeRequest(request)}: redirects that lead nowhere`);
+      answer = await this.#sendOnce(request, next);
     }
   }
 
-  /** Sends one request. Only the registry itself gets credentials. Throws RegistryError for a refused address. */
-  async #request({ method, headers, scope, body, size = 0 }: RegistryRequest, url: URL): Promise<Answer> {
-    const refused = refusedAddress(url, this.registry);
+  /** Sends one HTTP request. Only the registry's host gets credentials; refused URLs throw RegistryError. */
+  async #sendOnce({ method, headers, scope, body, size = 0 }: RegistryRequest, url: URL): Promise<Answer> {
+    const refused = explainRefusedAddress(url, this.registryUrl);
     if (refused !== undefined)
-      throw new RegistryError(`registry ${this.registry.host} leads to ${url.host}: ${refused}`);
-    const authorization = url.host === this.registry.host ? this.#tokens.header(scope) : undefined;
+      throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
+    const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
     const response = await this.#dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,
       method,
       headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
       body: body ?? null,
-      signal: AbortSignal.timeout(this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / SLOWEST)),
+      signal: AbortSignal.timeout(
+        this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS),
+      ),
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }
 }
 
-/** Discards a body, so that its connection can be used again; ends the connection if that takes long. */
-export async function discard(body: Answer["body"]): Promise<void> {
-  await body.dump({ limit: LARGEST_ERROR, signal: AbortSignal.timeout(DISCARD_MS) }).catch(() => undefined);
+/** Drops a short body, so that its connection can be used again; closes the connection for a long one. */
+export async function discardBody(body: Answer["body"]): Promise<void> {
+  await body
+    .dump({ limit: MAX_ERROR_BYTES, signal: AbortSignal.timeout(DISCARD_TIMEOUT_MS) })
+    .catch(() => undefined);
 }
 
-/** The first header of this name, which is in lower case. */
-export function headerOf(headers: Answer["headers"], name: string): string | undefined {
+/** The first value of a header. `name` is in lower case. */
+export function getFirstHeader(headers: Answer["headers"], name: string): string | undefined {
   return [headers[name] ?? []].flat()[0];
 }
 
-const REMEDIES: Readonly<Record<number, string>> = {
+/** Ends of error messages, by HTTP status. */
+const STATUS_REMEDIES: Readonly<Record<number, string>> = {
   401: "log in with `helm registry login HOST`, or check the credentials",
   403: "the credentials do not allow it",
   404: "not found, or not allowed to be seen",
@@ -230,12 +248,16 @@ const REMEDIES: Readonly<Record<number, string>> = {
   429: "the registry limits requests: try again later",
 };
 
-/** The connections to the registry, through a proxy if the environment names one. */
+/** Creates the pool of connections, through a proxy if the environment names one. */
 function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptions["proxies"]>): Dispatcher {
   const tls = ca === undefined ? {} : { ca: [...rootCertificates, ca] };
-  const options = { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
-  const pick = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
-  const [httpProxy, httpsProxy, noProxy] = [pick("HTTP_PROXY"), pick("HTTPS_PROXY"), pick("NO_PROXY")];
+  const options = { connections: MAX_CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
+  const readProxy = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
+  const [httpProxy, httpsProxy, noProxy] = [
+    readProxy("HTTP_PROXY"),
+    readProxy("HTTPS_PROXY"),
+    readProxy("NO_PROXY"),
+  ];
   if (httpProxy === undefined && httpsProxy === undefined)
     return new Agent({ ...options, connect: { ...tls, timeout: TIMEOUT_MS } });
   return new EnvHttpProxyAgent({
@@ -248,29 +270,29 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   });
 }
 
-/** The least pause in milliseconds before a request is sent again; undefined if it is not. */
-function pauseBefore(answer: Answer | RegistryError, clock: Clock): number | undefined {
-  if (answer instanceof RegistryError) return isTransient(answer) ? 0 : undefined;
-  return TRANSIENT.has(answer.status) ? pauseOf(answer, clock) : undefined;
+/** The least pause before a retry, in milliseconds; undefined if a retry does not help or is not needed. */
+function getRetryPauseMs(answer: Answer | RegistryError, clock: Clock): number | undefined {
+  if (answer instanceof RegistryError) return isTransientError(answer) ? 0 : undefined;
+  return TRANSIENT_STATUSES.has(answer.status) ? parseRetryAfterMs(answer, clock) : undefined;
 }
 
-/** The pause that the registry requires, in milliseconds: seconds or a date. */
-function pauseOf({ headers }: Answer, clock: Clock): number {
-  const text = headerOf(headers, "retry-after") ?? "";
+/** The pause that `Retry-After` (seconds or a date) demands, in milliseconds; 0 without a valid one. */
+function parseRetryAfterMs({ headers }: Answer, clock: Clock): number {
+  const text = getFirstHeader(headers, "retry-after") ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
   return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
 }
 
-/** Returns an answer, or throws the error. */
-function answerOrThrow(answer: Answer | RegistryError): Answer {
+/** Returns an answer; throws an error. */
+function throwIfError(answer: Answer | RegistryError): Answer {
   if (answer instanceof RegistryError) throw answer;
   return answer;
 }
 
-/** The registry's own message for a failure. */
-function reasonIn(bytes: Buffer): string {
+/** The registry's own message in the body of a failed request; empty if there is none. */
+function parseErrorReason(bytes: Buffer): string {
   try {
-    const [first] = objectsIn(jsonObject(bytes)["errors"]);
+    const [first] = objectsIn(parseJsonObject(bytes)["errors"]);
     if (!isJsonObject(first)) return "";
     const words = [first["code"], first["message"]].filter((each) => typeof each === "string");
     return words.length === 0 ? "" : ` ${plainLine(words.join(": "), 200)}`;

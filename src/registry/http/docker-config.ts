@@ -8,15 +8,16 @@ import type { Reference } from "../reference.ts";
 export interface Login {
   readonly username?: string;
   readonly password?: string;
-  /** A refresh token for the token server. */
+  /** A refresh token, which the token server exchanges for a bearer token. */
   readonly identityToken?: string;
-  /** Sent as it is. */
+  /** A bearer token that is sent to the registry as it is. */
   readonly registryToken?: string;
 }
 
 /**
- * The credentials for a repository in the text of a docker config (`.dockerconfigjson`, or the older `.dockercfg`
- * without `auths`); the longest key that matches wins. Throws Error for text that is no such file.
+ * Finds the credentials for a repository in the text of a docker config (`.dockerconfigjson`, or the older
+ * `.dockercfg` without `auths`). If several keys match, the most specific one with credentials wins. Throws Error for
+ * text that is no docker config.
  */
 export function findLogin(text: string, { host, name }: Pick<Reference, "host" | "name">): Login | undefined {
   const config = parseJson(text);
@@ -24,22 +25,27 @@ export function findLogin(text: string, { host, name }: Pick<Reference, "host" |
   const { auths = config } = config;
   if (!isJsonObject(auths)) throw new Error("its auths are not an object");
   const keys = Object.keys(auths)
-    .filter((key) => matches(key, `${host}/${name}`))
+    .filter((key) => matchesRepository(key, `${host}/${name}`))
+    // In descending order a longer path comes before its prefix.
     .sort((a, b) => (a < b ? 1 : -1));
-  return keys.map((key) => loginOf(auths[key])).find((login) => login !== undefined);
+  return keys.map((key) => parseLogin(auths[key])).find((login) => login !== undefined);
 }
 
-const HUB = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+/** Hosts that all mean Docker Hub. */
+const DOCKER_HUB_HOSTS = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 
-/** Whether a key is for a repository: globs for labels of the host, equal ports, and a prefix of the path. */
-function matches(key: string, target: string): boolean {
+/**
+ * Whether a key of a docker config applies to `target` (`HOST/NAME`), by the rules of the kubelet: each label of the
+ * host may be a glob, and the key's path must be a prefix of the repository's path.
+ */
+function matchesRepository(key: string, target: string): boolean {
   const [host = "", ...path] = key
     .replace(/^https?:\/\//, "")
     .replace(/\/(?:v[12]\/?)?$/, "")
     .split("/");
   const [targetHost = "", ...targetPath] = target.split("/");
   if (!path.every((segment, index) => segment === targetPath[index])) return false;
-  if (HUB.includes(host) && HUB.includes(targetHost)) return true;
+  if (DOCKER_HUB_HOSTS.includes(host) && DOCKER_HUB_HOSTS.includes(targetHost)) return true;
   const labels = host.split(".");
   const targetLabels = targetHost.split(".");
   return (
@@ -48,12 +54,12 @@ function matches(key: string, target: string): boolean {
   );
 }
 
-/** The credentials in one entry; undefined if it has none. */
-function loginOf(value: Json | undefined): Login | undefined {
+/** The credentials in one entry of a docker config; undefined if the entry has none. */
+function parseLogin(value: Json | undefined): Login | undefined {
   if (!isJsonObject(value)) return undefined;
-  const [user, password] = userAndPassword(value);
-  const identityToken = stringIn(value, "identitytoken");
-  const registryToken = stringIn(value, "registrytoken");
+  const [user, password] = parseUserAndPassword(value);
+  const identityToken = readNonEmptyString(value, "identitytoken");
+  const registryToken = readNonEmptyString(value, "registrytoken");
   if (user === undefined && identityToken === undefined && registryToken === undefined) return undefined;
   return {
     ...(user === undefined ? {} : { username: user, password: password ?? "" }),
@@ -62,16 +68,19 @@ function loginOf(value: Json | undefined): Login | undefined {
   };
 }
 
-/** User and password, which may also stand in `auth` as base64. Empty without a user. */
-function userAndPassword(value: JsonObject): readonly [user?: string, password?: string | undefined] {
-  const user = stringIn(value, "username");
-  if (user !== undefined) return [user, stringIn(value, "password")];
-  const text = Buffer.from(stringIn(value, "auth") ?? "", "base64").toString("utf8");
+/**
+ * User and password of an entry: in fields of their own, or in `auth` as base64 of `USER:PASSWORD`. Empty without a
+ * user.
+ */
+function parseUserAndPassword(value: JsonObject): readonly [user?: string, password?: string | undefined] {
+  const user = readNonEmptyString(value, "username");
+  if (user !== undefined) return [user, readNonEmptyString(value, "password")];
+  const text = Buffer.from(readNonEmptyString(value, "auth") ?? "", "base64").toString("utf8");
   const colon = text.indexOf(":");
   return colon === -1 ? [] : [text.slice(0, colon), text.slice(colon + 1)];
 }
 
-function stringIn(value: JsonObject, key: string): string | undefined {
+function readNonEmptyString(value: JsonObject, key: string): string | undefined {
   const text = value[key];
   return typeof text === "string" && text !== "" ? text : undefined;
 }

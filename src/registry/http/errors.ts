@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 
-/** A call that failed. The message names host, request and remedy, and contains no credentials. */
+/** A request that failed. The message names host, request and remedy, and contains no credentials. */
 export class RegistryError extends Error {
   /** The HTTP status; undefined without an answer. */
   readonly status: number | undefined;
@@ -14,35 +14,38 @@ export class RegistryError extends Error {
   }
 }
 
-/** A call that got no answer at all. */
+/** A request that got no answer at all. */
 export class NoAnswerError extends RegistryError {}
 
-/** Codes of connection errors that may pass. */
+/** Codes of connection errors after which the same request may succeed. */
 const TRANSIENT_CODES =
   /^(?:UND_ERR_|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)/;
 
-/** Whether a call ended without an answer by something that may pass. */
-export function isTransient({ status, cause }: RegistryError): boolean {
-  return status === undefined && TRANSIENT_CODES.test(codeOf(cause));
+/** Whether a request got no answer because of a connection error that a retry may avoid. */
+export function isTransientError({ status, cause }: RegistryError): boolean {
+  return status === undefined && TRANSIENT_CODES.test(getErrorCode(cause));
 }
 
-function codeOf(error: unknown): string {
+/** The `code` of an error of Node or undici, such as ECONNRESET; empty if it has none. */
+function getErrorCode(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return typeof code === "string" ? code : "";
 }
 
-const NO_TLS = /WRONG_VERSION|EPROTO/;
+/** Codes with which OpenSSL reports that the server speaks plain HTTP. */
+const NO_TLS_CODES = /WRONG_VERSION|EPROTO/;
+/** Remedies for problems with TLS, by code of the error. */
 const TLS_REMEDIES = [
-  [NO_TLS, "; set --plain-http (plainHttp of a ModuleSource) for a registry without TLS"],
+  [NO_TLS_CODES, "; set --plain-http (plainHttp of a ModuleSource) for a registry without TLS"],
   [/CERT|SELF_SIGNED|SIGNATURE/, "; name the registry's CA with --ca-file (ca of a ModuleSource)"],
 ] as const;
 
-/** An error of the connection as a RegistryError, with a remedy for problems with TLS. */
-export function toRegistryError(error: unknown, name: string): RegistryError {
+/** Turns a connection error into a RegistryError that names the request and, for problems with TLS, a remedy. */
+export function toRegistryError(error: unknown, requestName: string): RegistryError {
   if (error instanceof RegistryError) return error;
-  const code = codeOf(error);
+  const code = getErrorCode(error);
   const remedy = TLS_REMEDIES.find(([pattern]) => pattern.test(code))?.[1] ?? "";
   // OpenSSL's message names its own source files.
-  const what = NO_TLS.test(code) ? "it answers without TLS" : oneLine(error);
-  return new NoAnswerError(`${name}: ${what}${remedy}`, undefined, { cause: error });
+  const reason = NO_TLS_CODES.test(code) ? "it answers without TLS" : oneLine(error);
+  return new NoAnswerError(`${requestName}: ${reason}${remedy}`, undefined, { cause: error });
 }

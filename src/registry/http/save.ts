@@ -3,22 +3,23 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
 
-/** What a body was. */
-interface Saved {
+/** Digest and size of a body that was read completely. */
+interface SavedBody {
   readonly digest: string;
   /** Bytes. */
   readonly size: number;
 }
 
 /**
- * Writes a body to a new file while it arrives, or reads it only. Returns undefined if it is longer than `limit`; the
- * file is then incomplete. Throws errors of the connection and of the file.
+ * Reads a body while it arrives, and computes its digest and size. Writes it to a new file, unless `file` is
+ * undefined. Returns undefined if the body is longer than `limit`; the file is then incomplete. Throws errors of the
+ * connection and of the file.
  */
 export async function saveBody(
   body: AsyncIterable<Buffer>,
   file: string | undefined,
   limit: number,
-): Promise<Saved | undefined> {
+): Promise<SavedBody | undefined> {
   const hash = createHash("sha256");
   let size = 0;
   await using handle = file === undefined ? undefined : await open(file, "wx", 0o600);

@@ -1,127 +1,155 @@
-/** The `Authorization` header of calls to a registry: basic credentials, or tokens of its token server. */
+/** The `Authorization` header of requests to a registry: basic authentication, or tokens of its token server. */
 
 import type { Dispatcher } from "undici";
 
 import { oneLine, readAtMost, systemClock, type Clock } from "../../lib/index.ts";
-import { jsonObject } from "../manifest.ts";
+import { parseJsonObject } from "../manifest.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
 import { RegistryError } from "./errors.ts";
-import { refusedAddress } from "./trust.ts";
+import { explainRefusedAddress } from "./trust.ts";
 
+/** A bearer token, and when it expires on the monotonic clock in milliseconds. */
 interface Token {
   readonly text: string;
-  readonly endsAt: number;
+  readonly expiresAt: number;
 }
 
-const LARGEST_ANSWER = 64 * 1024;
-const DEFAULT_SECONDS = 60;
-/** A token is not used in its last seconds: the call takes time, too. */
-const MARGIN_MS = 5000;
-const MOST_TOKENS = 100;
+const MAX_ANSWER_BYTES = 64 * 1024;
+/** Lifetime of a token whose answer names none, as Docker's token specification says. */
+const DEFAULT_LIFETIME_SECONDS = 60;
+/** A token is not used in its last seconds, because the request takes time, too. */
+const EXPIRY_MARGIN_MS = 5000;
+const MAX_TOKENS = 100;
+/** Name of this program in requests with a refresh token; the OAuth2 protocol requires one. */
 const CLIENT_ID = "addon-operator";
 
-export interface TokenOptions {
-  readonly registry: URL;
+export interface RegistryAuthOptions {
+  readonly registryUrl: URL;
   readonly dispatcher: Dispatcher;
-  /** Read at each use, so that rotated credentials take effect at once. */
-  readonly login: () => Login | undefined;
-  /** User and password are sent before the registry requires them. */
-  readonly isBasic?: boolean;
+  /** Reads the credentials for each use, so that rotated credentials take effect at once. */
+  readonly readLogin: () => Login | undefined;
+  /** Whether user and password are sent before the registry demands them. */
+  readonly usesBasicAuth?: boolean;
   readonly clock?: Clock;
   /** Longest time of a request. */
   readonly timeoutMs: number;
 }
 
-/** Answers the challenges of one registry. */
-export class Tokens {
-  readonly #options: TokenOptions;
+/**
+ * Authenticates requests to one registry: handles its challenges and caches the tokens of its token server by scope.
+ */
+export class RegistryAuth {
+  readonly #options: RegistryAuthOptions;
   readonly #clock: Clock;
   readonly #tokens = new Map<string, Token>();
-  #isBasic: boolean;
+  #usesBasicAuth: boolean;
 
-  constructor(options: TokenOptions) {
+  constructor(options: RegistryAuthOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#isBasic = options.isBasic ?? false;
+    this.#usesBasicAuth = options.usesBasicAuth ?? false;
   }
 
-  /** The header for calls of this scope (`repository:NAME:pull`), as far as it is known without a challenge. */
-  header(scope: string): string | undefined {
-    const login = this.#options.login();
+  /**
+   * Returns the `Authorization` header for requests of this scope (`repository:NAME:pull`); undefined if no
+   * credentials or no valid token are known yet. The registry then answers with a challenge, which `answerChallenge`
+   * handles.
+   */
+  getHeader(scope: string): string | undefined {
+    const login = this.#options.readLogin();
     if (login?.registryToken !== undefined) return `Bearer ${login.registryToken}`;
-    if (this.#isBasic) return basic(login);
+    if (this.#usesBasicAuth) return toBasicHeader(login);
     const token = this.#tokens.get(scope);
-    return token === undefined || token.endsAt <= this.#clock.monotonic()
+    return token === undefined || token.expiresAt <= this.#clock.monotonic()
       ? undefined
       : `Bearer ${token.text}`;
   }
 
-  /** Gets the credentials that a challenge requires; the next `header` contains them. Throws RegistryError. */
-  async answer(challenge: Challenge, scope: string): Promise<void> {
-    this.#isBasic = challenge.scheme === "basic";
-    if (this.#isBasic) return;
+  /**
+   * Handles a challenge of the registry: switches to basic authentication, or fetches a token for the scope. The next
+   * `getHeader` of the scope returns the header. Throws RegistryError.
+   */
+  async answerChallenge(challenge: Challenge, scope: string): Promise<void> {
+    this.#usesBasicAuth = challenge.scheme === "basic";
+    if (this.#usesBasicAuth) return;
     this.#tokens.delete(scope);
-    if (this.#tokens.size >= MOST_TOKENS) this.#tokens.clear();
-    this.#tokens.set(scope, await this.#fetch(challenge, scope));
+    if (this.#tokens.size >= MAX_TOKENS) this.#tokens.clear();
+    this.#tokens.set(scope, await this.#fetchToken(challenge, scope));
   }
 
-  /** Gets a token for a scope, with the refresh token if there is one. Throws RegistryError. */
-  async #fetch({ parameters }: Challenge, scope: string): Promise<Token> {
-    const { registry, login } = this.#options;
-    const realm = this.#realm(parameters.get("realm") ?? "");
-    const form = new URLSearchParams({ service: parameters.get("service") ?? registry.host, scope });
-    const known = login();
-    const refreshed = await this.#refresh(realm, form, known?.identityToken);
-    const answer = refreshed ?? (await this.#get(realm, form, known));
-    if (answer.status === 200) return this.#tokenOf(answer.body, realm);
+  /**
+   * Fetches a token for a scope from the token server that the challenge names: by the refresh token if the login has
+   * one, else by user and password or anonymously. Throws RegistryError.
+   */
+  async #fetchToken({ parameters }: Challenge, scope: string): Promise<Token> {
+    const { registryUrl, readLogin } = this.#options;
+    const realm = this.#parseRealm(parameters.get("realm") ?? "");
+    const form = new URLSearchParams({ service: parameters.get("service") ?? registryUrl.host, scope });
+    const login = readLogin();
+    const refreshAnswer = await this.#requestByRefreshToken(realm, form, login?.identityToken);
+    const answer = refreshAnswer ?? (await this.#requestByPassword(realm, form, login));
+    if (answer.status === 200) return this.#parseToken(answer.body, realm);
     const remedy =
-      known === undefined ? "log in with `helm registry login`" : "check user, password and rights";
+      login === undefined ? "log in with `helm registry login`" : "check user, password and rights";
     const text = `the token server ${realm.host} answers ${answer.status} for ${scope}: ${remedy}`;
     throw new RegistryError(text, answer.status);
   }
 
-  /** The address of the token server, which the registry chose. */
-  #realm(text: string): URL {
+  /**
+   * Parses the address of the token server. The registry chose the address, so addresses of private networks are
+   * refused. Throws RegistryError.
+   */
+  #parseRealm(text: string): URL {
     const realm = URL.parse(text);
-    if (realm === null) throw this.#error("names no token server");
-    const refused = refusedAddress(realm, this.#options.registry);
-    if (refused !== undefined) throw this.#error(`names the token server ${realm.host}: ${refused}`);
+    if (realm === null) throw this.#toError("names no token server");
+    const refused = explainRefusedAddress(realm, this.#options.registryUrl);
+    if (refused !== undefined) throw this.#toError(`names the token server ${realm.host}: ${refused}`);
     return realm;
   }
 
-  /** Requests a token with a refresh token. Undefined without a refresh token, or if the server does not support that. */
-  async #refresh(realm: URL, form: URLSearchParams, token: string | undefined): Promise<Answer | undefined> {
+  /**
+   * Requests a token with a refresh token. Returns undefined without a refresh token, or if the server does not
+   * support POST requests; the caller then uses user and password.
+   */
+  async #requestByRefreshToken(
+    realm: URL,
+    form: URLSearchParams,
+    token: string | undefined,
+  ): Promise<TokenAnswer | undefined> {
     if (token === undefined) return undefined;
     const body = new URLSearchParams(form);
     body.set("grant_type", "refresh_token");
     body.set("client_id", CLIENT_ID);
     body.set("refresh_token", token);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
-    const answer = await this.#call(realm, { method: "POST", headers, body: body.toString() });
+    const answer = await this.#callTokenServer(realm, { method: "POST", headers, body: body.toString() });
     return answer.status === 404 ? undefined : answer;
   }
 
-  /** Requests a token with user and password, or anonymously. */
-  #get(realm: URL, form: URLSearchParams, login: Login | undefined): Promise<Answer> {
+  /** Requests a token with user and password, or anonymously if the login has none. */
+  #requestByPassword(realm: URL, form: URLSearchParams, login: Login | undefined): Promise<TokenAnswer> {
     const url = new URL(realm);
     for (const [key, value] of form) url.searchParams.append(key, value);
-    const authorization = basic(login);
-    return this.#call(url, { method: "GET", headers: authorization === undefined ? {} : { authorization } });
+    const authorization = toBasicHeader(login);
+    return this.#callTokenServer(url, {
+      method: "GET",
+      headers: authorization === undefined ? {} : { authorization },
+    });
   }
 
-  /** Calls the token server. Throws RegistryError if the server cannot be reached. */
-  async #call(
+  /** Sends a request to the token server and reads the answer. Throws RegistryError if the server does not answer. */
+  async #callTokenServer(
     url: URL,
     options: Pick<Dispatcher.RequestOptions, "headers" | "body"> & { method: "GET" | "POST" },
-  ): Promise<Answer> {
+  ): Promise<TokenAnswer> {
     try {
-      const where = { origin: url.origin, path: url.pathname + url.search };
+      const target = { origin: url.origin, path: url.pathname + url.search };
       const { dispatcher, timeoutMs } = this.#options;
       const signal = AbortSignal.timeout(timeoutMs);
-      const { statusCode, body } = await dispatcher.request({ ...where, ...options, signal });
-      const bytes = await readAtMost(body, LARGEST_ANSWER);
-      if (bytes === undefined) throw new Error(`the answer is longer than ${LARGEST_ANSWER} bytes`);
+      const { statusCode, body } = await dispatcher.request({ ...target, ...options, signal });
+      const bytes = await readAtMost(body, MAX_ANSWER_BYTES);
+      if (bytes === undefined) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
       return { status: statusCode, body: bytes };
     } catch (error) {
       const text = `the token server ${url.host} cannot be reached: ${oneLine(error)}`;
@@ -129,14 +157,18 @@ export class Tokens {
     }
   }
 
-  /** Reads the token in an answer. Throws RegistryError if there is none. */
-  #tokenOf(body: Buffer, realm: URL): Token {
+  /**
+   * Parses the token server's answer and computes when the token expires. Throws RegistryError if the answer contains
+   * no token.
+   */
+  #parseToken(body: Buffer, realm: URL): Token {
     try {
-      const { token, access_token: access, expires_in: seconds } = jsonObject(body);
+      const { token, access_token: access, expires_in: seconds } = parseJsonObject(body);
       const text = typeof token === "string" && token !== "" ? token : access;
-      if (typeof text !== "string" || !/^[\x21-\x7e]+$/.test(text)) throw new Error("no token");
-      const lifetime = typeof seconds === "number" && seconds > 0 ? seconds : DEFAULT_SECONDS;
-      return { text, endsAt: this.#clock.monotonic() + lifetime * 1000 - MARGIN_MS };
+      if (typeof text !== "string" || !/^[\x21-\x7e]+$/.test(text))
+        throw new Error("the answer has no token");
+      const lifetime = typeof seconds === "number" && seconds > 0 ? seconds : DEFAULT_LIFETIME_SECONDS;
+      return { text, expiresAt: this.#clock.monotonic() + lifetime * 1000 - EXPIRY_MARGIN_MS };
     } catch (error) {
       throw new RegistryError(`the token server ${realm.host} answers without a token`, undefined, {
         cause: error,
@@ -144,18 +176,20 @@ export class Tokens {
     }
   }
 
-  #error(what: string): RegistryError {
-    return new RegistryError(`the registry ${this.#options.registry.host} ${what}`);
+  /** An error about the registry; `problem` begins with a verb. */
+  #toError(problem: string): RegistryError {
+    return new RegistryError(`the registry ${this.#options.registryUrl.host} ${problem}`);
   }
 }
 
-interface Answer {
+/** An answer of the token server. */
+interface TokenAnswer {
   readonly status: number;
   readonly body: Buffer;
 }
 
-/** The header for basic credentials; undefined without a user. */
-function basic(login: Login | undefined): string | undefined {
+/** The header of basic authentication; undefined for a login without a user. */
+function toBasicHeader(login: Login | undefined): string | undefined {
   if (login?.username === undefined) return undefined;
   return `Basic ${Buffer.from(`${login.username}:${login.password ?? ""}`).toString("base64")}`;
 }

@@ -1,8 +1,9 @@
-/** Which addresses a registry may send this program to. */
+/** Decides to which addresses a registry may send this program. */
 
 import { BlockList, isIP } from "node:net";
 
-const PRIVATE = new BlockList();
+/** Networks that are not public: only this machine, its cluster or its cloud reach them. */
+const PRIVATE_NETWORKS = new BlockList();
 for (const [net, bits] of [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -18,7 +19,7 @@ for (const [net, bits] of [
   // Multicast, and what is not assigned.
   ["224.0.0.0", 3],
 ] as const)
-  PRIVATE.addSubnet(net, bits, "ipv4");
+  PRIVATE_NETWORKS.addSubnet(net, bits, "ipv4");
 for (const [net, bits] of [
   ["::", 127],
   // Any of the networks above, translated.
@@ -26,14 +27,14 @@ for (const [net, bits] of [
   ["fc00::", 7],
   ["fe80::", 10],
 ] as const)
-  PRIVATE.addSubnet(net, bits, "ipv6");
+  PRIVATE_NETWORKS.addSubnet(net, bits, "ipv6");
 
 /**
- * Why `url`, which the registry chose (the realm of a challenge, a redirect), must not be called; undefined if it may
- * be. A registry could otherwise make this program call addresses that only this machine reaches (server-side request
- * forgery), or downgrade it to plain text.
+ * Explains why `url`, which the registry chose (the realm of a challenge, or a redirect), must not be called; returns
+ * undefined if it may be called. A registry could otherwise make this program call addresses that only this machine
+ * reaches (server-side request forgery), or downgrade it to plain text.
  */
-export function refusedAddress(url: URL, registry: URL): string | undefined {
+export function explainRefusedAddress(url: URL, registry: URL): string | undefined {
   if (url.protocol !== "https:" && url.protocol !== registry.protocol)
     return `${url.protocol}// is not allowed`;
   if (url.username !== "" || url.password !== "") return "the address contains credentials";
@@ -43,7 +44,8 @@ export function refusedAddress(url: URL, registry: URL): string | undefined {
   return isPrivate ? "the address is private" : undefined;
 }
 
+/** Whether `host` is an IP address in a private network; false for names. */
 function isPrivateAddress(host: string): boolean {
   const version = isIP(host);
-  return version !== 0 && PRIVATE.check(host, version === 6 ? "ipv6" : "ipv4");
+  return version !== 0 && PRIVATE_NETWORKS.check(host, version === 6 ? "ipv6" : "ipv4");
 }

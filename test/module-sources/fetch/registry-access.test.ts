@@ -78,7 +78,7 @@ it("a mirror that is away is passed over, once in a check", async () => {
   const [registry, mirror] = labs as [Lab, Lab];
   mirror.registry.failures = { status: 503, left: Infinity };
   const access = accessTo([hostOf(registry), hostOf(mirror)]);
-  expect(await access.requestFromAny("web", (repository) => repository.digestOfTag("1.4.2"))).toBeDefined();
+  expect(await access.requestFromAny("web", (repository) => repository.resolveTag("1.4.2"))).toBeDefined();
   expect(calls(mirror)).toBe(3);
   await fetch(access);
   expect(calls(mirror)).toBe(0);
@@ -88,7 +88,7 @@ it("a registry that is away is asked for three modules, not for all of a source"
   const codes: string[] = [];
   const access = accessTo([ABSENT], { answered: (code) => codes.push(code) });
   const ask = (name: string) =>
-    access.requestFromAny(name, (repository) => repository.digestOfTag("stable")).catch(String);
+    access.requestFromAny(name, (repository) => repository.resolveTag("stable")).catch(String);
   const first = await ask("a");
   for (const name of ["b", "c"]) expect(await ask(name)).not.toBe(first);
   const tries = codes.length;
@@ -101,7 +101,7 @@ it("a registry that answers in between is asked for each module", async () => {
   const [{ registry }] = labs as [Lab];
   const access = accessTo([registry.host]);
   const ask = (name: string) =>
-    access.requestFromAny(name, (repository) => repository.digestOfTag("1.4.2")).catch(String);
+    access.requestFromAny(name, (repository) => repository.resolveTag("1.4.2")).catch(String);
   registry.instead = (line) => (line.includes("/web/") ? undefined : { status: 1000 });
   for (const name of ["a", "b", "web", "c", "d"]) await ask(name);
   expect(await ask("web")).toMatch(/^sha256:/);
@@ -111,7 +111,7 @@ it("a tag that a mirror does not have is asked for in the registry", async () =>
   const { labs, digest } = await registries(2);
   const [registry, mirror] = labs as [Lab, Lab];
   const access = accessTo([hostOf(registry), hostOf(mirror)]);
-  const ask = (tag: string) => access.requestFromAny("web", (repository) => repository.digestOfTag(tag));
+  const ask = (tag: string) => access.requestFromAny("web", (repository) => repository.resolveTag(tag));
   mirror.registry.manifests.delete(`${REPOSITORY}@1.4.2`);
   expect(await ask("1.4.2")).toBe(digest);
   expect(await ask("none")).toBeUndefined();

@@ -2,7 +2,7 @@
 
 import { sign } from "node:crypto";
 
-import { fallbackTag, simpleTag } from "../../../src/registry/cosign/verify.ts";
+import { referrersTag, simpleSigningTag } from "../../../src/registry/cosign/verify.ts";
 import { digestOf } from "../../../src/registry/manifest.ts";
 import { putManifest, type FakeRegistry } from "../../support/registry.ts";
 import type { Ask, OwnSigstore } from "../cosign/own-sigstore.ts";
@@ -95,7 +95,7 @@ export function putBundle(
   const stored = putManifest(registry, `${REPOSITORY}@${digestOf(bytes)}`, { bytes, mediaType: MANIFEST });
   const listed = { mediaType: MANIFEST, digest: stored, size: bytes.length };
   const index = json({ schemaVersion: 2, mediaType: INDEX, manifests: [listed] });
-  putManifest(registry, `${REPOSITORY}@${fallbackTag(digest)}`, { bytes: index, mediaType: INDEX });
+  putManifest(registry, `${REPOSITORY}@${referrersTag(digest)}`, { bytes: index, mediaType: INDEX });
 }
 
 export interface SimpleChanges {
@@ -128,5 +128,5 @@ export function putSimple(
       layers: [layer({ ...putBlob(registry, payload, SIMPLE), annotations })],
     }),
   );
-  putManifest(registry, `${REPOSITORY}@${simpleTag(digest)}`, { bytes, mediaType: MANIFEST });
+  putManifest(registry, `${REPOSITORY}@${simpleSigningTag(digest)}`, { bytes, mediaType: MANIFEST });
 }

@@ -17,8 +17,8 @@ import {
   RegistryClient,
   Repository,
   unpackModule,
-  type Found,
-  type Place,
+  type FoundModule,
+  type NamedRepository,
   type Signer,
 } from "../../../src/registry/index.ts";
 import { fakeRegistry, PASSWORD, USER, type FakeRegistry, type Switches } from "../../support/registry.ts";
@@ -64,7 +64,7 @@ export interface Lab {
   readonly key: KeyPair;
   /** Whose signatures count where nothing else is said: those of the key, as key0.pub. */
   signers: readonly Signer[];
-  place(reference: string): Place;
+  place(reference: string): NamedRepository;
   /** Pushes the module as `version`, signed by the lab's key or another, or by none; returns its digest. */
   push(
     version?: string,
@@ -75,7 +75,7 @@ export interface Lab {
       readonly repository?: string;
     },
   ): Promise<string>;
-  find(reference?: string, keys?: readonly KeyPair[]): Promise<Found>;
+  find(reference?: string, keys?: readonly KeyPair[]): Promise<FoundModule>;
   /** Finds and unpacks; returns the directory. */
   pull(reference?: string): Promise<string>;
   tag(reference: string, tag: string): Promise<string>;
@@ -98,7 +98,7 @@ export async function registryLab(switches: Switches = {}): Promise<Lab> {
   const client = new RegistryClient({
     host: registry.host,
     plainHttp: true,
-    login: () => ({ username: USER, password: PASSWORD }),
+    readLogin: () => ({ username: USER, password: PASSWORD }),
     clock: hurried,
   });
   onTestFinished(() => client.close());

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { simpleTag, fallbackTag } from "../../../src/registry/cosign/verify.ts";
+import { simpleSigningTag, referrersTag } from "../../../src/registry/cosign/verify.ts";
 import { packDirectory, RegistryError } from "../../../src/registry/index.ts";
 import { sha256 } from "../../support/registry.ts";
 import { putBundle } from "./forge.ts";
@@ -34,7 +34,7 @@ describe.each([true, false])("with the referrers API: %s", (hasReferrers) => {
     const lab = await registryLab({ hasReferrers });
     const digest = await lab.push();
     const wanted = new RegExp(
-      `${digest} has no valid signature by key0.pub: .*\\(key .*not by one of the keys.*tag ${simpleTag(digest)}`,
+      `${digest} has no valid signature by key0.pub: .*\\(key .*not by one of the keys.*tag ${simpleSigningTag(digest)}`,
     );
     await expect(lab.find("web:1.4.2", [keyPair()])).rejects.toThrow(wanted);
     expect((await lab.find("web:1.4.2", [keyPair(), lab.key])).verified?.signer.source).toBe("key1.pub");
@@ -43,13 +43,13 @@ describe.each([true, false])("with the referrers API: %s", (hasReferrers) => {
 
 /** Leaves simple signing as the only signature. */
 function removeBundles({ registry }: Lab, digest: string): void {
-  registry.manifests.delete(`${REPOSITORY}@${fallbackTag(digest)}`);
+  registry.manifests.delete(`${REPOSITORY}@${referrersTag(digest)}`);
   for (const [key, { bytes }] of registry.manifests)
     if (bytes.toString().includes("sigstore.bundle")) registry.manifests.delete(key);
 }
 
 function removeSimple({ registry }: Lab, digest: string): void {
-  registry.manifests.delete(`${REPOSITORY}@${simpleTag(digest)}`);
+  registry.manifests.delete(`${REPOSITORY}@${simpleSigningTag(digest)}`);
 }
 
 /** Changes the artifact itself, which then has no signature. */
@@ -66,11 +66,11 @@ async function signedOther(change: (manifest: Manifest) => void): Promise<Lab> {
   const { signArtifact } = await import("../../../src/registry/cosign/sign.ts");
   const { readSigningKey } = await import("../../../src/registry/cosign/keys.ts");
   const place = lab.place("web:1.4.2");
-  const stored = await place.repository.manifest("1.4.2");
+  const stored = await place.repository.readManifest("1.4.2");
   if (stored === undefined) throw new Error("no manifest");
   const subject = { mediaType: stored.mediaType, digest: stored.digest, size: stored.bytes.length };
   const key = readSigningKey(lab.key.privatePem, "k", undefined);
-  await signArtifact(place.repository, subject, { key, place: "x" });
+  await signArtifact(place.repository, subject, { key, repositoryAddress: "x" });
   return lab;
 }
 
@@ -157,8 +157,8 @@ describe("signatures that do not count", () => {
   }
 
   function useSimple({ registry }: Lab, digest: string, other: string): void {
-    const stored = registry.manifests.get(`${REPOSITORY}@${simpleTag(other)}`);
-    if (stored !== undefined) registry.manifests.set(`${REPOSITORY}@${simpleTag(digest)}`, stored);
+    const stored = registry.manifests.get(`${REPOSITORY}@${simpleSigningTag(other)}`);
+    if (stored !== undefined) registry.manifests.set(`${REPOSITORY}@${simpleSigningTag(digest)}`, stored);
   }
 
   it.each(forms)("a signature of another digest: %s", async (_, __, use) => {
@@ -176,7 +176,7 @@ describe("signatures that do not count", () => {
       const digest = await lab.push("1.4.2", { key: keyPair() });
       remove(lab, digest);
       const html = { bytes: Buffer.from("<html>"), mediaType: "text/html" };
-      lab.registry.manifests.set(`${REPOSITORY}@${fallbackTag(digest)}`, html);
+      lab.registry.manifests.set(`${REPOSITORY}@${referrersTag(digest)}`, html);
       await expect(lab.find()).rejects.toThrow("cannot be verified now");
     },
   );

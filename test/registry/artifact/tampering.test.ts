@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { Unpack } from "tar";
 import { afterEach, beforeEach, describe, expect, it, vi, type MockInstance } from "vitest";
 
-import { fallbackTag, simpleTag } from "../../../src/registry/cosign/verify.ts";
+import { referrersTag, simpleSigningTag } from "../../../src/registry/cosign/verify.ts";
 import { readIdentity, readTrustedRoot, unpackModule } from "../../../src/registry/index.ts";
 import { putManifest, sha256, type FakeRegistry } from "../../support/registry.ts";
 import {
@@ -113,14 +113,14 @@ function replaceList(
 ): void {
   for (const [key, stored] of registry.manifests)
     if (stored.bytes.includes(BUNDLE)) registry.manifests.delete(key);
-  const tag = form === "bundle" ? fallbackTag(digest) : simpleTag(digest);
+  const tag = form === "bundle" ? referrersTag(digest) : simpleSigningTag(digest);
   putManifest(registry, `${REPOSITORY}@${tag}`, { bytes, mediaType });
 }
 
 function removeSignatures(here: Scene): void {
   const { registry, digest } = here;
   replaceList(here, Buffer.from("{}"));
-  for (const tag of [fallbackTag(digest), simpleTag(digest)])
+  for (const tag of [referrersTag(digest), simpleSigningTag(digest)])
     registry.manifests.delete(`${REPOSITORY}@${tag}`);
 }
 
@@ -303,8 +303,9 @@ describe.each(EVERYWHERE)(
           const { registry, digest } = here;
           const other = { key: here.by, digest: sha256("another") };
           putSimple(registry, other);
-          const simple = registry.manifests.get(`${REPOSITORY}@${simpleTag(other.digest)}`);
-          if (simple !== undefined) registry.manifests.set(`${REPOSITORY}@${simpleTag(digest)}`, simple);
+          const simple = registry.manifests.get(`${REPOSITORY}@${simpleSigningTag(other.digest)}`);
+          if (simple !== undefined)
+            registry.manifests.set(`${REPOSITORY}@${simpleSigningTag(digest)}`, simple);
           const hex = other.digest.slice("sha256:".length);
           const by = { key: here.by, digest };
           putBundle(registry, by, {

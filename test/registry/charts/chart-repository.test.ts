@@ -13,7 +13,7 @@ function repositoryAt(server: Server, options: Parameters<typeof clientOf>[1] = 
   let known: KnownIndex | undefined;
   return new ChartRepository(client, "web", {
     base,
-    versions: async () => (known = await fetchIndex(client, { base, charts: ["web"] }, known)).versions,
+    readVersions: async () => (known = await fetchIndex(client, { base, charts: ["web"] }, known)).versions,
   });
 }
 
@@ -34,10 +34,10 @@ test.each([
   const digest = server.publish(chartOf("web", "1.0.0+a"));
   server.publish(chartOf("web", "1.1.0"));
   const repository = repositoryAt(server);
-  expect(await repository.tags()).toEqual({ tags: ["1.1.0", "1.0.0_a"], isAll: true });
-  expect(await repository.digestOfTag("1.0.0_a")).toBe(digest);
+  expect(await repository.listTags()).toEqual({ tags: ["1.1.0", "1.0.0_a"], isAll: true });
+  expect(await repository.resolveTag("1.0.0_a")).toBe(digest);
   expect(sha256(await save(repository, digest, "1.0.0+a"))).toBe(digest);
-  expect(await repository.digestOfTag("3.0.0")).toBeUndefined();
+  expect(await repository.resolveTag("3.0.0")).toBeUndefined();
 });
 
 test("absolute URLs of the same host", async () => {
@@ -51,10 +51,10 @@ test("an index that has not changed is not sent again", async () => {
   const server = await chartServer();
   server.publish(chartOf("web", "1.0.0"));
   const repository = repositoryAt(server);
-  const first = await repository.tags();
-  expect(await repository.tags()).toEqual(first);
+  const first = await repository.listTags();
+  expect(await repository.listTags()).toEqual(first);
   server.publish(chartOf("web", "1.1.0"));
-  expect((await repository.tags())?.tags).toEqual(["1.1.0", "1.0.0"]);
+  expect((await repository.listTags())?.tags).toEqual(["1.1.0", "1.0.0"]);
   expect(server.calls.map(({ status }) => status)).toEqual([200, 304, 200]);
 });
 
@@ -63,7 +63,7 @@ test("user and password are sent with the first request", async () => {
   const digest = server.publish(chartOf("web", "1.0.0"));
   expect(sha256(await save(repositoryAt(server, { login: true }), digest))).toBe(digest);
   expect(server.calls.map(({ status }) => status)).toEqual([200, 200]);
-  await expect(repositoryAt(server).tags()).rejects.toThrow("404");
+  await expect(repositoryAt(server).listTags()).rejects.toThrow("404");
 });
 
 test("another host gets no credentials", async () => {
@@ -138,5 +138,5 @@ test.each([
   [{ status: 401 }, "401"],
 ])("an index that is answered with %j", async (answer, message) => {
   const server = await chartServer({ instead: () => answer });
-  await expect(repositoryAt(server).tags()).rejects.toThrow(new RegExp(message));
+  await expect(repositoryAt(server).listTags()).rejects.toThrow(new RegExp(message));
 });

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
 
-import { IndexScan } from "../../../src/registry/charts/index-scan.ts";
+import { IndexScanner } from "../../../src/registry/charts/index-scan.ts";
 import { toYaml } from "../../../src/lib/index.ts";
 
 const HEX = "0123456789abcdef".repeat(4);
 
 /** The versions of the chart `web`, of a text that arrives in pieces of this size. */
 function versionsIn(text: string, size = 7, charts = ["web"]): unknown {
-  const scan = new IndexScan(charts);
-  for (let at = 0; at < text.length; at += size) scan.add(text.slice(at, at + size));
-  return scan.end().get("web");
+  const scan = new IndexScanner(charts);
+  for (let at = 0; at < text.length; at += size) scan.addText(text.slice(at, at + size));
+  return scan.finish().get("web");
 }
 
 const version = (text: string, digest: string | undefined = `sha256:${HEX}`) => ({
@@ -147,9 +147,9 @@ test("too many versions", () => {
 
 test("a large index of other charts is read without keeping it", () => {
   const other = "  - version: 1.0.0\n    description: >-\n      text\n    urls: [x]\n".repeat(20_000);
-  const scan = new IndexScan(["web"]);
-  scan.add("entries:\n");
-  for (let chart = 0; chart < 20; chart += 1) scan.add(`  chart${chart}:\n${other}`);
-  scan.add(`  web:\n  - version: 1.0.0\n    urls: [web-1.0.0.tgz]\n    digest: ${HEX}\n`);
-  expect(scan.end()).toEqual(new Map([["web", [version("1.0.0")]]]));
+  const scan = new IndexScanner(["web"]);
+  scan.addText("entries:\n");
+  for (let chart = 0; chart < 20; chart += 1) scan.addText(`  chart${chart}:\n${other}`);
+  scan.addText(`  web:\n  - version: 1.0.0\n    urls: [web-1.0.0.tgz]\n    digest: ${HEX}\n`);
+  expect(scan.finish()).toEqual(new Map([["web", [version("1.0.0")]]]));
 });

@@ -119,9 +119,9 @@ export function clientOf(
   const client = new RegistryClient({
     host,
     plainHttp: true,
-    isBasic: true,
+    usesBasicAuth: true,
     proxies,
-    login: () => user,
+    readLogin: () => user,
     clock: hurried,
   });
   onTestFinished(() => client.close());

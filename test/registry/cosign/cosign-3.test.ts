@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
-import { bundleSigner, simpleSigner } from "../../../src/registry/cosign/formats.ts";
+import { verifyBundle, verifySimpleSigning } from "../../../src/registry/cosign/formats.ts";
 import { readPublicKeys } from "../../../src/registry/cosign/keys.ts";
 
 interface Signed {
@@ -24,13 +24,13 @@ it("accepts both forms of cosign's signatures, for their own digests only", asyn
   const signature = { payload: Buffer.from(simple.payload), annotations };
   const text = Buffer.from(bundle.text);
   const signer = { source: "cosign.pub" };
-  expect(await bundleSigner(keys, bundle.digest, text)).toMatchObject(signer);
-  expect(await simpleSigner(keys, simple.digest, signature)).toMatchObject(signer);
-  await expect(bundleSigner(keys, simple.digest, text)).rejects.toThrow("another digest");
-  await expect(simpleSigner(keys, bundle.digest, signature)).rejects.toThrow("another digest");
+  expect(await verifyBundle(keys, bundle.digest, text)).toMatchObject(signer);
+  expect(await verifySimpleSigning(keys, simple.digest, signature)).toMatchObject(signer);
+  await expect(verifyBundle(keys, simple.digest, text)).rejects.toThrow("another digest");
+  await expect(verifySimpleSigning(keys, bundle.digest, signature)).rejects.toThrow("another digest");
 });
 
 it("takes no attestation by cosign for a signature", async () => {
   const { digest, text } = stored.attestation;
-  await expect(bundleSigner(keys, digest, Buffer.from(text))).rejects.toThrow("it is an attestation");
+  await expect(verifyBundle(keys, digest, Buffer.from(text))).rejects.toThrow("it is an attestation");
 });

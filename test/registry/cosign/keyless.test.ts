@@ -1,6 +1,6 @@
 import { expect, it, describe } from "vitest";
 
-import { findModule, readIdentity, readTrustedRoot, type Found } from "../../../src/registry/index.ts";
+import { findModule, readIdentity, readTrustedRoot, type FoundModule } from "../../../src/registry/index.ts";
 import { putBundle, putSimple, type BundleChanges } from "../artifact/forge.ts";
 import { registryLab } from "../artifact/lab.ts";
 import { ISSUER, ownSigstore, SIGNED_AT, SUBJECT, type Ask, type OwnSigstore } from "./own-sigstore.ts";
@@ -21,7 +21,10 @@ interface Case {
 }
 
 /** Signs a module in a form, and looks for it. */
-async function find(form: Form, { ask = {}, identity = IDENTITY, changes, ...given }: Case): Promise<Found> {
+async function find(
+  form: Form,
+  { ask = {}, identity = IDENTITY, changes, ...given }: Case,
+): Promise<FoundModule> {
   const trusted = given.trusted ?? ownSigstore();
   const lab = await registryLab({ hasReferrers: true });
   const digest = await lab.push("1.4.2", { key: "none" });

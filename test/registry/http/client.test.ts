@@ -29,25 +29,25 @@ const login = (password = PASSWORD) => ({ username: USER, password });
 
 it("credentials that are wrong are an error with a remedy, and the password stays out of it", async () => {
   const { host } = await registryWith({ auth: "basic" });
-  const read = repositoryAt(host, { login: () => login("swordfish") }).manifest("t");
+  const read = repositoryAt(host, { readLogin: () => login("swordfish") }).readManifest("t");
   await expect(read).rejects.toThrow(/^(?!.*swordfish).*401.*log in with `helm registry login HOST`/s);
   const { host: other } = await registryWith({
     auth: "bearer",
     instead: (line) => (line.includes("token") ? { status: 403 } : undefined),
   });
-  await expect(repositoryAt(other, { login: () => login() }).manifest("t")).rejects.toThrow(
+  await expect(repositoryAt(other, { readLogin: () => login() }).readManifest("t")).rejects.toThrow(
     "answers 403 for repository:a/b:pull: check user, password and rights",
   );
-  await expect(repositoryAt(other).manifest("t")).rejects.toThrow("log in with `helm registry login`");
+  await expect(repositoryAt(other).readManifest("t")).rejects.toThrow("log in with `helm registry login`");
 });
 
 it("credentials that are rotated are in force at the next call", async () => {
   const { host } = await registryWith({ auth: "basic" });
   let password = "old";
-  const repository = repositoryAt(host, { login: () => login(password) });
-  await expect(repository.manifest("t")).rejects.toThrow("401");
+  const repository = repositoryAt(host, { readLogin: () => login(password) });
+  await expect(repository.readManifest("t")).rejects.toThrow("401");
   password = PASSWORD;
-  expect(await repository.manifest("t")).toMatchObject({ digest: sha256("{}") });
+  expect(await repository.readManifest("t")).toMatchObject({ digest: sha256("{}") });
 });
 
 it("a token that is revoked is got again, once for each call", async () => {
@@ -60,17 +60,17 @@ it("a token that is revoked is got again, once for each call", async () => {
       return { status: 401, headers: { "www-authenticate": `Bearer realm="http://${registry.host}/token"` } };
     },
   });
-  const repository = repositoryAt(registry.host, { login: () => login() });
-  await repository.manifest("t");
+  const repository = repositoryAt(registry.host, { readLogin: () => login() });
+  await repository.readManifest("t");
   isRevoked = true;
-  expect(await repository.manifest("t")).toBeDefined();
+  expect(await repository.readManifest("t")).toBeDefined();
   const always = {
     status: 401,
     headers: { "www-authenticate": `Bearer realm="http://${registry.host}/token"` },
   };
   registry.instead = (line) => (line.includes("token") ? undefined : always);
   const before = registry.calls.length;
-  await expect(repository.manifest("t")).rejects.toThrow("401");
+  await expect(repository.readManifest("t")).rejects.toThrow("401");
   expect(registry.calls.length - before).toBe(3);
 });
 
@@ -85,14 +85,14 @@ it.each<[string, object, string]>([
     auth: "bearer",
     instead: (line) => (line.includes("token") ? { status: 200, ...answer } : undefined),
   });
-  await expect(repositoryAt(host).manifest("t")).rejects.toThrow(message);
+  await expect(repositoryAt(host).readManifest("t")).rejects.toThrow(message);
 });
 
 it("a registry that is away is called three times, and named", async () => {
   const registry = await registryWith({ failures: { status: 500, left: 99 } });
-  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("500");
+  await expect(repositoryAt(registry.host).readManifest("t")).rejects.toThrow("500");
   expect(registry.calls).toHaveLength(3);
-  await expect(repositoryAt("127.0.0.1:1").manifest("t")).rejects.toThrow(
+  await expect(repositoryAt("127.0.0.1:1").readManifest("t")).rejects.toThrow(
     /registry 127\.0\.0\.1:1: GET \/v2\/a\/b\/manifests\/t: .*ECONNREFUSED/,
   );
 });
@@ -100,17 +100,17 @@ it("a registry that is away is called three times, and named", async () => {
 it("a pause that the registry asks for by a date counts as one in seconds", async () => {
   const retryAfter = new Date(Date.now() + 3_600_000).toUTCString();
   const registry = await registryWith({ failures: { status: 429, left: 1, retryAfter } });
-  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("429");
+  await expect(repositoryAt(registry.host).readManifest("t")).rejects.toThrow("429");
   expect(registry.calls).toHaveLength(1);
   registry.failures = { status: 429, left: 1, retryAfter: "Thu, 01 Jan 1970 00:00:00 GMT" };
-  expect(await repositoryAt(registry.host).manifest("t")).toBeDefined();
+  expect(await repositoryAt(registry.host).readManifest("t")).toBeDefined();
 });
 
 it("redirects in a circle end", async () => {
   const registry = await registryWith({
     instead: (line) => ({ status: 307, headers: { location: line.slice(4) } }),
   });
-  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("redirects that lead nowhere");
+  await expect(repositoryAt(registry.host).readManifest("t")).rejects.toThrow("redirects that lead nowhere");
   expect(registry.calls).toHaveLength(6);
 });
 
@@ -118,14 +118,14 @@ it("a manifest of more than 4 MiB is not read", async () => {
   const registry = await registryWith({
     instead: () => ({ status: 200, body: Buffer.alloc(4 * 1024 * 1024 + 1) }),
   });
-  await expect(repositoryAt(registry.host).manifest("t")).rejects.toThrow("longer than 4194304 bytes");
+  await expect(repositoryAt(registry.host).readManifest("t")).rejects.toThrow("longer than 4194304 bytes");
 });
 
 it("words of a registry are one short line", async () => {
   const body = JSON.stringify({ errors: [{ code: "DENIED", message: `no\u001b[31m\n${"x".repeat(5000)}` }] });
   const registry = await registryWith({ instead: () => ({ status: 403, body }) });
   const error: unknown = await repositoryAt(registry.host)
-    .manifest("t")
+    .readManifest("t")
     .catch((each: unknown) => each);
   expect(String(error)).toMatch(/403 DENIED: no/);
   expect(String(error).length).toBeLessThan(400);
@@ -149,12 +149,12 @@ it("referrers are read page by page, at most as many as asked for and at most 20
   let count = 30;
   const registry = await registryWith({ instead: () => page(count, `${path}?last=1`) as { status: number } });
   const repository = repositoryAt(registry.host);
-  expect(await repository.referrers(DIGEST, 50)).toHaveLength(50);
+  expect(await repository.listReferrers(DIGEST, 50)).toHaveLength(50);
   expect(registry.calls).toHaveLength(2);
   count = 1;
-  expect(await repository.referrers(DIGEST, 50)).toHaveLength(20);
+  expect(await repository.listReferrers(DIGEST, 50)).toHaveLength(20);
   count = 0;
-  expect(await repository.referrers(DIGEST, 50)).toEqual([]);
+  expect(await repository.listReferrers(DIGEST, 50)).toEqual([]);
   expect(registry.calls).toHaveLength(2 + 20 + 20);
 });
 
@@ -164,14 +164,16 @@ it.each<[string, { status: number; headers?: Record<string, string> }]>([
   ["a page", { status: 200, headers: { "content-type": "text/html" } }],
 ])("a registry that answers %s has no referrers API", async (_, answer) => {
   const registry = await registryWith({ instead: () => answer });
-  expect(await repositoryAt(registry.host).referrers(DIGEST, 50)).toBeUndefined();
+  expect(await repositoryAt(registry.host).listReferrers(DIGEST, 50)).toBeUndefined();
 });
 
 it("the next page cannot be at a private address", async () => {
   const registry = await registryWith({
     instead: () => page(1, "http://169.254.169.254/") as { status: number },
   });
-  await expect(repositoryAt(registry.host).referrers(DIGEST, 50)).rejects.toThrow("the address is private");
+  await expect(repositoryAt(registry.host).listReferrers(DIGEST, 50)).rejects.toThrow(
+    "the address is private",
+  );
 });
 
 it("certificates are checked, and remedies named", async () => {
@@ -179,16 +181,16 @@ it("certificates are checked, and remedies named", async () => {
   const tls = { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") };
   const { host } = await registryWith({ tls });
   const secure = { plainHttp: false };
-  await expect(repositoryAt(host, secure).manifest("t")).rejects.toThrow(
+  await expect(repositoryAt(host, secure).readManifest("t")).rejects.toThrow(
     "name the registry's CA with --ca-file",
   );
-  expect(await repositoryAt(host, { ...secure, ca: tls.cert }).manifest("t")).toBeDefined();
+  expect(await repositoryAt(host, { ...secure, ca: tls.cert }).readManifest("t")).toBeDefined();
   const other = certificate(tempDir());
   await expect(
-    repositoryAt(host, { ...secure, ca: readFileSync(other.cert, "utf8") }).manifest("t"),
+    repositoryAt(host, { ...secure, ca: readFileSync(other.cert, "utf8") }).readManifest("t"),
   ).rejects.toThrow("--ca-file");
   const plain = await registryWith();
-  await expect(repositoryAt(plain.host, secure).manifest("t")).rejects.toThrow(
+  await expect(repositoryAt(plain.host, secure).readManifest("t")).rejects.toThrow(
     "it answers without TLS; set --plain-http",
   );
 });
@@ -206,11 +208,11 @@ it("tags are read page by page, and what cannot be a tag is left out", async () 
   const registry = await registryWith({
     instead: (line) => (line.includes("page2") ? list(["b", "a"]) : list(["a", "a b", 7, ""], "/v2/page2")),
   });
-  expect(await repositoryAt(registry.host).tags()).toEqual({ tags: ["a", "b"], isAll: true });
+  expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: ["a", "b"], isAll: true });
   registry.instead = () => list(null);
-  expect(await repositoryAt(registry.host).tags()).toEqual({ tags: [], isAll: true });
+  expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: [], isAll: true });
   registry.instead = () => ({ status: 404 });
-  expect(await repositoryAt(registry.host).tags()).toBeUndefined();
+  expect(await repositoryAt(registry.host).listTags()).toBeUndefined();
 });
 
 it("at most 20 pages and 10,000 tags are read, and it is known that there are more", async () => {
@@ -223,23 +225,25 @@ it("at most 20 pages and 10,000 tags are read, and it is known that there are mo
       ),
   });
   const repository = repositoryAt(registry.host);
-  expect(await repository.tags()).toMatchObject({ isAll: false, tags: { length: 20 } });
+  expect(await repository.listTags()).toMatchObject({ isAll: false, tags: { length: 20 } });
   expect(registry.calls).toHaveLength(20);
   perPage = 6000;
-  expect(await repository.tags()).toMatchObject({ isAll: false, tags: { length: 10_000 } });
+  expect(await repository.listTags()).toMatchObject({ isAll: false, tags: { length: 10_000 } });
   expect(registry.calls).toHaveLength(22);
 });
 
 it.each(["<html>", "[]", '{"tags":{}}'])("a list of tags that is %s is an error", async (body) => {
   const registry = await registryWith({ instead: () => ({ status: 200, body }) });
-  await expect(repositoryAt(registry.host).tags()).rejects.toThrow("the list of tags of a/b cannot be read");
+  await expect(repositoryAt(registry.host).listTags()).rejects.toThrow(
+    "the list of tags of a/b cannot be read",
+  );
 });
 
 it("the digest of a tag costs one HEAD, or a GET where the registry does not answer that", async () => {
   const registry = await registryWith();
   const repository = repositoryAt(registry.host);
   const lines = (): string[] => registry.calls.splice(0).map(({ line }) => line.split(" ")[0] ?? "");
-  expect([await repository.digestOfTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD"]]);
+  expect([await repository.resolveTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD"]]);
   for (const answer of [
     { status: 405 },
     { status: 404 },
@@ -247,11 +251,11 @@ it("the digest of a tag costs one HEAD, or a GET where the registry does not ans
     { status: 200, headers: { "docker-content-digest": "md5:1" } },
   ]) {
     registry.instead = (line) => (line.startsWith("HEAD") ? answer : undefined);
-    expect([await repository.digestOfTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD", "GET"]]);
+    expect([await repository.resolveTag("t"), lines()]).toEqual([sha256("{}"), ["HEAD", "GET"]]);
   }
-  expect(await repository.digestOfTag("none")).toBeUndefined();
+  expect(await repository.resolveTag("none")).toBeUndefined();
   registry.instead = () => ({ status: 503 });
-  await expect(repository.digestOfTag("t")).rejects.toThrow("503");
+  await expect(repository.resolveTag("t")).rejects.toThrow("503");
 });
 
 /** A server that begins an answer and then sends a byte now and then. */
@@ -271,25 +275,25 @@ async function drippingServer(head: (host: string) => string): Promise<string> {
 const ENDLESS = "content-length: 1000000\r\n\r\n";
 
 it.each<[string, (host: string) => string, (repository: Repository) => Promise<unknown>]>([
-  ["a manifest", () => `HTTP/1.1 200 OK\r\n${ENDLESS}`, (repository) => repository.manifest("t")],
+  ["a manifest", () => `HTTP/1.1 200 OK\r\n${ENDLESS}`, (repository) => repository.readManifest("t")],
   [
     "a blob",
     () => `HTTP/1.1 200 OK\r\n${ENDLESS}`,
     (repository) =>
       repository.saveBlob({ digest: DIGEST, size: 1000, mediaType: "" }, join(tempDir(), "blob")),
   ],
-  ["headers", () => "HTTP/1.1 200 OK\r\nx: ", (repository) => repository.manifest("t")],
-  ["an error", () => `HTTP/1.1 403 Forbidden\r\n${ENDLESS}`, (repository) => repository.manifest("t")],
+  ["headers", () => "HTTP/1.1 200 OK\r\nx: ", (repository) => repository.readManifest("t")],
+  ["an error", () => `HTTP/1.1 403 Forbidden\r\n${ENDLESS}`, (repository) => repository.readManifest("t")],
   [
     "a redirect",
     (host) => `HTTP/1.1 307 Elsewhere\r\nlocation: http://${host}/x\r\ncontent-length: 1000\r\n\r\n`,
-    (repository) => repository.manifest("t"),
+    (repository) => repository.readManifest("t"),
   ],
   [
     "a challenge",
     (host) =>
       `HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer realm="http://${host}/token"\r\ncontent-length: 1000\r\n\r\n`,
-    (repository) => repository.manifest("t"),
+    (repository) => repository.readManifest("t"),
   ],
 ])("%s that never ends is not waited for", async (_, head, call) => {
   const repository = repositoryAt(await drippingServer(head), { timeoutMs: 200 });
@@ -325,5 +329,5 @@ it("a descriptor that cannot be used hides no others", async () => {
       body: JSON.stringify({ manifests }),
     }),
   });
-  expect(await repositoryAt(registry.host).referrers(DIGEST, 50)).toMatchObject([good]);
+  expect(await repositoryAt(registry.host).listReferrers(DIGEST, 50)).toMatchObject([good]);
 });

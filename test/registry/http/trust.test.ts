@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 
-import { refusedAddress } from "../../../src/registry/http/trust.ts";
+import { explainRefusedAddress } from "../../../src/registry/http/trust.ts";
 
 const REGISTRY = new URL("https://registry.example.com/");
 const refused = (url: string, registry = REGISTRY): string | undefined =>
-  refusedAddress(new URL(url), registry);
+  explainRefusedAddress(new URL(url), registry);
 
 it.each([
   "http://storage.example.com/a",
