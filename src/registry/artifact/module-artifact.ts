@@ -114,10 +114,10 @@ export async function findModule(
   const manifest = parseManifestOrRefuse(stored, reference);
   const identity = readModuleIdentity(manifest);
   const layer = findModuleLayer(manifest);
-  const identityProblem = findIdentityProblem(identity, reference);
-  if (identityProblem === undefined && typeof layer !== "string")
+  const layerProblem = typeof layer === "string" ? layer : "";
+  const reason = findIdentityProblem(identity, reference) ?? layerProblem;
+  if (reason === "" && typeof layer !== "string")
     return { ...identity, digest: stored.digest, layer, verified };
-  const reason = identityProblem ?? String(layer);
   throw new NotVerifiedError(
     `${formatReference({ ...reference, digest: stored.digest })} is refused: ${plainLine(reason)}`,
   );

@@ -82,10 +82,10 @@ test("a request whose time is over while it waits is not run", async () => {
   const time = new AbortController();
   void (await sendAll("others", 1));
   const [late] = await sendAll("others", 1, time.signal);
-  const rejected = expect(late).rejects.toThrow("no answer in time");
+  const outcome = late?.catch((error: unknown) => String(error));
   time.abort(new Error("no answer in time"));
   await end(world.begun, 0);
-  await rejected;
+  expect(await outcome).toBe("Error: no answer in time");
   expect(world.begun).toHaveLength(1);
 });
 
