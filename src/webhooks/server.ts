@@ -32,6 +32,8 @@ const SESSION_MB = 96;
 const NO_NODE_LIMIT = 2 ** 31;
 /** The longest time that Kubernetes lets webhooks have. */
 const MAX_TIMEOUT_MS = 30_000;
+/** Time that the refusal of a request gets after its hook has used up the rest. */
+const MAX_REFUSAL_MS = 250;
 
 /** One finished request; `status` is the HTTP status. */
 export interface WebhookReport {
@@ -257,10 +259,14 @@ export class WebhookServer {
     }
   }
 
-  /** The time limit of a request in ms: the `timeout` in the URL, by which the API server names its limit, or the default. */
+  /**
+   * The time limit of a request in ms. It is a little shorter than the `timeout` in the URL, by which the API server names
+   * its limit: the refusal has to arrive within that.
+   */
   #timeLimitOf(url: URL | null): number {
     const ms = parseDuration(url?.searchParams.get("timeout") ?? "") ?? 0;
-    return ms > 0 && ms <= MAX_TIMEOUT_MS ? ms : this.#limits.answerMs;
+    if (ms <= 0 || ms > MAX_TIMEOUT_MS) return this.#limits.answerMs;
+    return ms - Math.min(ms / 20, MAX_REFUSAL_MS);
   }
 }
 

@@ -471,6 +471,16 @@ describe("bodies", () => {
 });
 
 describe("the time for an answer", () => {
+  test("the refusal comes before the limit of the API server is over", async () => {
+    const clock = new ManualClock();
+    const { promise: running, resolve: runs } = Promise.withResolvers<void>();
+    const { port } = await listen(() => new Promise(() => runs()), { clock });
+    const status = statusOf(post(port, REVIEW, { path: "/x?timeout=10s" }));
+    await running;
+    await clock.advance(9750);
+    expect(await status).toBe(504);
+  });
+
   test.each(["0s", "-1s", "1h", "x", ""])("timeout=%s: the default", async (timeout) => {
     const { port } = await listen(() => new Promise(() => {}), { limits: { answerMs: 50 } });
     expect(await statusOf(post(port, REVIEW, { path: `/x?timeout=${timeout}` }))).toBe(504);
