@@ -24,6 +24,8 @@ export default {
       args: ["--webhooks", `--webhook-url=https://127.0.0.1:${port}`, `--webhook-port=${port}`],
     });
     await readyMs();
+    // An edit of a person meets an operator at rest: labels and statuses of the first converge are written.
+    await bench.quiet(operator);
     const review = await reviewer(bench, namespace);
     const measured = (edit) => timesOf(review, { namespace, data }, edit);
     const valid = await measured((index) => ({ data: { [tinyKey(7)]: section(index) } }));
