@@ -3,4 +3,4 @@ export * from "./queue-dump.ts";
 export { QueueFile } from "./queue-file.ts";
 export { serveSocket, serveFirstUsableSocket } from "./server.ts";
 export { serve, type WebLimits, type RunningServer } from "./web.ts";
-export type { DebugSources as Sources } from "./sources.ts";
+export type { DebugSources } from "./sources.ts";

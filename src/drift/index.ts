@@ -1,16 +1,11 @@
 export {
   NO_DRIFT,
-  describeChangesByOthers as changedByOthers,
-  compareObjects as compare,
+  describeChangesByOthers,
+  compareObjects,
   describeDrift,
   describeObject,
-  summarizeDrift as driftOf,
-  mayBeAutoscaled as maybeAutoscaled,
+  summarizeDrift,
+  mayBeAutoscaled,
 } from "./difference.ts";
 export type { Comparison, Drift, DriftedField, DriftedObject } from "./difference.ts";
-export {
-  HELM,
-  digestFieldManagers as fieldManagersOf,
-  withoutFields,
-  type FieldManagers,
-} from "./managed-fields.ts";
+export { HELM, digestFieldManagers, withoutFields, type FieldManagers } from "./managed-fields.ts";

@@ -1,22 +1,12 @@
 export { hasStatus, assessObject } from "./assess.ts";
-export {
-  createFinding as findingOf,
-  NOT_FOUND,
-  createUnwatchedFinding as unwatched,
-  type Finding,
-} from "./finding.ts";
-export {
-  controllerUidOf as controllerOf,
-  isCurrentReplicaSet,
-  isOfWantedRevision,
-  makesPods,
-} from "./own-pods.ts";
+export { createFinding, NOT_FOUND, createUnwatchedFinding, type Finding } from "./finding.ts";
+export { controllerUidOf, isCurrentReplicaSet, isOfWantedRevision, makesPods } from "./own-pods.ts";
 export type { OwnPods } from "./own-pods.ts";
 export {
-  findReassessTime as reassessAt,
-  summarizeHealth as healthOf,
-  mayBeRollbackTarget as mayBeGood,
+  findReassessTime,
+  summarizeHealth,
+  mayBeRollbackTarget,
   provesBroken,
-  findPodIssue as podIssue,
+  findPodIssue,
 } from "./summary.ts";
 export type { Health, HealthCondition, NamedIssue, AssessedObject } from "./summary.ts";

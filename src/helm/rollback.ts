@@ -1,6 +1,6 @@
 /** Failed upgrades, which labels of revisions record, and rollbacks (docs/reference/lifecycle.md, "Rollback"). */
 
-import { mayBeGood } from "../health/index.ts";
+import { mayBeRollbackTarget } from "../health/index.ts";
 import { oneLine, Timers } from "../lib/index.ts";
 import { retriesOf } from "../model/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
@@ -178,7 +178,7 @@ export class HealthyTimers extends Timers<string> {
 export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
   const inForce = findMarkableRevision(store.revisions(request.module.name));
-  if (policy === undefined || !mayBeGood(request.unhealthy) || inForce === undefined) return;
+  if (policy === undefined || !mayBeRollbackTarget(request.unhealthy) || inForce === undefined) return;
   const labels = { ...inForce.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
   await store.setLabels(inForce, labels, request.signal);
 }

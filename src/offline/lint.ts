@@ -9,8 +9,13 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { crdProblems, crdsInForce, HelmError, LARGEST_RECORD } from "../helm/index.ts";
-import { manifestProblems, readsEnabledModules, recordSize, unreadKeys } from "../helm/index.ts";
+import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from "../helm/index.ts";
+import {
+  findManifestProblems,
+  readsEnabledModules,
+  computeRecordSize,
+  findUnreadKeys,
+} from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks } from "../tasks/index.ts";
 import type { Children } from "../process/index.ts";
@@ -161,7 +166,7 @@ async function lintModule(
   const { problems, warnings } = found;
   const values = collect(problems, () => charts.helmValues(module, tree));
   if (values === undefined) return;
-  const crds = crdProblems(crdsInForce(module, () => values));
+  const crds = checkCrdFiles(listEnabledCrdFiles(module, () => values));
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
@@ -181,7 +186,7 @@ function lintEnabledModulesUse(module: Module, charts: OfflineCharts): Problem[]
 
 /** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
 function lintUnreadValues(module: Module): Problem[] {
-  return unreadKeys(module).map((key) => ({
+  return findUnreadKeys(module).map((key) => ({
     file: join(module.dir, "values.yaml"),
     key,
     message: "nothing reads it",
@@ -197,7 +202,7 @@ async function lintManifest(
 ): Promise<void> {
   try {
     const manifest = await charts.render(module, tree);
-    const manifestErrors = manifestProblems(manifest).map((message) => ({
+    const manifestErrors = findManifestProblems(manifest).map((message) => ({
       file: module.dir,
       message: `renders ${message}`,
     }));
@@ -223,10 +228,10 @@ function uncheckedNote({ dir }: Module, missingValues: string): Problem {
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
 function lintRecordSize(module: Module, manifest: string): Problem[] {
-  const size = recordSize(module, manifest);
-  if (size <= LARGEST_RECORD) return [];
+  const size = computeRecordSize(module, manifest);
+  if (size <= MAX_RECORD_BYTES) return [];
   const hasCrds = module.crdFiles.length > 0 || manifest.includes("kind: CustomResourceDefinition");
-  const mebibytes = (size / LARGEST_RECORD).toFixed(1);
+  const mebibytes = (size / MAX_RECORD_BYTES).toFixed(1);
   return [
     {
       file: module.dir,

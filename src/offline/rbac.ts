@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 
 import { makesPods } from "../health/index.ts";
-import { bodiesOf, documentsOf } from "../helm/index.ts";
+import { listManifestObjects, parseDocuments } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { isJsonObject, objectOf, asString } from "../model/index.ts";
@@ -150,7 +150,7 @@ async function addChart(
   if (module.chart === "none") return;
   try {
     const manifest = await charts.render(module, tree, { includeCrds: true });
-    const objects = bodiesOf(documentsOf(manifest));
+    const objects = listManifestObjects(parseDocuments(manifest));
     rules.mapper.addCrds(objects);
     // The operator only reads what it writes as the account of the module (`roles.ts`).
     const hasAccount = module.serviceAccountName !== undefined;
@@ -253,7 +253,7 @@ export class RestMapper {
   async addCrdFiles(files: readonly string[]): Promise<void> {
     for (const file of files) {
       const text = await readFile(file, "utf8").catch(() => "");
-      this.addCrds(bodiesOf(documentsOf(text)));
+      this.addCrds(listManifestObjects(parseDocuments(text)));
     }
   }
 

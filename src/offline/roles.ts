@@ -1,6 +1,6 @@
 /** The ServiceAccounts, roles and bindings of modules that `lint --rbac --role` prints. */
 
-import { bodiesOf, documentsOf } from "../helm/index.ts";
+import { listManifestObjects, parseDocuments } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { accountIn, objectOf, asString } from "../model/index.ts";
@@ -84,7 +84,9 @@ class ModulePermissions {
     // Helm stores release records in Secrets.
     this.#addRule({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
     try {
-      const buildObjects = bodiesOf(documentsOf(await charts.render(module, tree, { includeCrds: true })));
+      const buildObjects = listManifestObjects(
+        parseDocuments(await charts.render(module, tree, { includeCrds: true })),
+      );
       this.#mapper.addCrds(buildObjects);
       for (const { apiVersion, kind, metadata } of buildObjects)
         if (typeof apiVersion === "string" && typeof kind === "string")

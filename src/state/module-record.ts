@@ -2,7 +2,7 @@
 
 import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
-import { crdsInForce, type CrdRequest, type Release } from "../helm/index.ts";
+import { listEnabledCrdFiles, type CrdRequest, type Release } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem, WaitingUpdate } from "../model/index.ts";
 import { helmInput, type ValuesView } from "../values/index.ts";
 import { NEVER_RAN, type RunInputs, type RunRecord } from "./run-record.ts";
@@ -128,7 +128,7 @@ export function buildCrdRequest(
   values: ValuesView,
   { module, confirmedCrds }: Pick<ModuleRecord, "module" | "confirmedCrds">,
 ): CrdRequest {
-  const files = crdsInForce(module, () => helmInput(values, module).values);
+  const files = listEnabledCrdFiles(module, () => helmInput(values, module).values);
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 

@@ -5,7 +5,7 @@ import { digest } from "../lib/index.ts";
 import { GLOBAL, retriesOf, type OnFailure } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
 import { problemOf, type ModuleRecord, type RevisionHealth } from "./module-record.ts";
-import type { ModuleView } from "./view.ts";
+import type { ModuleView, RecordedField } from "./view.ts";
 
 /**
  * Whether a user has changed the release with helm or deleted its record since the last run: then the release on the server
@@ -106,69 +106,29 @@ export function buildModuleView(
   };
 }
 
-/** The fields that the view copies from the record unchanged. */
-function copyRecordedFields(record: ModuleRecord): Pick<ModuleRecord, CopiedField> {
-  const {
-    module,
-    isDiscovered,
-    enabled,
-    enabledBy,
-    enabledReason,
-    awaitsScript,
-    release,
-    missingObjects,
-    deferredObjects,
-    drift,
-    crdWork,
-    releaseReadError,
-    issues,
-    files,
-    requestedToken,
-    isRemovalDecided,
-    endedConfirmations,
-    update,
-  } = record;
+/** The fields that the view copies from the record unchanged; `health` may be of an earlier revision. */
+function copyRecordedFields(record: ModuleRecord): Pick<ModuleRecord, Exclude<RecordedField, "health">> {
   return {
-    module,
-    isDiscovered,
-    enabled,
-    enabledBy,
-    enabledReason,
-    awaitsScript,
-    release,
-    missingObjects,
-    deferredObjects,
-    drift,
-    crdWork,
-    releaseReadError,
-    issues,
-    files,
-    requestedToken,
-    isRemovalDecided,
-    endedConfirmations,
-    update,
+    module: record.module,
+    isDiscovered: record.isDiscovered,
+    enabled: record.enabled,
+    enabledBy: record.enabledBy,
+    enabledReason: record.enabledReason,
+    awaitsScript: record.awaitsScript,
+    release: record.release,
+    missingObjects: record.missingObjects,
+    deferredObjects: record.deferredObjects,
+    drift: record.drift,
+    crdWork: record.crdWork,
+    releaseReadError: record.releaseReadError,
+    issues: record.issues,
+    files: record.files,
+    requestedToken: record.requestedToken,
+    isRemovalDecided: record.isRemovalDecided,
+    endedConfirmations: record.endedConfirmations,
+    update: record.update,
   };
 }
-
-type CopiedField =
-  | "module"
-  | "isDiscovered"
-  | "enabled"
-  | "enabledBy"
-  | "enabledReason"
-  | "awaitsScript"
-  | "release"
-  | "missingObjects"
-  | "deferredObjects"
-  | "drift"
-  | "crdWork"
-  | "releaseReadError"
-  | "issues"
-  | "files"
-  | "requestedToken"
-  | "isRemovalDecided"
-  | "endedConfirmations"
-  | "update";
 
 /**
  * The fields that follow from the health of the release: why it prevents Ready (only if Ready requires health), and whether

@@ -46,7 +46,7 @@ export interface ConfigView extends ConfigFacts {
   readonly resourceVersion: string | undefined;
 }
 
-export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord, Displayed> {
+export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord, RecordedField> {
   readonly name: string;
   /** Set if a user must act: the state is Invalid. */
   readonly problem: Problem | undefined;
@@ -82,8 +82,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   readonly nextRunRollsBack: boolean;
 }
 
-/** Fields that the view copies from the record. */
-type Displayed =
+/** Fields of the record that the view has, too. */
+export type RecordedField =
   | "module"
   | "isDiscovered"
   | "enabled"

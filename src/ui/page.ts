@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
-import { readMap } from "../helm/index.ts";
+import { readYamlMap } from "../helm/index.ts";
 import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
 import { buildGraph, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
@@ -178,7 +178,7 @@ export class Page {
     const values = objectOf(module.values());
     const chartValues =
       chart === "root" && isEmptySection(member(values, valuesKey))
-        ? readMap(join(chartDir, "values.yaml"))
+        ? readYamlMap(join(chartDir, "values.yaml"))
         : undefined;
     const { secretPaths } = module;
     const displayed = displayValues(

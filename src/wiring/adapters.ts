@@ -10,7 +10,7 @@ import {
   servePublic,
   serveFirstUsableSocket,
 } from "../debug/index.ts";
-import type { Sources } from "../debug/index.ts";
+import type { DebugSources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { readOwnIdentity, type Leadership } from "../kube/index.ts";
 import { sleep, type Debounce, type Scope } from "../lib/index.ts";
@@ -225,7 +225,7 @@ export class Adapters {
   }
 
   /** The data and functions from which the debug socket answers. */
-  #debugSources(): Sources {
+  #debugSources(): DebugSources {
     const { state, queues, bindings, releases, watchedReleases, metrics } = this.#parts;
     const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { querySocket, queryFirstOperator } from "../../src/commands/operator/socket.ts";
 import { socketPaths } from "../../src/config.ts";
 import { serveSocket } from "../../src/debug/index.ts";
-import type { RunningServer, Sources } from "../../src/debug/index.ts";
+import type { RunningServer, DebugSources } from "../../src/debug/index.ts";
 import type { LogLevel } from "../../src/lib/index.ts";
 import { KnownSecrets, parseYaml } from "../../src/lib/index.ts";
 import type { Module, Task } from "../../src/model/index.ts";
@@ -66,7 +66,7 @@ let ring: RunRing;
 let state: State;
 const log: { level: LogLevel } = { level: "info" };
 
-function sources(): Sources {
+function sources(): DebugSources {
   state = new State({ clock });
   state.recordTree({
     modules: [module],

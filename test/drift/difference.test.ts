@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { compare, describeDrift, driftOf, fieldManagersOf, withoutFields } from "../../src/drift/index.ts";
+import {
+  compareObjects,
+  describeDrift,
+  summarizeDrift,
+  digestFieldManagers,
+  withoutFields,
+} from "../../src/drift/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../../src/model/index.ts";
 
 const CONTAINER = 'k:{"name":"web"}';
@@ -87,7 +93,7 @@ const TERMS = { ignore: [], isAutoscaled: false };
 
 /** What is found of an object that others made of what helm applied. */
 const found = (live: JsonObject, ignore: readonly DriftIgnore[] = [], isAutoscaled = false) =>
-  compare(live, deployment(), { ignore, isAutoscaled }).fields.map(({ field, manager, removed }) => [
+  compareObjects(live, deployment(), { ignore, isAutoscaled }).fields.map(({ field, manager, removed }) => [
     field,
     manager,
     removed,
@@ -197,7 +203,7 @@ describe("what others changed of what helm set", () => {
     const opened = edit(({ spec }) => Object.assign(spec.template.spec, { hostNetwork: true })) as never;
     const live = deployment(opened, [{ ...HELMS, fieldsV1: {} }, held("kubectl-edit", path)]);
     const reported = (object: JsonObject): unknown =>
-      compare(object, deployment(undefined, [helms]), TERMS).fields.map(({ field, manager }) => [
+      compareObjects(object, deployment(undefined, [helms]), TERMS).fields.map(({ field, manager }) => [
         field,
         manager,
       ]);
@@ -215,7 +221,7 @@ describe("what others changed of what helm set", () => {
   ])("addon.yaml may have it ignored: %s", ([, ignore, isIgnored]) => {
     const live = deployment(scale as never, [lost(REPLICAS), held("someone", REPLICAS)]);
     expect(found(live, [ignore])).toHaveLength(isIgnored ? 0 : 1);
-    expect(compare(live, deployment(), { ...TERMS, ignore: [ignore] }).ignored).toEqual(
+    expect(compareObjects(live, deployment(), { ...TERMS, ignore: [ignore] }).ignored).toEqual(
       isIgnored ? [REPLICAS] : [],
     );
   });
@@ -265,7 +271,7 @@ describe("by default ignored is", () => {
     (live["metadata"] as JsonObject)["managedFields"] = [
       { manager, operation: "Update", fieldsV1: at(path) as never },
     ];
-    expect(compare(live, applied, TERMS).fields).toHaveLength(isIgnored ? 0 : 1);
+    expect(compareObjects(live, applied, TERMS).fields).toHaveLength(isIgnored ? 0 : 1);
   });
 });
 
@@ -285,7 +291,7 @@ describe("what is no entry, and very large ones", () => {
     (live["metadata"] as JsonObject)["managedFields"] = "none";
     expect(found(live)).toHaveLength(1);
     // Where nobody is known to hold anything, a look reports.
-    expect(fieldManagersOf({}).others).not.toBe("");
+    expect(digestFieldManagers({}).others).not.toBe("");
   });
 
   test("are compared up to a bound", () => {
@@ -295,14 +301,14 @@ describe("what is no entry, and very large ones", () => {
     const managedFields = [{ manager: "helm", operation: "Apply", fieldsV1 }];
     const applied = { kind: "ConfigMap", metadata: { managedFields }, data: data("a") };
     const live = { kind: "ConfigMap", metadata: {}, data: data("b") };
-    expect(compare(live, applied, TERMS).fields).toHaveLength(5000);
+    expect(compareObjects(live, applied, TERMS).fields).toHaveLength(5000);
     expect(
       describeDrift(
-        driftOf([
+        summarizeDrift([
           {
             object: "o",
             title: "ConfigMap o",
-            fields: compare(live, applied, TERMS).fields,
+            fields: compareObjects(live, applied, TERMS).fields,
             isContested: false,
           },
         ]),
@@ -315,7 +321,7 @@ describe("what is no entry, and very large ones", () => {
     (segment) => {
       const fieldsV1 = { "f:spec": { "f:template": { "f:spec": { "f:containers": { [segment]: {} } } } } };
       const applied = deployment(undefined, [{ ...HELMS, fieldsV1 }]);
-      expect(compare(deployment(setImage as never, []), applied, TERMS).fields).toEqual([]);
+      expect(compareObjects(deployment(setImage as never, []), applied, TERMS).fields).toEqual([]);
     },
   );
 });
@@ -331,26 +337,28 @@ describe("whose the fields are", () => {
     const status = { ...held("kubelet", ["f:status"]), subresource: "status" };
     const later = { ...held("a", IMAGE), time: "2026-02-02T00:00:00Z" };
     const [before, now] = [
-      fieldManagersOf(version(base, "1", 1)),
-      fieldManagersOf(version(deployment(undefined, [HELMS, later, status]), "2", 1)),
+      digestFieldManagers(version(base, "1", 1)),
+      digestFieldManagers(version(deployment(undefined, [HELMS, later, status]), "2", 1)),
     ];
     expect(now).toMatchObject({ helm: before.helm, others: before.others });
     expect(now.moves).not.toBe(before.moves);
     expect(
-      fieldManagersOf(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1)).moves,
+      digestFieldManagers(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1)).moves,
     ).toBe(before.moves);
   });
 
   test("changes when helm loses a field, and when helm writes", () => {
-    const before = fieldManagersOf(base).helm;
-    expect(fieldManagersOf(deployment(undefined, [lost(IMAGE), held("a", IMAGE)])).helm).not.toBe(before);
+    const before = digestFieldManagers(base).helm;
+    expect(digestFieldManagers(deployment(undefined, [lost(IMAGE), held("a", IMAGE)])).helm).not.toBe(before);
     expect(
-      fieldManagersOf(deployment(undefined, [{ ...HELMS, time: "2026-01-01T00:00:00Z" }])).helm,
+      digestFieldManagers(deployment(undefined, [{ ...HELMS, time: "2026-01-01T00:00:00Z" }])).helm,
     ).not.toBe(before);
   });
 
   test("where there is no generation, each version is a move", () => {
-    expect(fieldManagersOf(version(base, "1")).moves).not.toBe(fieldManagersOf(version(base, "2")).moves);
+    expect(digestFieldManagers(version(base, "1")).moves).not.toBe(
+      digestFieldManagers(version(base, "2")).moves,
+    );
   });
 });
 

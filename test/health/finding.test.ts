@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { findingOf } from "../../src/health/index.ts";
+import { createFinding } from "../../src/health/index.ts";
 import { compileCel } from "../../src/lib/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
@@ -99,24 +99,28 @@ describe("decided for releases", () => {
       { ...job({ suspend: true }), metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } },
     ],
   ])("%s is %s", (_, status, object) => {
-    expect(findingOf(object, { wall: NOW, now: NOW }).status).toBe(status);
+    expect(createFinding(object, { wall: NOW, now: NOW }).status).toBe(status);
   });
 });
 
 test("an object is under way since it is not Current in this generation", () => {
   const wellOne = deployment({}, { ...counts(1), conditions: [COMPLETE, AVAILABLE] });
-  const well = findingOf(wellOne, { wall: NOW, now: NOW });
+  const well = createFinding(wellOne, { wall: NOW, now: NOW });
   expect(well).toMatchObject({ status: "Current", generation: 1, settled: 1, pods: undefined });
-  const lost = findingOf(deployment({}, { conditions: [LOST] }), { wall: NOW, now: NOW + 10, before: well });
+  const lost = createFinding(deployment({}, { conditions: [LOST] }), {
+    wall: NOW,
+    now: NOW + 10,
+    before: well,
+  });
   expect(lost).toMatchObject({ settled: 1, since: NOW + 10, isLost: true });
   expect(lost.pods?.selector).toEqual({ matchLabels: { app: "web" } });
-  const still = findingOf(deployment({}, { replicas: 1, conditions: [LOST] }), {
+  const still = createFinding(deployment({}, { replicas: 1, conditions: [LOST] }), {
     wall: NOW,
     now: NOW + 20,
     before: lost,
   });
   expect(still.since).toBe(NOW + 10);
-  const anew = findingOf(deployment({}, { conditions: [LOST] }, 2), {
+  const anew = createFinding(deployment({}, { conditions: [LOST] }, 2), {
     wall: NOW,
     now: NOW + 30,
     before: still,
@@ -127,7 +131,7 @@ test("an object is under way since it is not Current in this generation", () => 
 test("a check takes the place of the rules; what is being deleted is not asked", async () => {
   const check = await compileCel("object.status.phase == 'Done'");
   const found = (object: JsonObject) => {
-    const { status, message } = findingOf(object, { wall: NOW, now: NOW, check });
+    const { status, message } = createFinding(object, { wall: NOW, now: NOW, check });
     return [status, message];
   };
   const failed = [condition("Stalled", "True"), condition("Ready", "False")];
@@ -149,7 +153,11 @@ test("what has failed after it was Current is a loss, but for a Job, which is Cu
     status: { observedGeneration: 1, conditions },
   });
   const find = (object: JsonObject, before?: JsonObject) =>
-    findingOf(object, { wall: NOW, now: NOW, before: before && findingOf(before, { wall: NOW, now: NOW }) });
+    createFinding(object, {
+      wall: NOW,
+      now: NOW,
+      before: before && createFinding(before, { wall: NOW, now: NOW }),
+    });
   const stalled = thing(condition("Stalled", "True"));
   expect(find(stalled)).toMatchObject({ status: "Failed", isLost: false });
   expect(find(stalled, thing(condition("Ready", "True")))).toMatchObject({ status: "Failed", isLost: true });
@@ -175,12 +183,12 @@ describe("a Rollout of Argo, which writes the generation it has seen as text", (
     ["Failed", "Degraded", rollout({ observedGeneration: "3", phase: "Degraded", message: "aborted" })],
     ["Terminating", "Terminating", rollout({}, { deletionTimestamp: "2026-01-01T00:00:00Z" })],
   ])("%s %s", (status, reason, object) => {
-    expect(findingOf(object, { wall: NOW, now: NOW })).toMatchObject({ status, reason });
+    expect(createFinding(object, { wall: NOW, now: NOW })).toMatchObject({ status, reason });
   });
 
   test("is not unhealthy while it is paused, however long that takes", () => {
     const paused = rollout({ observedGeneration: "3", phase: "Paused", message: "CanaryPauseStep" });
-    expect(findingOf(paused, { wall: NOW, now: NOW })).toMatchObject({
+    expect(createFinding(paused, { wall: NOW, now: NOW })).toMatchObject({
       reason: "RolloutPaused",
       since: Infinity,
     });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { podIssue } from "../../src/health/index.ts";
+import { findPodIssue } from "../../src/health/index.ts";
 import type { JsonObject } from "../../src/model/index.ts";
 
 const waiting = (reason: string, more: JsonObject = {}): JsonObject => ({
@@ -54,11 +54,11 @@ test.each<[string | undefined, JsonObject]>([
   [undefined, { phase: 5, containerStatuses: { state: 1 }, conditions: "x" }],
   [undefined, running({ state: null, lastState: [] }, waiting(""))],
 ])("reports %j", (text, status) => {
-  expect(podIssue({ status })?.text).toBe(text);
+  expect(findPodIssue({ status })?.text).toBe(text);
 });
 
 test("a container that crashed more than three times is not going to start", () => {
   const hopeless = (restarts: number) =>
-    podIssue({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isPermanent;
+    findPodIssue({ status: running(crashing({ exitCode: 1 }, restarts)) })?.isPermanent;
   expect([hopeless(1), hopeless(3), hopeless(4)]).toEqual([false, false, true]);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 
-import { decide, mayAdopt, releaseOwnerOf } from "../../src/helm/index.ts";
-import { LABELS, purgeList } from "../../src/helm/index.ts";
-import type { AdoptPolicy, DecisionInput, ReleaseOwner, PurgeInput } from "../../src/helm/index.ts";
+import { decide, mayAdopt, determineReleaseOwner } from "../../src/helm/index.ts";
+import { LABELS, listOrphans } from "../../src/helm/index.ts";
+import type { AdoptPolicy, DecisionInput, ReleaseOwner, OrphanFacts } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
@@ -89,7 +89,7 @@ test.each<Case>([
   ["the Go operator's", { moduleChecksum: "x" }, false, "go"],
   ["an older Go operator's", {}, true, "go"],
 ])("origin of a release: %s", (...[, found, hasGoOperatorMark, origin]: Case) => {
-  expect(releaseOwnerOf({ labels: found }, OURS, hasGoOperatorMark)).toBe(origin);
+  expect(determineReleaseOwner({ labels: found }, OURS, hasGoOperatorMark)).toBe(origin);
 });
 
 test.each<[AdoptPolicy, ReleaseOwner[]]>([
@@ -101,7 +101,7 @@ test.each<[AdoptPolicy, ReleaseOwner[]]>([
   expect(all.filter((origin) => mayAdopt(policy, origin))).toEqual(origins);
 });
 
-describe("purgeList", () => {
+describe("listOrphans", () => {
   const releases = [
     { name: "gone", labels: labels(OURS) },
     { name: "here", labels: labels(OURS) },
@@ -110,14 +110,14 @@ describe("purgeList", () => {
     { name: "other", labels: labels(OTHER) },
   ];
   const modules = [{ name: "here" } as Module];
-  test.each<[string, Partial<PurgeInput>, string[]]>([
+  test.each<[string, Partial<OrphanFacts>, string[]]>([
     ["owned", {}, ["gone"]],
     ["all", { policy: "all" }, ["foreign", "go", "gone"]],
     ["off", { policy: "off" }, []],
     ["ignored", { policy: "all", excluded: new Set(["foreign"]) }, ["go", "gone"]],
     ["protected", { excluded: new Set(["gone"]) }, []],
   ])("%s", (_, change, names) => {
-    const input: PurgeInput = { releases, modules, policy: "owned", managedBy: OURS, excluded: new Set() };
-    expect(purgeList({ ...input, ...change })).toEqual(names);
+    const input: OrphanFacts = { releases, modules, policy: "owned", managedBy: OURS, excluded: new Set() };
+    expect(listOrphans({ ...input, ...change })).toEqual(names);
   });
 });

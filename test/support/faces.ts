@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { servePublic, serveSocket } from "../../src/debug/index.ts";
-import type { WebLimits, Sources } from "../../src/debug/index.ts";
+import type { WebLimits, DebugSources } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { RunRing } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
@@ -57,7 +57,7 @@ async function openPort({ limits, slow, failed }: Parts): Promise<Omit<OpenFace,
 async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFace, "failures">> {
   const clock = new ManualClock();
   const state = new State({ clock });
-  const sources: Sources = {
+  const sources: DebugSources = {
     version: "1",
     clock,
     state,

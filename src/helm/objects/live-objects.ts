@@ -1,10 +1,10 @@
 /** The live objects of a release: annotated and written as helm does it, compared with the record, restored. */
 
 import {
-  compare,
-  fieldManagersOf,
+  compareObjects,
+  digestFieldManagers,
   HELM,
-  maybeAutoscaled,
+  mayBeAutoscaled,
   withoutFields,
   type Comparison,
   type FieldManagers,
@@ -162,16 +162,16 @@ export class RecordedObjects {
     if (live === undefined || !this.#belongsToRelease(live)) return undefined;
     const recorded = this.#toHelmObject(body, live);
     const applied = await served.apply(withEncodedData(recorded), { ...call, dryRun: true });
-    const scaled = maybeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
-    const comparison = compare(live, applied, { ignore, isAutoscaled: scaled });
+    const scaled = mayBeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
+    const comparison = compareObjects(live, applied, { ignore, isAutoscaled: scaled });
     const { ignored } = comparison;
     const kept = ignored.length === 0 ? recorded : withoutFields(withEncodedData(recorded), ignored);
     // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
     const repaired = withMetadata(kept, { resourceVersion: objectOf(live["metadata"])["resourceVersion"] });
     return {
       ...comparison,
-      fieldManagers: fieldManagersOf(live),
-      repair: async () => fieldManagersOf(await served.apply(repaired, call)),
+      fieldManagers: digestFieldManagers(live),
+      repair: async () => digestFieldManagers(await served.apply(repaired, call)),
     };
   }
 

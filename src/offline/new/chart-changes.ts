@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { HelmError, changedObjects, readMap, type ChangedObject } from "../../helm/index.ts";
+import { HelmError, changedObjects, readYamlMap, type ChangedObject } from "../../helm/index.ts";
 import { canonicalJson } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
@@ -25,7 +25,7 @@ export async function describeChartChanges(
   const sections = [module.common.section, module.own.section].filter(isJsonObject);
   const setValues = sections.map((section) => flattenValues(section));
   const readDefaults = ({ chartDir }: PlacedChart): FlatValues =>
-    flattenValues(readMap(join(chartDir, "values.yaml")));
+    flattenValues(readYamlMap(join(chartDir, "values.yaml")));
   const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
   const rendered = await compareObjects([module, updated], (each) =>
     charts.render(each, tree, { skipTests: true }),

@@ -3,7 +3,7 @@
 import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";
 
-import { readMap } from "../../helm/index.ts";
+import { readYamlMap } from "../../helm/index.ts";
 import { attempt, canonicalJson, DepthError, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
@@ -85,7 +85,7 @@ const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
 /** Finds dependencies that are missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
 async function findMissingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
   const dependencies = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
-    objectsIn(readMap(join(chartDir, file))["dependencies"]),
+    objectsIn(readYamlMap(join(chartDir, file))["dependencies"]),
   );
   if (dependencies.length === 0) return [];
   const present = new Set<string>();

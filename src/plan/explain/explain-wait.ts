@@ -1,6 +1,6 @@
 /** Explains in words why a module does not run now. */
 
-import { changedByOthers } from "../../drift/index.ts";
+import { describeChangesByOthers } from "../../drift/index.ts";
 import { formatUtc } from "../../lib/index.ts";
 import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../../model/index.ts";
 import type { QueueView, TaskView } from "../../queue/index.ts";
@@ -280,7 +280,7 @@ function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
     missing: listMissingObjects(module),
     // The health of a module counts here also where Ready ignores it.
     unhealthy: [module.unhealthy?.message ?? describeHealth(module.health), module.unready?.message],
-    drift: changedByOthers(module.drift),
+    drift: describeChangesByOthers(module.drift),
     warnings: collectWarnings(module),
   });
 }

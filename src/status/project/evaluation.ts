@@ -1,6 +1,6 @@
 /** Computes Ready: the state of a module by rules, and the conditions that follow from a state (docs/reference/status.md). */
 
-import { changedByOthers } from "../../drift/index.ts";
+import { describeChangesByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
 import { describeRunWait, describeEnablement, type Waits } from "../../plan/index.ts";
 import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
@@ -207,7 +207,7 @@ function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): E
   const release = view.release;
   const message =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, failingHooks, changedByOthers(view.drift), ...collectWarnings(view)];
+  const facts = [message, failingHooks, describeChangesByOthers(view.drift), ...collectWarnings(view)];
   return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
 }
 

@@ -1,6 +1,6 @@
 /** Reads, writes and watches AddonModules and the AddonOperator on the server. */
 
-import { helmMarks, LABELS } from "../../helm/index.ts";
+import { helmMetadata, LABELS } from "../../helm/index.ts";
 import {
   MANAGED_BY_OPERATOR,
   type KubeClient,
@@ -167,7 +167,7 @@ function buildNewModule(api: StatusClient, mirrored: MirroredObject, marks: Owne
 function buildNewOperator(api: StatusClient): unknown {
   const release = api.helmRelease;
   const marks: Pick<NamedMeta, "labels" | "annotations"> =
-    release === undefined ? { labels: MANAGED_BY_OPERATOR } : helmMarks(release.name, release.namespace);
+    release === undefined ? { labels: MANAGED_BY_OPERATOR } : helmMetadata(release.name, release.namespace);
   const object: Omit<IAddonOperator, "apiVersion" | "kind"> = {
     metadata: { name: api.operatorName, namespace: api.namespace, ...marks },
     spec: {},

@@ -1,6 +1,6 @@
 /** Reads, watches and validates the ConfigMap and its overlay, and lets hooks write to them (docs/reference/values.md, "The ConfigMap"). */
 
-import { ownerOf } from "../../helm/index.ts";
+import { readOwner } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
 import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
@@ -99,7 +99,7 @@ export class WatchedConfig {
   /** The helm release that created the ConfigMap: the one that installed this operator. */
   get ownerRelease(): string | undefined {
     const { name, namespace } = this.#options;
-    const owner = ownerOf(this.#objects.getLatest(name)?.annotations ?? {}, namespace);
+    const owner = readOwner(this.#objects.getLatest(name)?.annotations ?? {}, namespace);
     return owner?.namespace === namespace ? owner.release : undefined;
   }
 

@@ -3,8 +3,14 @@
 import type { CelTest, Clock, Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { oneLine, sameJson } from "../../lib/index.ts";
-import { fieldManagersOf, type FieldManagers } from "../../drift/index.ts";
-import { findingOf, hasStatus, NOT_FOUND, unwatched, type Finding } from "../../health/index.ts";
+import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
+import {
+  createFinding,
+  hasStatus,
+  NOT_FOUND,
+  createUnwatchedFinding,
+  type Finding,
+} from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
@@ -106,7 +112,7 @@ export class KindWatches {
     const found =
       getObservedObject(watch, object)?.finding ?? watch.requestedFindings.get(toStoreKey(watch, object));
     if (found !== undefined) return found;
-    if (watch.watchError !== undefined) return unwatched(watch.watchError);
+    if (watch.watchError !== undefined) return createUnwatchedFinding(watch.watchError);
     return watch.store.isSynced ? NOT_FOUND : undefined;
   }
 
@@ -131,7 +137,7 @@ export class KindWatches {
     else
       watch.requestedFindings.set(
         key,
-        findingOf(found, { ...readTimes(this.#options.clock), before, check: watch.healthCheck }),
+        createFinding(found, { ...readTimes(this.#options.clock), before, check: watch.healthCheck }),
       );
     this.#notifyFindingChanged(watch, object.name);
   }
@@ -235,9 +241,13 @@ export class KindWatches {
     before: ObservedObject | undefined,
     check: CelTest | undefined,
   ): ObservedObject {
-    const finding = findingOf(object, { ...readTimes(this.#options.clock), before: before?.finding, check });
+    const finding = createFinding(object, {
+      ...readTimes(this.#options.clock),
+      before: before?.finding,
+      check,
+    });
     const { resourceVersion = "" } = object.metadata;
-    return { resourceVersion, finding, fieldManagers: fieldManagersOf(object) };
+    return { resourceVersion, finding, fieldManagers: digestFieldManagers(object) };
   }
 
   /** The watch works (again). */

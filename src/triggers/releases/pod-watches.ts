@@ -1,10 +1,10 @@
 /** Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. */
 
 import {
-  controllerOf,
+  controllerUidOf,
   isCurrentReplicaSet,
   isOfWantedRevision,
-  podIssue,
+  findPodIssue,
   type NamedIssue,
   type OwnPods,
 } from "../../health/index.ts";
@@ -132,8 +132,8 @@ function createPodStore(): ObjectStore<FailingPod> {
   const pods: ObjectStore<FailingPod> = new ObjectStore({
     groupOf: ({ owner }) => owner,
     toStored: (pod, before) => {
-      const issue = podIssue(pod);
-      const owner = controllerOf(pod);
+      const issue = findPodIssue(pod);
+      const owner = controllerUidOf(pod);
       if (issue === undefined || owner === undefined) return undefined;
       if (before === undefined && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
       const { name, labels, resourceVersion = "" } = pod.metadata;

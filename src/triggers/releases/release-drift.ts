@@ -1,6 +1,6 @@
 /** Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). */
 
-import { driftOf, NO_DRIFT } from "../../drift/index.ts";
+import { summarizeDrift, NO_DRIFT } from "../../drift/index.ts";
 import type { Drift, DriftedObject, FieldManagers } from "../../drift/index.ts";
 import { resourceName, type Inspection, type RecordedObjects } from "../../helm/index.ts";
 import { ApiError, EARLIEST_VERSION, isConflict } from "../../kube/index.ts";
@@ -252,7 +252,7 @@ export class ReleaseDrift implements Analyzer {
     const issue =
       unchecked &&
       `${titleOf(this.#options.kinds.toObjectRef(unchecked.objectState.object))} cannot be compared with its release: ${unchecked.drift.checkError}`;
-    return driftOf(
+    return summarizeDrift(
       drifted.map(({ objectState, drift }) => this.#toDriftedObject(objectState, drift)),
       issue,
     );

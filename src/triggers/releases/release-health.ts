@@ -1,6 +1,6 @@
 /** Assesses the health of a release's objects (docs/reference/status.md, "Health"). */
 
-import { reassessAt, healthOf, type AssessedObject } from "../../health/index.ts";
+import { findReassessTime, summarizeHealth, type AssessedObject } from "../../health/index.ts";
 import { resourceName } from "../../helm/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
@@ -71,14 +71,14 @@ export class ReleaseHealth implements Analyzer {
       .filter(({ countsForHealth }) => countsForHealth)
       .map((each) => this.#toTarget(each));
     const nextPodWatchAt = this.#updatePodWatches(targets, recheck);
-    const condition = healthOf(targets, { now, timeoutMs });
+    const condition = summarizeHealth(targets, { now, timeoutMs });
     // Only objects with a generation can have a stale status: new objects are missing until the watch has them, and objects
     // without a spec are healthy once they exist.
     const canLag = targets.some(({ finding }) => finding?.generation !== undefined);
     const mayBeStale = condition.status === "True" && this.#isUpgraded && canLag;
     const isEarly = now < this.#settlesAt && (condition.reason === "NotLookedAt" || mayBeStale);
     const reportAt = isEarly ? this.#settlesAt : this.#reportIfChanged({ ...condition, revision });
-    return Math.min(reassessAt(targets, { now, timeoutMs }), nextPodWatchAt, reportAt);
+    return Math.min(findReassessTime(targets, { now, timeoutMs }), nextPodWatchAt, reportAt);
   }
 
   /** Ends the watch of the object's Pods: the object left the release, is healthy, or does not count for health. */

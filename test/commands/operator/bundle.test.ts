@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vit
 
 import { saveBundle } from "../../../src/commands/operator/bundle.ts";
 import { serveSocket } from "../../../src/debug/index.ts";
-import type { RunningServer, Sources } from "../../../src/debug/index.ts";
+import type { RunningServer, DebugSources } from "../../../src/debug/index.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import type { Module } from "../../../src/model/index.ts";
 import { RunRing, Tracer, origin } from "../../../src/trace/index.ts";
@@ -61,7 +61,7 @@ const module = {
 
 let dir: string;
 let server: Pick<RunningServer, "close">;
-let sources: Sources;
+let sources: DebugSources;
 
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "bundle-"));
@@ -115,7 +115,7 @@ afterEach(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function run(change: Partial<Sources> = {}, file = join(dir, "b.tgz")): Promise<[number, string]> {
+async function run(change: Partial<DebugSources> = {}, file = join(dir, "b.tgz")): Promise<[number, string]> {
   const socket = join(dir, "socket");
   server = await serveSocket(socket, { ...sources, ...change });
   return asking(socket, file);

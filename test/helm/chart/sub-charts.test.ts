@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 
-import { crdsInForce } from "../../../src/helm/index.ts";
+import { listEnabledCrdFiles } from "../../../src/helm/index.ts";
 import { toYaml } from "../../../src/lib/index.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
 
@@ -31,7 +31,7 @@ function chart(at: string, dependencies: JsonObject[], values: JsonObject = {}):
 
 function inForce(values: JsonObject, crds: readonly string[] = ["crds", "charts/sub/crds"]): string[] {
   const crdFiles = crds.map((rel) => join(dir, rel, "a.yaml"));
-  const found = crdsInForce({ chartDir: dir, crdFiles }, () => JSON.stringify(values));
+  const found = listEnabledCrdFiles({ chartDir: dir, crdFiles }, () => JSON.stringify(values));
   return found.map((file) => file.slice(dir.length + 1, -"/a.yaml".length));
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { documentsOf } from "../../../src/helm/index.ts";
+import { parseDocuments } from "../../../src/helm/index.ts";
 import { withNamespaces, withoutObjects } from "../../../src/helm/manifest/edit-manifest.ts";
 import { listObjectRefs } from "../../../src/helm/manifest/manifest.ts";
 
@@ -16,16 +16,16 @@ describe("a manifest without some of its objects", () => {
   test("the rest stays to the letter", () => {
     const source = "# Source: m/templates/b.yaml\n";
     const manifest = `---\n# Source: m/templates/a.yaml\n${A}---\n${source}${B}`;
-    expect(listObjectRefs(documentsOf(manifest))).toEqual([a, b]);
+    expect(listObjectRefs(parseDocuments(manifest))).toEqual([a, b]);
     expect(withoutObjects(manifest, [a])).toBe(`---\n---\n${source}${B}`);
     expect(withoutObjects(manifest, [a, b]).trim()).toBe("---\n---");
     expect(withoutObjects(manifest, [{ ...a, namespace: "other" }])).toBe(manifest);
   });
 
   test("of a list only the objects go", () => {
-    expect(listObjectRefs(documentsOf(list))).toEqual([a, b]);
-    expect(listObjectRefs(documentsOf(withoutObjects(`---\n${list}`, [a])))).toEqual([b]);
-    expect(listObjectRefs(documentsOf(withoutObjects(list, [a, b])))).toEqual([]);
+    expect(listObjectRefs(parseDocuments(list))).toEqual([a, b]);
+    expect(listObjectRefs(parseDocuments(withoutObjects(`---\n${list}`, [a])))).toEqual([b]);
+    expect(listObjectRefs(parseDocuments(withoutObjects(list, [a, b])))).toEqual([]);
   });
 });
 
@@ -33,7 +33,7 @@ describe("a manifest whose objects name their namespace", () => {
   const isNamespaced = ({ kind }: { kind?: unknown }): boolean => kind !== "ClusterRole";
   const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
   const placed = (manifest: string): string[] =>
-    listObjectRefs(documentsOf(withNamespaces(manifest, "old", isNamespaced))).map(
+    listObjectRefs(parseDocuments(withNamespaces(manifest, "old", isNamespaced))).map(
       ({ kind, namespace = "" }) => `${kind} ${namespace}`,
     );
 

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
-import { documentsOf, lastingObjects, manifestChecksum } from "../../../src/helm/index.ts";
+import { parseDocuments, listLastingRefs, manifestChecksum } from "../../../src/helm/index.ts";
 import { adoptionChecksum } from "../../../src/helm/manifest/manifest.ts";
 import { decodeRelease, changeEncodedRecord } from "../../../src/helm/release/record.ts";
 
@@ -11,7 +11,7 @@ const LABELLED =
   "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {heritage: addon-operator}\n";
 
 describe("manifestChecksum", () => {
-  const checksum = (parts: string[]): string => manifestChecksum(parts.flatMap(documentsOf));
+  const checksum = (parts: string[]): string => manifestChecksum(parts.flatMap(parseDocuments));
   type Case = [what: string, one: string[], other: string[], equal: boolean];
   test.each<Case>([
     ["comments, separators and order", [`---\n# Source: x\n${A}---\n${B}`], [B, `---\n${A}\n`], true],
@@ -25,8 +25,8 @@ describe("manifestChecksum", () => {
   });
 
   test("heritage does not count when a release is adopted", () => {
-    expect(adoptionChecksum(documentsOf(A))).toBe(adoptionChecksum(documentsOf(LABELLED)));
-    expect(adoptionChecksum(documentsOf(A))).not.toBe(adoptionChecksum(documentsOf(B)));
+    expect(adoptionChecksum(parseDocuments(A))).toBe(adoptionChecksum(parseDocuments(LABELLED)));
+    expect(adoptionChecksum(parseDocuments(A))).not.toBe(adoptionChecksum(parseDocuments(B)));
   });
 });
 
@@ -43,7 +43,7 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
     job(""),
     list,
   ];
-  expect(lastingObjects(documentsOf(documents.join("---\n")))).toEqual([
+  expect(listLastingRefs(parseDocuments(documents.join("---\n")))).toEqual([
     { apiVersion: "batch/v1", kind: "Job", name: "j", namespace: "ns" },
     { apiVersion: "v1", kind: "Service", name: "s", namespace: undefined },
   ]);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { modelOf, models } from "../../../scripts/generate-models.mjs";
-import { driftOf } from "../../../src/drift/index.ts";
+import { summarizeDrift } from "../../../src/drift/index.ts";
 import { type JsonObject, isJsonObject } from "../../../src/model/index.ts";
 import { projectModule, projectOperator, withGeneration } from "../../../src/status/index.ts";
 import { at, crd, schemaOf, schemaViolations } from "../../support/models.ts";
@@ -103,7 +103,7 @@ function project() {
       counts: { total: 1, current: 0, inProgress: 1, failed: 0, terminating: 0, unknown: 0 },
       ailments: [{ object: "n/Service/s", status: "InProgress", reason: "NotFound", message: "m" }],
     },
-    drift: driftOf([
+    drift: summarizeDrift([
       {
         object: "n/Service/s",
         title: "Service n/s",

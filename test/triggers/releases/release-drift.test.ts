@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DriftedField } from "../../../src/drift/index.ts";
-import { fieldManagersOf } from "../../../src/drift/index.ts";
+import { digestFieldManagers } from "../../../src/drift/index.ts";
 import type { RecordedObjects } from "../../../src/helm/index.ts";
 import { ApiError, CONFIG_MAPS } from "../../../src/kube/index.ts";
 import type { WatchConsumer, WatchHub, WatchedObject } from "../../../src/kube/index.ts";
@@ -72,13 +72,13 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
       fields: fields.get(name) ?? [],
       ignored: [],
       isShared: false,
-      fieldManagers: fieldManagersOf(object),
+      fieldManagers: digestFieldManagers(object),
       repair: () => {
         if (seen.refusal !== undefined) return Promise.reject(seen.refusal);
         seen.repairs.push(clock.now());
         fields.delete(name);
         write(name, [HELMS], false);
-        return Promise.resolve(fieldManagersOf(there.get(name) as WatchedObject));
+        return Promise.resolve(digestFieldManagers(there.get(name) as WatchedObject));
       },
     };
   };

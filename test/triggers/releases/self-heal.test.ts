@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { CONFIG_MAPS, NAMESPACES } from "../../../src/kube/index.ts";
 import { settle } from "../../support/clock.ts";
-import { healingLab as lab, map, object, SECONDS } from "./self-heal-lab.ts";
+import { healingLab, map, object, SECONDS } from "./self-heal-lab.ts";
 
 describe("selfHeal", () => {
   test("watches the metadata of what helm made, once per kind and namespace", async () => {
-    const { healing, open, listed, take } = lab();
+    const { healing, open, listed, take } = healingLab();
     healing.setObjects("a", [map("one"), map("two")]);
     healing.setObjects("b", [map("three")]);
     await listed(["one", "two", "three"]);
@@ -23,7 +23,7 @@ describe("selfHeal", () => {
   });
 
   test("reports what is gone, for its module only", async () => {
-    const { healing, listed, deleted, take, there } = lab();
+    const { healing, listed, deleted, take, there } = healingLab();
     there.add("one").add("two");
     healing.setObjects("a", [map("one")]);
     healing.setObjects("b", [map("two")]);
@@ -33,7 +33,7 @@ describe("selfHeal", () => {
   });
 
   test("says nothing before the list is complete, nor where the server still has the object or does not answer", async () => {
-    const { healing, listed, take, there, requested, mute, deleted } = lab();
+    const { healing, listed, take, there, requested, mute, deleted } = healingLab();
     healing.setObjects("a", [map("one")]);
     await settle();
     expect(requested).toEqual([]);
@@ -46,7 +46,7 @@ describe("selfHeal", () => {
   });
 
   test("brings an object back less and less often, and forgets after a calm time", async () => {
-    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    const { clock, healing, listed, deleted, take, there, watch } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed(["one"]);
@@ -78,7 +78,7 @@ describe("selfHeal", () => {
   });
 
   test("brings an object back after 1 s, twice as long each time, up to 10 min", async () => {
-    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    const { clock, healing, listed, deleted, take, there, watch } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed(["one"]);
@@ -100,7 +100,7 @@ describe("selfHeal", () => {
   });
 
   test("says which objects are missing while their back-off lasts, and no longer", async () => {
-    const { clock, healing, listed, deleted, take, takeDeferred, there, watch, requested } = lab();
+    const { clock, healing, listed, deleted, take, takeDeferred, there, watch, requested } = healingLab();
     const back = (name: string): void => {
       there.add(name);
       void watch().consumer.onApplied(object(name));
@@ -131,7 +131,7 @@ describe("selfHeal", () => {
   });
 
   test("asks again a second after the server did not answer, then less and less often", async () => {
-    const { clock, healing, listed, deleted, take, there, mute, requested } = lab();
+    const { clock, healing, listed, deleted, take, there, mute, requested } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed(["one"]);
@@ -149,7 +149,7 @@ describe("selfHeal", () => {
   });
 
   test("brings it back as soon, whatever the wall clock is set to", async () => {
-    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    const { clock, healing, listed, deleted, take, there, watch } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed(["one"]);
@@ -164,7 +164,7 @@ describe("selfHeal", () => {
   });
 
   test("a module without objects ends its watches; one that closed reports nothing", async () => {
-    const { healing, listed, watch, take, there } = lab();
+    const { healing, listed, watch, take, there } = healingLab();
     healing.setObjects("a", [map("one")]);
     await listed([]);
     expect(take()).toEqual(["a: ns/ConfigMap/one!"]);
@@ -179,7 +179,7 @@ describe("selfHeal", () => {
   });
 
   test("a kind that is not known yet is looked for again", async () => {
-    const { clock, healing, kinds, open, listed, take } = lab();
+    const { clock, healing, kinds, open, listed, take } = healingLab();
     kinds.delete("ConfigMap");
     healing.setObjects("a", [map("one")]);
     await settle();
@@ -191,7 +191,7 @@ describe("selfHeal", () => {
   });
 
   test("cluster-wide objects have no namespace", async () => {
-    const { healing, open, listed, take } = lab();
+    const { healing, open, listed, take } = healingLab();
     healing.setObjects("a", [{ apiVersion: "v1", kind: "Namespace", namespace: "ns", name: "team" }]);
     await settle();
     expect(open[0]?.spec).toMatchObject({ resource: NAMESPACES, namespace: undefined });
@@ -200,7 +200,7 @@ describe("selfHeal", () => {
   });
 
   test("a kind that may not be watched falls back to asking once a minute, until it can be watched", async () => {
-    const { clock, healing, take, there, watch, requested, listed, deleted } = lab();
+    const { clock, healing, take, there, watch, requested, listed, deleted } = healingLab();
     there.add("one").add("two");
     healing.setObjects("a", [map("one"), map("two")]);
     await settle();
@@ -227,7 +227,7 @@ describe("selfHeal", () => {
   });
 
   test("a kind that knows no watch is asked for only, and no more once nobody needs it", async () => {
-    const { clock, healing, kinds, open, take, requested } = lab();
+    const { clock, healing, kinds, open, take, requested } = healingLab();
     kinds.set("ConfigMap", { ...CONFIG_MAPS, verbs: ["get", "list"] });
     healing.setObjects("a", [map("one")]);
     await clock.advance(60 * SECONDS);
@@ -239,7 +239,7 @@ describe("selfHeal", () => {
   });
 
   test("a kind that the server never gets is looked for less and less often", async () => {
-    const { clock, healing, kinds, resolved } = lab();
+    const { clock, healing, kinds, resolved } = healingLab();
     kinds.clear();
     healing.setObjects("a", [map("one")]);
     await clock.advance(3600 * SECONDS);
@@ -251,7 +251,7 @@ describe("selfHeal", () => {
   });
 
   test("reports nothing of a module that runs; its end brings what the release is made of then", async () => {
-    const { healing, listed, deleted, take, there, busy, requested } = lab();
+    const { healing, listed, deleted, take, there, busy, requested } = healingLab();
     there.add("one").add("two");
     healing.setObjects("a", [map("one"), map("two")]);
     await listed(["one", "two"]);
@@ -266,7 +266,7 @@ describe("selfHeal", () => {
   });
 
   test("a run that begins while the server is asked has the word", async () => {
-    const { healing, listed, deleted, take, there, busy, clock } = lab();
+    const { healing, listed, deleted, take, there, busy, clock } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed(["one"]);
@@ -282,7 +282,7 @@ describe("selfHeal", () => {
   });
 
   test("an object that was there after all is reported at once when it goes", async () => {
-    const { healing, listed, deleted, take, there } = lab();
+    const { healing, listed, deleted, take, there } = healingLab();
     there.add("one");
     healing.setObjects("a", [map("one")]);
     await listed([]);
@@ -292,7 +292,7 @@ describe("selfHeal", () => {
   });
 
   test("objects that keep going slow their release down, up to 30 s, not those that go for the first time", async () => {
-    const { clock, healing, listed, deleted, take, there, watch } = lab();
+    const { clock, healing, listed, deleted, take, there, watch } = healingLab();
     const names = ["one", "two", "three"];
     for (const name of names) there.add(name);
     healing.setObjects("a", names.map(map));
