@@ -57,8 +57,9 @@ test(
     );
 
     const file = join(lab.modulesDir, "..", "pid");
-    await eventually(() => expect(existsSync(file)).toBe(true), "the hook runs", { context: operator.log });
-    const hook = Number(readFileSync(file, "utf8"));
+    const pid = (): number => Number(readFileSync(file, "utf8"));
+    await eventually(() => expect(pid()).toBeGreaterThan(0), "the hook runs", { context: operator.log });
+    const hook = pid();
     expect(isAlive(hook)).toBe(true);
     process.kill(operator.pid ?? 0, "SIGUSR2");
     expect((await operator.exit).code).toBe(1);

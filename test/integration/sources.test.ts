@@ -156,10 +156,10 @@ test(
 
     // Deleted by its user: off, with its delete hook, and then forgotten.
     await it.kubectl(["delete", "modulesource", "platform"]);
-    await eventually(() => existsSync(it.bye), "the delete hook ran", {
+    // The shell creates the file before it writes the line.
+    await eventually(() => expect(readFileSync(it.bye, "utf8")).toBe("1.5.0\n"), "the delete hook ran", {
       context: () => operator.log().slice(-4000),
     });
-    expect(readFileSync(it.bye, "utf8")).toBe("1.5.0\n");
     await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it");
     await eventually(
       async () => expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe(""),
