@@ -68,6 +68,7 @@ export function bench(cluster, program) {
     memory,
     cpuMs,
     quiet,
+    apiServerRests: () => apiServerRests(cluster),
     async end() {
       for (const cleanup of cleanups.reverse()) await cleanup();
       api.close();
@@ -82,6 +83,23 @@ function quiet(operator) {
     return JSON.parse(body).summary.totalTasks === 0;
   };
   return operator.until(check, "nothing waits or runs", { timeoutMs: PATIENCE_MS });
+}
+
+/**
+ * Resolves when the API server has used less than a twentieth of a processor for 5 s. Some seconds after CRDs have changed, it
+ * builds its OpenAPI documents again, which occupies a processor for about a second.
+ */
+async function apiServerRests({ pids }) {
+  const pid = pids()["kube-apiserver"];
+  const usedMs = () => cpuMs({ pid }) ?? 0;
+  let [before, quietSeconds] = [usedMs(), 0];
+  const check = () => {
+    const now = usedMs();
+    quietSeconds = now - before < 50 ? quietSeconds + 1 : 0;
+    before = now;
+    return quietSeconds >= 5;
+  };
+  await eventually(check, "the API server rests", { timeoutMs: PATIENCE_MS, intervalMs: 1_000 });
 }
 
 /** Resident memory now and at its highest, in MB (10^6 bytes); undefined where there is no /proc. */

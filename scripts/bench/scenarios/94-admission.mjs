@@ -26,6 +26,7 @@ export default {
     await readyMs();
     // An edit of a person meets an operator at rest: labels and statuses of the first converge are written.
     await bench.quiet(operator);
+    await bench.apiServerRests();
     const review = await reviewer(bench, namespace);
     const measured = (edit) => timesOf(review, { namespace, data }, edit);
     const valid = await measured((index) => ({ data: { [tinyKey(7)]: section(index) } }));
