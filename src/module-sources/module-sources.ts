@@ -84,7 +84,7 @@ export class ModuleSources {
   async prepare(served: Promise<unknown> = Promise.resolve()): Promise<void> {
     this.#standby?.close();
     await this.#runExclusively(async () => {
-      if (!this.#isOpen) await this.#blobStore.prepareDirectories();
+      if (!this.#isOpen) this.#blobStore.prepareDirectories();
       this.#isOpen = true;
       const reads = [this.#lock.read(), this.#readKeys(), this.#readSources(served)] as const;
       const [content] = await Promise.all(reads);

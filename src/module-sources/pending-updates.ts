@@ -73,6 +73,8 @@ export function toWaitingUpdate({
 export class PendingUpdateRecorder {
   readonly #context: Pick<SourcesContext, "options" | "lockedModules">;
   readonly #updates = new Map<string, WaitingUpdate>();
+  /** Whether the state may contain updates. While it does not, and there are none, its changes are of no interest. */
+  #hasRecorded = false;
 
   constructor(shared: Pick<SourcesContext, "options" | "lockedModules">) {
     this.#context = shared;
@@ -127,6 +129,8 @@ export class PendingUpdateRecorder {
 
   /** Writes the updates into the records of the modules. Called again after each change of the state, see the constructor. */
   #recordInState(): void {
+    if (this.#updates.size === 0 && !this.#hasRecorded) return;
+    this.#hasRecorded = this.#updates.size > 0;
     const { state } = this.#context.options;
     for (const { module, update } of state.records()) {
       const now = this.#updates.get(module.name);

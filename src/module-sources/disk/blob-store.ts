@@ -1,7 +1,7 @@
 /** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
 
-import { createReadStream, statSync } from "node:fs";
-import { copyFile, mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { createReadStream, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { copyFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
@@ -23,6 +23,7 @@ import {
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
 import {
+  listSignatureTags,
   NotStoredError,
   parseReferencedDigests,
   WrongContentError,
@@ -30,6 +31,8 @@ import {
   type StoredContent,
 } from "./content.ts";
 
+/** The name of a directory with an unpacked module: the hash of its manifest. */
+const UNPACKED_MODULE = /^[0-9a-f]{64}$/;
 const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
@@ -47,6 +50,8 @@ export class BlobStore implements ArtifactReader, BlobReader {
   readonly #unsignedLocations: readonly string[];
   /** Modules that are being unpacked, by directory. */
   readonly #unpackingByDir = new Map<string, Promise<void>>();
+  /** Directories of modules whose content this process has unpacked or compared. */
+  readonly #unpackedDirs = new Set<string>();
   #writtenFiles = 0;
 
   /** `unsigned`: registries and repositories whose charts the installer allows without a signature. */
@@ -55,14 +60,20 @@ export class BlobStore implements ArtifactReader, BlobReader {
     this.#unsignedLocations = unsigned;
   }
 
-  /** Creates the directories, and deletes unpacked content: it is unpacked again, because only blobs can be verified. */
-  async prepareDirectories(): Promise<void> {
+  /**
+   * Creates the directories, and deletes what an earlier process has left unfinished, and modules made from charts. Unpacked
+   * modules stay: before their first use they are compared with their verified blobs.
+   */
+  prepareDirectories(): void {
     const [blobs, unpacked] = [join(this.#dir, "blobs"), this.#unpackedPath("")];
-    for (const name of ["sha256", "tags", "referrers"]) await mkdir(join(blobs, name), { recursive: true });
-    for (const dir of [unpacked, join(blobs, "part"), this.scratchDir]) {
-      await rm(dir, { recursive: true, force: true });
-      await mkdir(dir);
+    for (const name of ["sha256", "tags", "referrers"]) mkdirSync(join(blobs, name), { recursive: true });
+    for (const dir of [join(blobs, "part"), this.scratchDir]) {
+      rmSync(dir, { recursive: true, force: true });
+      mkdirSync(dir);
     }
+    mkdirSync(unpacked, { recursive: true });
+    for (const name of readdirSync(unpacked))
+      if (!UNPACKED_MODULE.test(name)) rmSync(join(unpacked, name), { recursive: true, force: true });
   }
 
   /** How many files were stored since the start. */
@@ -193,11 +204,12 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return dir;
   }
 
-  /** Unpacks a layer into a directory, unless the directory exists. */
+  /** Unpacks a layer into a directory, unless this process has done so before. */
   async #unpackModule({ layer }: StoredContent, dir: string): Promise<void> {
     // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (statSync(dir, { throwIfNoEntry: false }) !== undefined) return;
+    if (this.#unpackedDirs.has(dir) && statSync(dir, { throwIfNoEntry: false }) !== undefined) return;
     await unpackLayer(await this.#readLayer(layer), dir, true);
+    this.#unpackedDirs.add(dir);
   }
 
   /** Reads a complete layer: the bytes of a small one, or the path of a large one. Throws NotStoredError. */
@@ -219,8 +231,10 @@ export class BlobStore implements ArtifactReader, BlobReader {
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
         if (isNeeded(name)) await utimes(path, now / 1000, now / 1000);
-        else if ((await stat(path)).mtimeMs <= now - RETENTION_MS)
+        else if ((await stat(path)).mtimeMs <= now - RETENTION_MS) {
           await rm(path, { recursive: true, force: true });
+          this.#unpackedDirs.delete(path);
+        }
       }
   }
 
@@ -281,12 +295,6 @@ export class BlobStore implements ArtifactReader, BlobReader {
 }
 
 const JSON_FIRST_BYTE = "{".charCodeAt(0);
-/** Tags that signatures of a digest may have. */
-function listSignatureTags(digest: string): readonly string[] {
-  const tag = digest.replace(":", "-");
-  return [tag, `${tag}.sig`];
-}
-
 function hexOf(digest: string): string {
   return digest.slice(digest.indexOf(":") + 1);
 }

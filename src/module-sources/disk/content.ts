@@ -47,3 +47,9 @@ export function parseReferencedDigests(
     return { parts: [], manifests: [] };
   }
 }
+
+/** Tags that signatures of a digest may have. */
+export function listSignatureTags(digest: string): readonly string[] {
+  const tag = digest.replace(":", "-");
+  return [tag, `${tag}.sig`];
+}

@@ -4,7 +4,7 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, type Timer } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { checkSource } from "./check-source.ts";
 import { createCheckTools, type CheckTools } from "./check-tools.ts";
@@ -19,6 +19,9 @@ import { MAX_START_DELAY_MS, computeNextCheck } from "./next-check.ts";
 import { ApprovalObserver, UpdateObserver } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
+/** Changes of the state within this time cause one review of all updates, in ms: a converge changes the state many times. */
+const REVIEW_DELAY_MS = 50;
+
 /** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
 export class SourceController {
   readonly #context: SourcesContext;
@@ -31,6 +34,7 @@ export class SourceController {
   readonly #garbageCollector: GarbageCollector;
   readonly #startedAt: number;
   #isReconcileScheduled = false;
+  #reviewTimer: Timer | undefined;
   /** The first converge has ended. */
   #isStartOver = false;
   #closed = false;
@@ -86,13 +90,17 @@ export class SourceController {
       onDecided: (source) => this.#scheduleCheck(source, 0),
       runInBackground,
     });
-    state.onChange(() => {
+    const review = (): void => {
+      this.#reviewTimer = undefined;
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
       this.#startDelayedChecks();
       const { requested } = currentSources();
       for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
         this.#scheduleCheck(source, 0);
+    };
+    state.onChange(() => {
+      if (!this.#closed) this.#reviewTimer ??= clock.setTimer(REVIEW_DELAY_MS, review);
     });
   }
 
@@ -108,6 +116,7 @@ export class SourceController {
   close(): void {
     this.#closed = true;
     this.#removals.close();
+    this.#reviewTimer?.cancel();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { timer } of this.#checkStates.values()) timer?.cancel();
     this.#statusWriter.close();

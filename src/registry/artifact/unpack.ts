@@ -6,10 +6,11 @@ import { Readable, type Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, gunzipSync } from "node:zlib";
 
-import { Parser, Unpack, UnpackSync, type ReadEntry } from "tar";
+import { Parser, Unpack, type ReadEntry } from "tar";
 
 import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../cosign/errors.ts";
+import { modeOf, SmallTree } from "./small-tree.ts";
 
 /**
  * Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name.
@@ -32,47 +33,62 @@ const MAX_IN_MEMORY_BYTES = 4 * 1024 * 1024;
 const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
 
 /**
- * Unpacks a layer, given as a file or its bytes, into `dir`, which must not exist. Writes into a directory beside
- * `dir` first and renames it, so that `dir` is never incomplete. Files get the mode 0644 or 0755, with `isReadOnly`
- * 0444 or 0555; directories get 0755, so that their owner can delete them. Throws NotVerifiedError that names the
- * refused entry, and Error if the file system fails.
+ * Unpacks a layer, given as a file or its bytes, into `dir`. Writes into a directory beside `dir` first and renames it,
+ * so that `dir` is never incomplete. Files get the mode 0644 or 0755, with `isReadOnly` 0444 or 0555; directories get
+ * 0755, so that their owner can delete them. A directory that exists is replaced; if its content equals that of a small
+ * archive, it stays. Throws NotVerifiedError that names the refused entry, and Error if the file system fails.
  */
 export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnly = false): Promise<void> {
-  const options = {
-    strict: true,
-    zstd: false,
-    maxMetaEntrySize: LIMITS.header,
-    onReadEntry: createEntryCheck(),
-  };
   const smallArchive = typeof layer === "string" ? undefined : gunzipIfSmall(layer);
-  const open = (): Archive => smallArchive ?? openArchiveStream(layer);
-  await readArchive(open(), new Parser(options)).catch((error: unknown) => {
-    throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
-  });
+  const small = smallArchive && new SmallTree(isReadOnly);
+  await checkArchive(smallArchive ?? openArchiveStream(layer), small);
+  if (small?.isOnDisk(dir) === true) return;
   const partialDir = `${dir}.part`;
-  // Synchronous writes are faster for a small layer; for a large one they would block the event loop for too long.
-  const Unpacker = smallArchive === undefined ? Unpack : UnpackSync;
   try {
     await rm(partialDir, { recursive: true, force: true });
     await mkdir(partialDir, { recursive: true, mode: 0o755 });
-    await readArchive(
-      open(),
-      new Unpacker({
-        cwd: partialDir,
-        strict: true,
-        zstd: false,
-        noMtime: true,
-        preserveOwner: false,
-        umask: 0,
-        onReadEntry: (entry) => normalizeMode(entry, isReadOnly),
-      }),
-    );
+    if (small === undefined) await writeArchive(openArchiveStream(layer), partialDir, isReadOnly);
+    else small.write(partialDir);
+    await rm(dir, { recursive: true, force: true });
     await rename(partialDir, dir);
   } catch (error) {
     // A write that is still under way may create files during the removal: retry.
     await rm(partialDir, { recursive: true, force: true, maxRetries: 5 });
     throw error;
   }
+}
+
+/** Reads a whole archive and checks its entries, which `small` keeps. Throws NotVerifiedError. */
+async function checkArchive(archive: Archive, small: SmallTree | undefined): Promise<void> {
+  const checkEntry = createEntryCheck();
+  const parser = new Parser({
+    strict: true,
+    zstd: false,
+    maxMetaEntrySize: LIMITS.header,
+    onReadEntry: (entry) => {
+      // Without a reader of its content, the parser would wait at the entry.
+      if (small === undefined) entry.resume();
+      else small.add(entry);
+      checkEntry(entry);
+    },
+  });
+  await readArchive(archive, parser).catch((error: unknown) => {
+    throw new NotVerifiedError(`its archive is refused: ${oneLine(error)}`);
+  });
+}
+
+/** Writes a checked archive of any size, while it is read. */
+async function writeArchive(archive: Archive, dir: string, isReadOnly: boolean): Promise<void> {
+  const unpacker = new Unpack({
+    cwd: dir,
+    strict: true,
+    zstd: false,
+    noMtime: true,
+    preserveOwner: false,
+    umask: 0,
+    onReadEntry: (entry) => void (entry.mode = modeOf(entry, isReadOnly)),
+  });
+  await readArchive(archive, unpacker);
 }
 
 /** An uncompressed archive in memory, or the streams that read and decompress a layer. */
@@ -142,7 +158,6 @@ const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
 function createEntryCheck(): (entry: ReadEntry) => void {
   const seen = new SeenPaths();
   return (entry) => {
-    entry.resume();
     const path = entry.path.replace(/\/$/, "");
     const problem = findEntryProblem(entry, path) ?? seen.addPath(path, entry.type === "Directory");
     if (problem !== undefined) throw new Error(`${quoteForMessage(entry.path)} ${problem}`);
@@ -222,17 +237,4 @@ class SeenPaths {
 /** Maps names that a case-insensitive file system treats as equal to the same text. */
 function foldCase(path: string): string {
   return path.normalize("NFC").toLowerCase();
-}
-
-/** Write permission for owner, group and others. */
-const WRITE_BITS = 0o222;
-
-/**
- * Sets the mode of an entry: 0755 for directories and executable files, otherwise 0644. With `isReadOnly`, files lose
- * the write permissions.
- */
-function normalizeMode(entry: ReadEntry, isReadOnly: boolean): void {
-  const isDirectory = entry.type === "Directory";
-  const mode = isDirectory || ((entry.mode ?? 0) & 0o100) !== 0 ? 0o755 : 0o644;
-  entry.mode = isReadOnly && !isDirectory ? mode & ~WRITE_BITS : mode;
 }

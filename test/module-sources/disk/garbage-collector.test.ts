@@ -18,7 +18,7 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
   const lab = await registryLab(switches);
   const dir = tempDir();
   const store = new BlobStore(dir, []);
-  await store.prepareDirectories();
+  store.prepareDirectories();
   const keys = lab.signers;
   const registry = { requestFromAny: (name: string, ask: (from: never) => unknown) => ask(from(name)) };
   const from = (name: string): never => lab.place(name).repository as never;

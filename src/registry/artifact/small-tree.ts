@@ -1,0 +1,112 @@
+/** The files of a small archive in memory: written to a directory, or compared with it. */
+
+import { chmodSync, lstatSync, mkdirSync, readdirSync, writeFileSync, type Stats } from "node:fs";
+import { dirname, join } from "node:path";
+
+import type { ReadEntry } from "tar";
+
+import { attempt, readRegularFile } from "../../lib/index.ts";
+
+/** Write permission for owner, group and others. */
+const WRITE_BITS = 0o222;
+/** Permissions for owner, group and others, without the type of the file. */
+const PERMISSION_BITS = 0o7777;
+
+/**
+ * The mode that an entry gets: 0755 for directories and executable files, otherwise 0644. With `isReadOnly`, files lose
+ * the write permissions.
+ */
+export function modeOf({ type, mode = 0 }: ReadEntry, isReadOnly: boolean): number {
+  const isDirectory = type === "Directory";
+  const normalMode = isDirectory || (mode & 0o100) !== 0 ? 0o755 : 0o644;
+  return isReadOnly && !isDirectory ? normalMode & ~WRITE_BITS : normalMode;
+}
+
+interface SmallFile {
+  readonly mode: number;
+  readonly chunks: Buffer[];
+}
+
+/**
+ * The checked entries of an archive that is in memory. It is parsed only once, and calls of the file system are synchronous,
+ * which is faster; for a large archive they would block the event loop for too long.
+ */
+export class SmallTree {
+  readonly #isReadOnly: boolean;
+  readonly #files = new Map<string, SmallFile>();
+  readonly #directories = new Set<string>();
+
+  constructor(isReadOnly: boolean) {
+    this.#isReadOnly = isReadOnly;
+  }
+
+  /** Adds an entry, and reads its content. */
+  add(entry: ReadEntry): void {
+    const path = entry.path.replace(/\/$/, "");
+    if (entry.type === "Directory") {
+      this.#addDirectories(path);
+      entry.resume();
+      return;
+    }
+    this.#addDirectories(dirname(path));
+    const chunks: Buffer[] = [];
+    entry.on("data", (chunk) => chunks.push(chunk));
+    this.#files.set(path, { mode: modeOf(entry, this.#isReadOnly), chunks });
+  }
+
+  /** Writes the files into an empty directory. */
+  write(dir: string): void {
+    for (const path of this.#directories) mkdirSync(join(dir, path), { recursive: true, mode: 0o755 });
+    for (const [path, { mode, chunks }] of this.#files) {
+      const file = join(dir, path);
+      writeFileSync(file, Buffer.concat(chunks), { flag: "wx" });
+      chmodSync(file, mode);
+    }
+  }
+
+  /**
+   * Whether a directory contains exactly these files, with the same content, mode and owner. Reading is several times cheaper
+   * than to delete and to write: a start finds the files of the process before.
+   */
+  isOnDisk(dir: string): boolean {
+    const foundCount = attempt(() => this.#countEqualEntries(dir, ""));
+    return foundCount === this.#files.size + this.#directories.size;
+  }
+
+  /** Adds a directory and those above it. */
+  #addDirectories(path: string): void {
+    const above = dirname(path);
+    // The root of a path is above itself.
+    if (path === above || this.#directories.has(path)) return;
+    this.#addDirectories(above);
+    this.#directories.add(path);
+  }
+
+  /** Counts the entries below a directory. Throws if one of them is not as it was written. */
+  #countEqualEntries(dir: string, path: string): number {
+    requireMode(join(dir, path), 0o755);
+    let count = 0;
+    for (const entry of readdirSync(join(dir, path), { withFileTypes: true })) {
+      const below = join(path, entry.name);
+      if (this.#directories.has(below)) count += this.#countEqualEntries(dir, below);
+      else this.#requireEqualFile(join(dir, below), this.#files.get(below));
+      count += 1;
+    }
+    return count;
+  }
+
+  #requireEqualFile(file: string, expected: SmallFile | undefined): void {
+    if (expected === undefined) throw new Error("the archive does not contain it");
+    if (!requireMode(file, expected.mode).isFile()) throw new Error("it is no file");
+    const content = Buffer.concat(expected.chunks);
+    if (!readRegularFile(file, content.length).equals(content)) throw new Error("it has another content");
+  }
+}
+
+/** Returns what is known of a path. Throws if its mode or its owner are others: who owns a file can change it. */
+function requireMode(path: string, mode: number): Stats {
+  const stats = lstatSync(path);
+  if ((stats.mode & PERMISSION_BITS) !== mode) throw new Error("it has another mode");
+  if (stats.uid !== process.geteuid?.()) throw new Error("it has another owner");
+  return stats;
+}
