@@ -142,17 +142,17 @@ async function edits(bench, path, word) {
 /** Each module requires the one before it: from the last line of one to the first of the next. */
 async function required(bench) {
   const dir = bench.dir();
-  const note = (what) => `echo "$EPOCHREALTIME" > ${dir}/$(basename "$(dirname "$PWD")").${what}`;
+  const fileOf = (name, what) => join(dir, `${name}.${what}`);
   const files = (name) => {
     const before = nameOf(Number(name.slice(7)) - 1);
     return {
-      "hooks/first": hook("beforeHelm", note("first")),
-      "hooks/last": hook("afterHelm", note("last")),
+      "hooks/first": hook("beforeHelm", `echo "$EPOCHREALTIME" > ${fileOf(name, "first")}`),
+      "hooks/last": hook("afterHelm", `echo "$EPOCHREALTIME" > ${fileOf(name, "last")}`),
       ...(name === nameOf(1) ? {} : { "addon.yaml": `requires: {modules: {${before}: "*"}}\n` }),
     };
   };
   await start(bench, writeModules(dir, CHAIN, { number: 100, files }));
-  const at = (index, what) => Number(readFileSync(join(dir, `100-${nameOf(index)}.${what}`), "utf8")) * 1000;
+  const at = (index, what) => Number(readFileSync(fileOf(nameOf(index), what), "utf8")) * 1000;
   const gaps = Array.from(
     { length: CHAIN - 1 },
     (_, index) => at(index + 2, "first") - at(index + 1, "last"),
