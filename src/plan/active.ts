@@ -1,7 +1,7 @@
 /** Selects the modules that the plan must check: of hundreds of modules, nearly all are idle at any moment. */
 
 import type { Cause } from "../model/index.ts";
-import type { ModuleView, View } from "../state/index.ts";
+import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
 
 const REQUESTED_CAUSE: Cause = { kind: "requested" };
 const FILES_CAUSE: Cause = { kind: "files" };
@@ -9,8 +9,7 @@ const FILES_CAUSE: Cause = { kind: "files" };
 /** `new`: only the module's first run is due, which a converge starts. Without a converge, the plan starts it. */
 type Activity = "idle" | "new" | "active";
 
-/** Caches by view: views are immutable. */
-const cachedActivities = new WeakMap<ModuleView, Activity>();
+/** Caches by the map of views, which is immutable. */
 const cachedActiveModules = new WeakMap<
   View["modules"],
   Record<"idle" | "converging", readonly ModuleView[]>
@@ -31,21 +30,21 @@ export function activeModules({
 
 /** Computes both lists of `activeModules`: for the time without a converge, and for a converge, which starts new modules itself. */
 function findActiveModules(modules: View["modules"]): Record<"idle" | "converging", readonly ModuleView[]> {
-  const idle = [...modules.values()].filter((module) => getActivity(module) !== "idle");
-  return { idle, converging: idle.filter((module) => getActivity(module) === "active") };
+  const notIdle = deriveFromModules(modules, toActiveModule).filter((each) => each !== undefined);
+  return {
+    idle: notIdle.map(({ view }) => view),
+    converging: notIdle.filter(({ activity }) => activity === "active").map(({ view }) => view),
+  };
 }
 
-/** `computeActivity` with a cache, since most views of modules do not change between two plans. */
-function getActivity(module: ModuleView): Activity {
-  const known = cachedActivities.get(module);
-  if (known !== undefined) return known;
-  const activity = computeActivity(module);
-  cachedActivities.set(module, activity);
-  return activity;
+/** The module with its activity; undefined if it is idle. */
+function toActiveModule(view: ModuleView): { view: ModuleView; activity: Activity } | undefined {
+  const activity = getActivity(view);
+  return activity === "idle" ? undefined : { view, activity };
 }
 
 /** Classifies a module: whether the plan must check it, because it runs, waits, or has a task due. */
-function computeActivity(module: ModuleView): Activity {
+function getActivity(module: ModuleView): Activity {
   const { enabled, requestedToken, handled, phase } = module;
   if (!isIdle(module)) return "active";
   if (!enabled) return isRequested(requestedToken, handled.token) ? "active" : "idle";

@@ -73,9 +73,11 @@ export class ModuleRecords {
  * Immutable map of module views by name, in the order of the tree. A changed copy shares the index of positions: views are
  * read several times in each run of each module, and copying a `Map` each time would cost more than the run.
  */
-class ModuleViews implements ReadonlyMap<string, ModuleView> {
+export class ModuleViews implements ReadonlyMap<string, ModuleView> {
   readonly #positions: ReadonlyMap<string, number>;
   readonly #views: readonly ModuleView[];
+  /** Results of `derive`, by the function that computed them. */
+  readonly #derived = new Map<(view: ModuleView) => unknown, readonly unknown[]>();
 
   constructor(views: readonly ModuleView[], positions?: ReadonlyMap<string, number>) {
     this.#views = views;
@@ -84,12 +86,27 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
 
   /** A copy in which the changed views replace the views of the same modules. */
   withReplaced(changed: readonly ModuleView[]): ModuleViews {
-    const views = [...this.#views];
-    for (const view of changed) {
+    const replacements = changed.flatMap((view) => {
       const position = this.#positions.get(view.name);
-      if (position !== undefined) views[position] = view;
+      return position === undefined ? [] : [[position, view] as const];
+    });
+    const views = [...this.#views];
+    for (const [position, view] of replacements) views[position] = view;
+    const copy = new ModuleViews(views, this.#positions);
+    for (const [compute, results] of this.#derived) {
+      const newResults = [...results];
+      for (const [position, view] of replacements) newResults[position] = compute(view);
+      copy.#derived.set(compute, newResults);
     }
-    return new ModuleViews(views, this.#positions);
+    return copy;
+  }
+
+  /** The results of `compute` for all views, in the order of the tree. A changed copy computes only those of changed views. */
+  derive<T>(compute: (view: ModuleView) => T): readonly T[] {
+    const known = this.#derived.get(compute) as readonly T[] | undefined;
+    const results = known ?? this.#views.map(compute);
+    this.#derived.set(compute, results);
+    return results;
   }
 
   get size(): number {
@@ -123,4 +140,15 @@ class ModuleViews implements ReadonlyMap<string, ModuleView> {
   forEach(callback: (view: ModuleView, name: string, map: ReadonlyMap<string, ModuleView>) => void): void {
     for (const view of this.#views) callback(view, view.name, this);
   }
+}
+
+/**
+ * The results of `compute` for all modules, in the order of the map. After a change of one of hundreds of modules, only that
+ * one is computed again.
+ */
+export function deriveFromModules<T>(
+  modules: ReadonlyMap<string, ModuleView>,
+  compute: (view: ModuleView) => T,
+): readonly T[] {
+  return modules instanceof ModuleViews ? modules.derive(compute) : [...modules.values()].map(compute);
 }

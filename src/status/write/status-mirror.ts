@@ -68,15 +68,25 @@ export class StatusMirror {
 
   /** Mirrors the state, now and after each change. */
   followState(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
-    const mirror = (view: View): void => this.update(view, queues.views());
-    state.onChange(mirror);
-    mirror(state.view);
+    // Collects the queues only when the view is projected: most changes of the state are followed by others before that.
+    const snapshotOf = (view: View): StateSnapshot => ({
+      view,
+      get queues() {
+        return queues.views();
+      },
+    });
+    state.onChange((view) => this.#setSnapshot(snapshotOf(view)));
+    this.#setSnapshot(snapshotOf(state.view));
   }
 
   /** Sets the state to write. The first change is written at once, later ones at most once a second per object. */
   update(view: View, queues: StateSnapshot["queues"]): void {
+    this.#setSnapshot({ view, queues });
+  }
+
+  #setSnapshot(snapshot: StateSnapshot): void {
     if (this.#isClosed) return;
-    this.#snapshot = { view, queues };
+    this.#snapshot = snapshot;
     this.#startLoading();
     this.#scheduleProjection();
   }
