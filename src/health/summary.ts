@@ -172,7 +172,7 @@ function describeIssue({ finding, pod }: AssessedObject, isUnhealthy: boolean): 
   if (pod === undefined) return message;
   const text = `${message}; Pod ${pod.name}: ${pod.text}`;
   return blocksRollout(finding, pod, isUnhealthy)
-    ? `${text}; delete Pod ${pod.name}: its StatefulSet waits for it before it makes another one`
+    ? `${text}; delete Pod ${pod.name}: its StatefulSet waits for it before it creates the next one`
     : text;
 }
 

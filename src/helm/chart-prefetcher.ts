@@ -87,7 +87,7 @@ export class ChartPrefetcher {
 
   /**
    * Finds the module that is going to apply each object, by `namespacedKey`: if a template moves to another module, its object moves too
-   * (docs/guides/running.md, "What outlives a release"). Charts that cannot be rendered, or whose release stays as it is,
+   * (docs/guides/running.md, "Objects that stay after a removal"). Charts that cannot be rendered, or whose release stays as it is,
    * apply nothing. Call it only before deletions, because it renders charts.
    */
   async findPendingOwners(signal = new AbortController().signal): Promise<ReadonlyMap<string, string>> {

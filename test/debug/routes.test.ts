@@ -187,7 +187,7 @@ describe("debug socket", () => {
   it("commands find the socket in the temporary directory if the operator could not create it at its path", async () => {
     const places = socketPaths({ debugSocket: join(dir, "nowhere", "socket"), tmpDir: join(dir, "sub") });
     const { status, body } = await queryFirstOperator(places, callOf(["module", "why", "web-shop"]));
-    expect([status, body]).toEqual([200, expect.stringContaining("will be tried again")]);
+    expect([status, body]).toEqual([200, expect.stringContaining("will be retried")]);
     const none = socketPaths({ debugSocket: "/none/socket", tmpDir: "/none/tmp" });
     await expect(queryFirstOperator(none, callOf(["plan"]))).rejects.toThrow(
       /^no operator listens on \/none\/socket or \/none\/tmp\/debug.socket; set --debug-unix-socket/,
@@ -234,7 +234,7 @@ describe("debug socket", () => {
     expect((await ask("module diff web-shop")).body).toBe("");
     expect((await ask("module render web-shop")).body).toBe("kind: ConfigMap\n");
     expect((await ask("module render web-shop --diff")).body).toBe("No diff found\n");
-    expect((await ask("module why web-shop")).body).toContain("will be tried again (failed 2 times)\n");
+    expect((await ask("module why web-shop")).body).toContain("will be retried (failed 2 times)\n");
     expect((await ask("raw /version")).body).toBe("version: 9.9.9\n");
   });
 

@@ -19,16 +19,16 @@ function states(plural: string): string[] {
 /** The table of states: `state Ready beside` with the reasons, as documented. */
 function documented(): Map<string, string[]> {
   const [, section = ""] = docs.split("## States of a module");
-  const [table = "", text = ""] = section.split(/\n\nReasons of Retrying:\n\n/);
+  const [table = "", text = ""] = section.split(/\n\n### Reasons of Retrying\n\n/);
   const reasons = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
   const found = new Map<string, string[]>();
   for (const line of table.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {
     const [, state = "", , ready = "", beside = "", reason = ""] = line.split("|").map((cell) => cell.trim());
     const other = ["Reconciling", "Stalled"].includes(beside) ? beside : "";
-    const key = [state, ready === "as before" ? "True" : ready, other].join(" ").trim();
+    const key = [state, ready, other].join(" ").trim();
     found.set(key, [
       ...(found.get(key) ?? []),
-      ...reasons(reason === "see below" ? (text.split("\n\n")[0] ?? "") : reason),
+      ...reasons(reason.includes("#reasons-of-retrying") ? (text.split("\n\n")[0] ?? "") : reason),
     ]);
   }
   return found;

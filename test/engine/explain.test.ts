@@ -58,7 +58,7 @@ describe("everything that does not run now has a reason in words", () => {
     });
     await lab.start();
     const failed = `web failed: hook 010-discover: exit code 1: no such host; next try ${at(lab, 5000)}`;
-    expect(hold(lab, "web")).toBe("will be tried again (failed 1 time)");
+    expect(hold(lab, "web")).toBe("will be retried (failed 1 time)");
     expect(hold(lab, "db")).toBe("waits for web (failed 1 time)");
     expect([why(lab, "web"), why(lab, "db")]).toEqual(Array(2).fill(expect.arrayContaining([failed])));
     expect(lab.state.view.modules.get("web")?.lastRun).toMatchObject({
@@ -108,7 +108,7 @@ describe("everything that does not run now has a reason in words", () => {
     await lab.run(1000);
     expect(hold(lab, "web")).toBeUndefined();
     expect(why(lab, "web")).toEqual([
-      "Switched on by the module's own values.yaml",
+      "Enabled by the module's own values.yaml",
       "nothing is due: the last run used the current state",
     ]);
     expect(

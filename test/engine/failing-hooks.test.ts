@@ -178,12 +178,12 @@ it("a module that cannot be loaded at the start counts, and is named", async () 
   expect(overview(lab)).toMatchObject({ state: "Invalid", ready: "False" });
   expect(overview(lab).message).toBe("Module bad needs a person: values.yaml: no such key");
   expect(projected(lab).operator.status.modules?.summary).toBe("1/2");
-  expect(why(lab, "bad")).toMatch(/^Off: its files cannot be read; needs a person/);
+  expect(why(lab, "bad")).toMatch(/^Disabled: its files cannot be read; needs a person/);
 
   const after = new EngineLab({ modules: [broken] });
   after.addRelease("bad");
   await after.start();
-  const reason = "On because its release is in place: its files cannot be read";
+  const reason = "Enabled because its release is in place: its files cannot be read";
   expect(why(after, "bad")).toMatch(new RegExp(`^${reason}; needs a person`));
   expect(conditions(after, "bad")).toContain(`Enabled=True ${reason}`);
 });

@@ -77,12 +77,12 @@ describe.each(["main", "own"] as const)("what delays a converge is reported (%s)
       ready: "Unknown",
       message:
         `Converging all modules: ConfigMap changed: waits for the removal of nats since ${since}: ` +
-        `helm waits for its hook Job/bye (pre-delete) since ${since}`,
+        `Helm has been waiting for the chart hook Job/bye (pre-delete) since ${since}`,
       converge: { phase: "modules", progress: "0/2", remaining: 2 },
     });
     expect(reported(lab).converge.waitingSeconds).toBeUndefined();
     expect(renderStatus(reported(lab), LOOK)).toContain(
-      "0 of 2 done, the removal of nats runs for 1m0s, 2 wait (",
+      "0 of 2 done, the removal of nats has been running for 1m0s, 2 wait (",
     );
     for (const name of ["a", "b", "new"])
       expect(rowOf(lab, name)).toMatchObject({ state: "Pending", message: "waits for the removal of nats" });

@@ -419,11 +419,11 @@ describe("module why", () => {
     const [, own, b, c] = why(lab, "a");
     expect(own).toMatch(/^waits for b, which is not Ready \(since /);
     expect(b).toMatch(/^b: waits for c, which is not Ready \(since /);
-    expect(c).toMatch(/^c: will be tried again \(failed 1 time\); c failed: no quota; next try .*no quota$/);
+    expect(c).toMatch(/^c: will be retried \(failed 1 time\); c failed: no quota; next try .*no quota$/);
   });
 
   it("ends at a module that is off", async () => {
     const lab = await started(spec("a", 1, requires("b")), spec("b", 2, { enabled: false }));
-    expect(why(lab, "a").at(-1)).toMatch(/^b: Switched off by /);
+    expect(why(lab, "a").at(-1)).toMatch(/^b: Disabled by /);
   });
 });

@@ -62,7 +62,7 @@ test("the command line asks a running operator", { timeout: 240_000 }, async () 
   expect(await json("module config web-shop")).toEqual({});
   expect(await json("module patches web-shop")).toHaveLength(1);
   expect(await json("module snapshots web-shop")).toHaveProperty(["hooks/host", "maps"]);
-  expect(await cli("module why off")).toContain("Off because nothing switches it on");
+  expect(await cli("module why off")).toContain("Disabled because nothing enables it");
   expect(await run("module why web-shop")).toContain("nothing is due");
   expect(await cli("queue list -o text")).toContain("- 'main' queue: empty.");
   expect(await json("queue main")).toMatchObject({ summary: { totalTasks: 0 } });

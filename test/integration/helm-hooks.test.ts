@@ -13,7 +13,7 @@ kind: Job
 metadata: {name: web-migrate, annotations: {helm.sh/hook: "pre-install,pre-upgrade,pre-delete"}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
 `;
-const WAIT = "helm waits for its hook Job/web-migrate";
+const WAIT = "Helm has been waiting for the chart hook Job/web-migrate";
 
 interface Module {
   readonly status?: {

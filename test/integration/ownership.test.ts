@@ -18,7 +18,7 @@ import type { LoggedLine } from "../support/logged.ts";
 import { startOperator } from "../support/operator.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
 
-// docs/guides/running.md, "What outlives a release": an object goes with the release that its marks name, and with no other.
+// docs/guides/running.md, "Objects that stay after a removal": an object goes with the release that its marks name, and with no other.
 
 interface Lab {
   readonly namespace: string;

@@ -53,9 +53,9 @@ test("an Event reports who switched a module, in a sentence", () => {
     recorder.moduleSwitched("web", { enabled: false, by: "none" });
   });
   expect(events.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
-    "ModuleDisabled: Switched off by the module's enabled script: ingress is disabled",
-    "ModuleEnabled: Switched on by the ConfigMap",
-    "ModuleDisabled: Off because nothing switches it on",
+    "ModuleDisabled: Disabled by the module's enabled script: ingress is disabled",
+    "ModuleEnabled: Enabled by the ConfigMap",
+    "ModuleDisabled: Disabled because nothing enables it",
   ]);
 });
 

@@ -1,4 +1,4 @@
-/** Retains objects that must outlive a release or a revision (docs/guides/running.md, "What outlives a release"). */
+/** Retains objects that must outlive a release or a revision (docs/guides/running.md, "Objects that stay after a removal"). */
 
 import { mapInParallel } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";

@@ -30,17 +30,19 @@ export function medianOf(seconds: readonly number[]): number | undefined {
 const MAX_NAMED = 3;
 
 /**
- * The progress in one sentence: `12 of 20 done, web runs for 8s (usually 6s), 7 wait, about 40s left`. Leaves out unknown figures.
+ * The progress in one sentence: `12 of 20 done, web has been running for 8s (usually 6s), 7 wait, about 40s left`. Leaves out unknown figures.
  * `duration` formats seconds.
  */
 export function describeProgress(progress: Progress, duration: (seconds: number) => string): string {
   const { done, total, running, removing = [] } = progress;
   const removals = removing
     .slice(0, MAX_NAMED)
-    .map(({ name, seconds }) => `the removal of ${name} runs for ${duration(Math.floor(seconds))}`);
+    .map(
+      ({ name, seconds }) => `the removal of ${name} has been running for ${duration(Math.floor(seconds))}`,
+    );
   const named = running.slice(0, MAX_NAMED).map(({ name, seconds, usualSeconds }) => {
     const usual = usualSeconds === undefined ? "" : ` (usually ${duration(usualSeconds)})`;
-    return `${name} runs for ${duration(Math.floor(seconds))}${usual}`;
+    return `${name} has been running for ${duration(Math.floor(seconds))}${usual}`;
   });
   const more = running.length - named.length;
   const waiting = total - done - running.length;

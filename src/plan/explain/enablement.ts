@@ -34,7 +34,7 @@ export function describeEnablement(
   const text =
     module.enabledBy === "none"
       ? describeUnswitched(module)
-      : `Switched ${module.enabled ? "on" : "off"} by ${ENABLED_TEXT[module.enabledBy]}`;
+      : `${module.enabled ? "Enabled" : "Disabled"} by ${ENABLED_TEXT[module.enabledBy]}`;
   return module.enabledReason === undefined ? text : `${text}: ${module.enabledReason}`;
 }
 
@@ -43,6 +43,6 @@ function describeUnswitched({
   enabled,
   enabledReason,
 }: Pick<ModuleView, "enabled" | "enabledReason">): string {
-  if (enabled) return "On because its release is in place";
-  return enabledReason === undefined ? "Off because nothing switches it on" : "Off";
+  if (enabled) return "Enabled because its release is in place";
+  return enabledReason === undefined ? "Disabled because nothing enables it" : "Disabled";
 }

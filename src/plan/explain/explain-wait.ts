@@ -126,7 +126,7 @@ export function getNextRetryTime(module: ModuleView, { queues }: StateSnapshot):
 
 /** Says what a module waits for, given the task that blocks it: a slot, the next try of its own run, or another task. */
 function describeBlockingTask(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
-  const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be tried again";
+  const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be retried";
   const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${describeAwaitedTask(task)}`;
   return failures === 0 ? text : `${text} (failed ${formatTimes(failures)})`;
 }
@@ -218,12 +218,12 @@ function explainWaitForConfig(view: View): string | undefined {
   return view.config.problems.map(describeProblem).join("; ");
 }
 
-/** Says what a run in progress waits for, e.g. *helm waits for its hook Job/migrate (pre-upgrade) since …* (UTC). */
+/** Says what a run in progress waits for, e.g. *Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since …* (UTC). */
 export function describeRunWait(run: LastRun | undefined): string | undefined {
   if (run === undefined || run.finishedAt !== undefined) return undefined;
   if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
   if (run.hook === undefined || run.hookSince === undefined) return undefined;
-  return `helm waits for its hook ${run.hook} since ${formatUtc(run.hookSince)}`;
+  return `Helm has been waiting for the chart hook ${run.hook} since ${formatUtc(run.hookSince)}`;
 }
 
 /** Says which step the module's run has reached and what that step waits for; empty if the module is idle. */

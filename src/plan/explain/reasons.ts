@@ -34,7 +34,7 @@ export function describeReasons(reasons: Reasons): string[] {
   const { blockers, isSuspended, activity = [], retry, missing, unhealthy, warnings = [] } = reasons;
   const facts = [
     ...blockers,
-    isSuspended ? "suspended: helm is left alone, hooks go on" : undefined,
+    isSuspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
     ...activity,
     retry && describeRetry(retry),
     reasons.refused,

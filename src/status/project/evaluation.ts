@@ -122,7 +122,7 @@ const evaluateRetry: Rule = ({ retry }) =>
 const evaluatePendingRemoval: Rule = (view, { blockerText }) => {
   if (view.enabled || !(view.isRemovalDecided || hasRelease(view))) return undefined;
   if (view.suspended)
-    return buildSuspendedEvaluation("True", "Off, but its release stays while it is suspended");
+    return buildSuspendedEvaluation("True", "Disabled, but its release stays while it is suspended");
   return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits to be removed" };
 };
 
@@ -191,7 +191,7 @@ const evaluateSuspension: Rule = (view, facts) => {
   const readyWithoutProblem = view.lastRun?.result === "Failed" ? "False" : "True";
   const readyWithProblem = found?.state === "Progressing" ? "Unknown" : "False";
   const ready = found === undefined ? readyWithoutProblem : readyWithProblem;
-  const texts = ["Suspended in the ConfigMap: helm is left alone, hooks go on", found?.message];
+  const texts = ["Suspended in the ConfigMap: Helm does not run, hooks continue to run", found?.message];
   return buildSuspendedEvaluation(ready, texts.filter((text) => text !== undefined).join("; "));
 };
 

@@ -109,7 +109,7 @@ it("status shows the progress and remaining time of a converge", async () => {
   } as const;
   const { out } = await ask("status", { overview, terminal: { isTerminal: false } });
   expect(out.printed.split("\n")[1]).toBe(
-    "Converge: at modules, 12 of 20 done, db runs for 8s (usually 10s), 7 wait, about 42s left (start-up)",
+    "Converge: at modules, 12 of 20 done, db has been running for 8s (usually 10s), 7 wait, about 42s left (start-up)",
   );
 });
 

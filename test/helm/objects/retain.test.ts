@@ -8,7 +8,7 @@ import { CONFIG_MAPS } from "../../../src/kube/index.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { fake } from "../../kube/fixture.ts";
 
-// docs/guides/running.md, "What outlives a release".
+// docs/guides/running.md, "Objects that stay after a removal".
 
 const MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, namespace: platform}\n";
 const PATH = "/api/v1/namespaces/platform/configmaps/shared";

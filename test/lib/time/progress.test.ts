@@ -10,23 +10,26 @@ const runs = (name: string, seconds: number, usualSeconds?: number) => ({ name, 
 it.each<[string, Partial<Progress>]>([
   ["12 of 20 done, 8 wait", {}],
   ["12 of 20 done, 8 wait, about 40 s left", { waitingSeconds: 40 }],
-  ["12 of 20 done, web runs for 8 s, 7 wait", { running: [runs("web", 8.9)], waitingSeconds: 40 }],
   [
-    "12 of 20 done, web runs for 8 s (usually 10 s), 7 wait, about 42 s left",
+    "12 of 20 done, web has been running for 8 s, 7 wait",
+    { running: [runs("web", 8.9)], waitingSeconds: 40 },
+  ],
+  [
+    "12 of 20 done, web has been running for 8 s (usually 10 s), 7 wait, about 42 s left",
     { running: [runs("web", 8, 10)], waitingSeconds: 40 },
   ],
   [
-    "12 of 20 done, web runs for 8 s (usually 6 s), 7 wait, about 40 s left",
+    "12 of 20 done, web has been running for 8 s (usually 6 s), 7 wait, about 40 s left",
     { running: [runs("web", 8, 6)], waitingSeconds: 40 },
   ],
-  ["12 of 20 done, web runs for 8 s (usually 6 s), 7 wait", { running: [runs("web", 8, 6)] }],
+  ["12 of 20 done, web has been running for 8 s (usually 6 s), 7 wait", { running: [runs("web", 8, 6)] }],
   [
-    "19 of 20 done, web runs for 8 s (usually 6 s)",
+    "19 of 20 done, web has been running for 8 s (usually 6 s)",
     { done: 19, running: [runs("web", 8, 6)], waitingSeconds: 0 },
   ],
-  ["18 of 20 done, web runs for 1 s, 1 waits", { done: 18, running: [runs("web", 1)] }],
+  ["18 of 20 done, web has been running for 1 s, 1 waits", { done: 18, running: [runs("web", 1)] }],
   [
-    "12 of 20 done, a runs for 1 s (usually 2 s), b runs for 1 s (usually 2 s), c runs for 1 s (usually 2 s), " +
+    "12 of 20 done, a has been running for 1 s (usually 2 s), b has been running for 1 s (usually 2 s), c has been running for 1 s (usually 2 s), " +
       "1 more run, 4 wait, about 11 s left",
     { running: ["a", "b", "c", "d"].map((name) => runs(name, 1, 2)), waitingSeconds: 40 },
   ],

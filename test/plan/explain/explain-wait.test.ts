@@ -111,7 +111,7 @@ describe("an enabled script that fails", () => {
   } as const;
   it.each([
     [false, /^Its enabled script fails, .*; before that nothing was decided$/],
-    [true, /^Its enabled script fails, .*; before that: Switched on by /],
+    [true, /^Its enabled script fails, .*; before that: Enabled by /],
   ])("is said before what was decided earlier: %s", (decided, first) => {
     const { why } = explain({ web: { isDiscovered: decided, retry } });
     expect(why[0]).toMatch(first);
@@ -154,7 +154,7 @@ describe("why a module does not run now", () => {
       "waits for db (failed 2 times)",
     ],
     [{ main: [entry(run("web"))] }, undefined],
-    [{ main: [entry(run("web"), failed(2, "helm: no"))] }, "will be tried again (failed 2 times)"],
+    [{ main: [entry(run("web"), failed(2, "helm: no"))] }, "will be retried (failed 2 times)"],
     // A reload that waits will run it; one that has run it already will not.
     [{ main: [entry(run("db")), entry(RELOAD)] }, "waits for db"],
     [{ main: [entry(run("db")), entry(RELOAD)], view: reloading }, undefined],
@@ -238,7 +238,7 @@ describe("why a module does not run now", () => {
         "waits for beforeAll hook 010-discover of web",
         undefined,
         "waits until fewer modules run",
-        "will be tried again (failed 2 times)",
+        "will be retried (failed 2 times)",
         "waits for converge of all modules: start-up",
         "waits for the first run of db",
       ]);
@@ -267,18 +267,18 @@ describe("module why: everything that can be said", () => {
     since: Date.UTC(2025, 11, 31, 23, 58),
   } as const;
   it.each<readonly [Case, readonly string[]]>([
-    [{}, ["Switched on by the ConfigMap", "nothing is due: the last run used the current state"]],
+    [{}, ["Enabled by the ConfigMap", "nothing is due: the last run used the current state"]],
     [
       { web: { enabled: false, enabledBy: "script", enabledReason: "no GPU here" } },
-      ["Switched off by the module's enabled script: no GPU here"],
+      ["Disabled by the module's enabled script: no GPU here"],
     ],
     [
       { web: { problem: { file: "values.yaml", message: "line 3: no map" }, enabledBy: "values" } },
-      ["Switched on by values.yaml of the modules directory", "needs a person: values.yaml: line 3: no map"],
+      ["Enabled by values.yaml of the modules directory", "needs a person: values.yaml: line 3: no map"],
     ],
     [
       { web: { activity: "running", lastRun: underWay(NEXT, { step: "beforeHelm" }), enabledBy: "hook" } },
-      ["Switched on by a global hook", "running: step beforeHelm"],
+      ["Enabled by a global hook", "running: step beforeHelm"],
     ],
     [
       {
@@ -288,16 +288,16 @@ describe("module why: everything that can be said", () => {
         },
       },
       [
-        "Switched on by the ConfigMap",
+        "Enabled by the ConfigMap",
         "running: step helm",
-        "helm waits for its hook Job/migrate (pre-upgrade) since 2026-01-01T12:03:21Z",
+        "Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since 2026-01-01T12:03:21Z",
       ],
     ],
     [
       { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
       [
-        "Switched on by the module's own values.yaml",
-        "will be tried again (failed 3 times)",
+        "Enabled by the module's own values.yaml",
+        "will be retried (failed 3 times)",
         "web failed: hook discover: exit code 1; next try 12:03:21",
         "failed 3 times since 2025-12-31T23:58:00Z (HookFailed): hook discover: exit code 1",
       ],
@@ -305,7 +305,7 @@ describe("module why: everything that can be said", () => {
     [
       { main: [entry(run("cert-manager"), failed(5, "x".repeat(600))), entry(run("web"))] },
       [
-        "Switched on by the ConfigMap",
+        "Enabled by the ConfigMap",
         "waits for cert-manager (failed 5 times)",
         `cert-manager failed: ${"x".repeat(600)}; next try 12:03:21`,
       ],
@@ -319,15 +319,15 @@ describe("module why: everything that can be said", () => {
         },
       },
       [
-        "Switched on by the ConfigMap",
-        "suspended: helm is left alone, hooks go on",
+        "Enabled by the ConfigMap",
+        "suspended: Helm does not run, hooks continue to run",
         "missing objects: ns/Service/x, ns/Secret/y",
         "Pods: forbidden",
       ],
     ],
     [
       { web: { enabled: false, enabledBy: "none" } },
-      ["Off because nothing switches it on (webEnabled: true in the ConfigMap does, or in a values.yaml)"],
+      ["Disabled because nothing enables it (webEnabled: true in the ConfigMap does, or in a values.yaml)"],
     ],
   ])("%j", (world, expected) => {
     expect(explain(world).why).toEqual(expected);

@@ -16,7 +16,8 @@ type Case = readonly [change: Change, state: string, message: string];
 const RETRY = { reason: "HelmFailed", message: "helm: timed out", failures: 2, since: 0 } as const;
 const AILS = { status: "Unknown", reason: "Progressing", message: "Pod web-0 crashes" } as const;
 const WAITS = { hook: "Job/migrate (pre-upgrade)", hookSince: T0 - 30_000 };
-const WAITS_TEXT = "helm waits for its hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
+const WAITS_TEXT =
+  "Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since 2025-12-31T23:59:30Z";
 const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
@@ -105,20 +106,28 @@ describe("what the MESSAGE column says", () => {
     [
       { enabled: false, release: undefined, enabledBy: "none" },
       "Disabled",
-      "Off because nothing switches it on",
+      "Disabled because nothing enables it",
     ],
-    [{ enabled: false, release: undefined, phase: "new" }, "Disabled", "Switched off by the ConfigMap"],
+    [{ enabled: false, release: undefined, phase: "new" }, "Disabled", "Disabled by the ConfigMap"],
     [{ enabled: false, release: undefined, configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
     [{ enabled: false }, "Pending", "Waits to be removed"],
     [{ enabled: false, hold: "waits for db" }, "Pending", "waits for db"],
     [
       { enabled: false, release: release("m", { status: "uninstalled" }) },
       "Disabled",
-      "Switched off by the ConfigMap",
+      "Disabled by the ConfigMap",
     ],
     // Suspended.
-    [{ suspended: true }, "Suspended", "Suspended in the ConfigMap: helm is left alone, hooks go on"],
-    [{ suspended: true, enabled: false }, "Suspended", "Off, but its release stays while it is suspended"],
+    [
+      { suspended: true },
+      "Suspended",
+      "Suspended in the ConfigMap: Helm does not run, hooks continue to run",
+    ],
+    [
+      { suspended: true, enabled: false },
+      "Suspended",
+      "Disabled, but its release stays while it is suspended",
+    ],
     [{ suspended: true, configDigest: "v1-c2" }, "Pending", "Waits for its turn"],
   ])("%j", (change, state, message) => {
     expect(reported(change)).toEqual([state, message]);
@@ -198,13 +207,13 @@ describe("conditions beside Ready", () => {
 
 describe("why a module is on or off", () => {
   it.each<readonly [Partial<ModuleView>, string]>([
-    [{ enabledBy: "values" }, "Switched on by values.yaml of the modules directory"],
-    [{ enabledBy: "module-values" }, "Switched on by the module's own values.yaml"],
-    [{ enabledBy: "hook" }, "Switched on by a global hook"],
-    [{ enabledBy: "configmap" }, "Switched on by the ConfigMap"],
+    [{ enabledBy: "values" }, "Enabled by values.yaml of the modules directory"],
+    [{ enabledBy: "module-values" }, "Enabled by the module's own values.yaml"],
+    [{ enabledBy: "hook" }, "Enabled by a global hook"],
+    [{ enabledBy: "configmap" }, "Enabled by the ConfigMap"],
     [
       { enabled: false, enabledBy: "script", enabledReason: "no GPU here" },
-      "Switched off by the module's enabled script: no GPU here",
+      "Disabled by the module's enabled script: no GPU here",
     ],
   ])("%j", (change, text) => {
     expect(describeEnablement(moduleView("m", change))).toBe(text);

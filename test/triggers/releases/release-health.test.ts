@@ -200,7 +200,7 @@ test("a Deployment that was well and becomes unavailable is not healthy at once,
   expect(of("pods")).toEqual([]);
 });
 
-const IN_THE_WAY = "; delete Pod web-1: its StatefulSet waits for it before it makes another one";
+const IN_THE_WAY = "; delete Pod web-1: its StatefulSet waits for it before it creates the next one";
 test.each([
   { what: "of a revision that is not wanted any more", revision: "web-old", remedy: IN_THE_WAY },
   { what: "of the revision that is wanted", revision: "web-new", remedy: "" },
