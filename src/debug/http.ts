@@ -5,7 +5,7 @@ import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
-import { isPagePath, isPageFile, refusalReason, type Page, type PageResponse } from "../ui/index.ts";
+import { isPagePath, isPageFile, findRefusalReason, type Page, type PageResponse } from "../ui/index.ts";
 import { proxyToLeader, type LeaderSources } from "./leader-proxy.ts";
 import { dumpQueues, renderQueues } from "./queue-dump.ts";
 import { serve, type WebLimits, type RunningServer } from "./web.ts";
@@ -84,7 +84,7 @@ const NOT_FOUND: WebResponse = { status: 404, body: "not found\n" };
 
 /** Answers a request for the web page. A follower proxies requests for data to the leader, but serves static files and refusals itself. */
 async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<HttpResponse> {
-  const isLocal = isPageFile(request.path) || refusalReason(request) !== undefined;
+  const isLocal = isPageFile(request.path) || findRefusalReason(request) !== undefined;
   return (isLocal ? undefined : await proxyToLeader(sources, request)) ?? page.answerGuarded(request);
 }
 
@@ -96,12 +96,12 @@ function serveReadOnly(
 ): Promise<RunningServer> {
   const service = { methods: ["GET", "HEAD"], limits, onError, handle };
   return serve({ host: address, port }, service).catch((error: unknown) => {
-    throw listenError({ address, port }, error);
+    throw toListenError({ address, port }, error);
   });
 }
 
 /** The error for an address on which the server cannot listen, with the settings that choose another one. */
-function listenError({ address, port }: Address, error: unknown): ProblemError {
+function toListenError({ address, port }: Address, error: unknown): ProblemError {
   const isInUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return new ProblemError({
     file: "the HTTP server",

@@ -138,11 +138,11 @@ const GLOBAL_VIEWS: Readonly<Record<string, (sources: DebugSources) => Json>> = 
   values: ({ state }) => state.values.merged(GLOBAL).values,
   config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
   patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,
-  snapshots: (sources) => snapshotsByHook(sources, sources.state.globalHooks),
+  snapshots: (sources) => readSnapshotsByHook(sources, sources.state.globalHooks),
 };
 
 /** The snapshots of hooks, by hook name and binding name. */
-function snapshotsByHook({ snapshots }: DebugSources, hooks: readonly Hook[]): Json {
+function readSnapshotsByHook({ snapshots }: DebugSources, hooks: readonly Hook[]): Json {
   return Object.fromEntries(hooks.map((hook) => [hook.name, snapshots(hook.id)]));
 }
 
@@ -220,12 +220,12 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
     return dataResponse(patches.map((each) => ({ Operations: [each as unknown as Json] })));
   },
   snapshots: (sources, { name }) =>
-    dataResponse(snapshotsByHook(sources, sources.state.module(name)?.hooks ?? [])),
+    dataResponse(readSnapshotsByHook(sources, sources.state.module(name)?.hooks ?? [])),
   async render(sources, found, { query }) {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },
   diff: async (sources, found) => ({ status: 200, text: await sources.diff(found) }),
-  status: (sources, { name }) => dataResponse(sources.secrets.redactDeep(moduleStatus(sources, name))),
+  status: (sources, { name }) => dataResponse(sources.secrets.redactDeep(summarizeModule(sources, name))),
   why({ state: { view }, queues, secrets }, { name }) {
     const module = view.modules.get(name);
     const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
@@ -282,7 +282,7 @@ function requestRollback(
 }
 
 /** Ready and Healthy of a module with their reasons, for the command `wait`. */
-function moduleStatus({ state: { view }, queues, clock }: DebugSources, name: string): Json {
+function summarizeModule({ state: { view }, queues, clock }: DebugSources, name: string): Json {
   const module = view.modules.get(name);
   return module === undefined ? {} : { ...summarizeState(module, { view, queues: queues() }, clock.now()) };
 }

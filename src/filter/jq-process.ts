@@ -57,7 +57,7 @@ const PRELUDE = [
  * The program of a process: for each line `[id, input]` exactly one line `[id, {v: outputs}]` or `[id, {e: error}]`.
  * The filter stands on the first line (for `$__loc__`), and line ends after it end its comments.
  */
-export function jqProgram(text: string): string {
+export function buildJqProgram(text: string): string {
   return `${PRELUDE} [.[0], (try {v: [.[1] | (${text}\n\n)]} catch {e: .})]`;
 }
 
@@ -137,7 +137,7 @@ export class JqProcess {
     const onLine = (line: string): void => {
       if (this.#child === child) this.#handleAnswer(line);
     };
-    const args = [...flags, jqProgram(text)];
+    const args = [...flags, buildJqProgram(text)];
     const child = jq.children.coprocess({ file: jq.file, args, cwd: "/", env: jq.env, onLine });
     void child.exited.then((exit) => {
       if (this.#child === child) this.#handleExit(exit);
@@ -157,7 +157,7 @@ export class JqProcess {
     }
     const job = this.#sent.shift();
     this.#startTimeLimit();
-    if ("error" in answer) job?.reject(new FilterError("runtime", messageForJob(answer.error, job)));
+    if ("error" in answer) job?.reject(new FilterError("runtime", hideSecretFromMessage(answer.error, job)));
     else job?.resolve(answer.outputs);
     this.#sendWaitingJobs();
   }
@@ -185,7 +185,7 @@ export class JqProcess {
     if (!exit.started) return this.#rejectAll(new FilterError("engine", exit.message));
     const problem = exit.stderr === "" ? exit.message : oneLine(exit.stderr, MAX_MESSAGE_CHARS);
     this.#restartAfterFailure(
-      new FilterError("engine", `jq ended: ${messageForJob(problem, this.#sent[0])}`),
+      new FilterError("engine", `jq ended: ${hideSecretFromMessage(problem, this.#sent[0])}`),
     );
   }
 
@@ -220,7 +220,7 @@ export class JqProcess {
 }
 
 /** The message of a failed job. For a Secret, omits jq's message, which may quote the input. */
-function messageForJob(message: string, job: Job | undefined): string {
+function hideSecretFromMessage(message: string, job: Job | undefined): string {
   const isSecret = isJsonObject(job?.input) && job.input["kind"] === "Secret";
   return isSecret ? "it failed; what jq says is left out, since it may quote the Secret" : message;
 }

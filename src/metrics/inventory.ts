@@ -118,11 +118,11 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
  */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   const family = hookFamilyOf(run);
-  const labels = familyLabels(run);
+  const labels = toFamilyLabels(run);
   ensureHookCounters(metrics, run);
   metrics.add(`${family}${COUNTER_BY_OUTCOME[run.outcome]}`, labels);
-  if (run.outcome === "failed") metrics.add("hookErrors", errorLabels(run));
-  if (run.outcome === "allowed") metrics.add("hookAllowed", errorLabels(run));
+  if (run.outcome === "failed") metrics.add("hookErrors", toErrorLabels(run));
+  if (run.outcome === "allowed") metrics.add("hookAllowed", toErrorLabels(run));
   metrics.observe(`${family}Run`, labels, run.seconds);
   if (run.usage === undefined) return;
   const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
@@ -144,8 +144,8 @@ export function dropHookSeries(
 /** Makes the counters of one binding of a hook visible, at zero unless they have values. */
 function ensureHookCounters(metrics: Metrics, hook: HookLabels): void {
   for (const counted of Object.values(COUNTER_BY_OUTCOME))
-    metrics.ensureSeries(`${hookFamilyOf(hook)}${counted}`, familyLabels(hook));
-  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.ensureSeries(name, errorLabels(hook));
+    metrics.ensureSeries(`${hookFamilyOf(hook)}${counted}`, toFamilyLabels(hook));
+  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.ensureSeries(name, toErrorLabels(hook));
 }
 
 /** The first part of the keys in SERIES: series of module hooks or of global hooks. */
@@ -154,11 +154,11 @@ function hookFamilyOf({ module }: HookLabels): HookFamily {
 }
 
 /** The labels of the series of one family; those of global hooks have no label `module`. */
-function familyLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
+function toFamilyLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
   return { ...(module === undefined ? {} : { module }), hook, binding, queue, activation };
 }
 
 /** The labels of the error counters that all hooks share; `module` is empty for a global hook. */
-function errorLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
+function toErrorLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
   return { module, hook, binding, queue };
 }

@@ -126,16 +126,16 @@ export function recordTaskWait(
   task: Task | undefined,
   { queue, waitedMs }: RunContext,
 ): void {
-  if (task !== undefined) metrics.add("taskWait", taskLabels(queue, task), waitedMs / 1000);
+  if (task !== undefined) metrics.add("taskWait", toTaskLabels(queue, task), waitedMs / 1000);
 }
 
 /** Counts a tick of a schedule that was dropped because an earlier tick still waits in the queue. */
 export function countDroppedTick(metrics: Metrics, queue: string, task: Task): void {
-  metrics.add("ticksDropped", taskLabels(queue, task));
+  metrics.add("ticksDropped", toTaskLabels(queue, task));
 }
 
 /** The labels of a task; `hook` and `binding` are empty for tasks that run no single hook. */
-function taskLabels(
+function toTaskLabels(
   queue: string,
   task: Task,
 ): { module: string; hook: string; binding: string; queue: string } {

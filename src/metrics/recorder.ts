@@ -37,7 +37,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     },
     hookFailed: (module, note) => announce({ module, reason: "HookFailed", note }),
     moduleRun(module, seconds, failed) {
-      const activation = moduleActivationLabel(state, module);
+      const activation = getModuleActivationLabel(state, module);
       metrics.observe("moduleRun", { module, activation }, seconds);
       if (failed) for (const name of RUN_ERRORS) metrics.add(name, { module });
       if (activation === "HelmReleaseUnexpectedStatus") metrics.add("redeployed", { module });
@@ -71,7 +71,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
     convergeEnded(seconds) {
-      const activation = activationLabel(state.view.converge.cause, "converge");
+      const activation = getActivationLabel(state.view.converge.cause, "converge");
       metrics.add("convergenceSeconds", { activation }, seconds);
       metrics.add("convergenceTotal", { activation });
     },
@@ -93,18 +93,18 @@ export function makeHelmRecorder({
       }),
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
-      const activation = moduleActivationLabel(state, module);
+      const activation = getModuleActivationLabel(state, module);
       metrics.observe("helmOperation", { module, activation, operation }, seconds);
     },
     reconciled(module, seconds) {
-      metrics.observe("moduleHelm", { module, activation: moduleActivationLabel(state, module) }, seconds);
+      metrics.observe("moduleHelm", { module, activation: getModuleActivationLabel(state, module) }, seconds);
     },
   };
 }
 
 /** The label `activation` of the current or last run of a module. */
-function moduleActivationLabel(state: RecorderParts["state"], module: string): string {
-  return activationLabel(state.view.modules.get(module)?.lastRun?.trigger, "module");
+function getModuleActivationLabel(state: RecorderParts["state"], module: string): string {
+  return getActivationLabel(state.view.modules.get(module)?.lastRun?.trigger, "module");
 }
 
 const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
@@ -256,7 +256,7 @@ export const ACTIVATION_BY_HOOK: Readonly<Record<HookCause, ActivationLabels>> =
 };
 
 /** The label `activation` of a module's run or of a converge by its cause; `Other` for causes without a label of their own. */
-export function activationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
+export function getActivationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
   const labels = cause.kind === "hook" ? ACTIVATION_BY_HOOK[cause.by] : ACTIVATION_BY_CAUSE[cause.kind];
   return labels[what === "module" ? 0 : 1];

@@ -68,7 +68,7 @@ export function createLauncher(): Launcher {
   const spawner = library && new LibcSpawner(library);
   return (request) => {
     try {
-      const spec = request.uid === undefined ? request : underUserId(request, request.uid);
+      const spec = request.uid === undefined ? request : wrapInSetpriv(request, request.uid);
       const child = spawner?.start(spec) ?? startByNode(spec);
       const { pid } = child;
       // It may have ended, or run as another user already.
@@ -155,7 +155,7 @@ export class LibcSpawner {
   /** Creates a pipe and appends its reading end to `readerFds` and its writing end to `writerFds`. */
   #createPipe(readerFds: Fds, writerFds: Fds): void {
     const fds: [number, number] = [-1, -1];
-    if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
+    if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw makeErrnoException(this.#libc.errno(), "pipe2");
     readerFds.push(fds[0]);
     writerFds.push(fds[1]);
   }
@@ -199,7 +199,7 @@ export class LibcSpawner {
       [...argv, null],
       [...variables, null],
     );
-    if (error !== 0) throw errnoException(error, `spawn ${path}`);
+    if (error !== 0) throw makeErrnoException(error, `spawn ${path}`);
     return pid[0];
   }
 
@@ -246,7 +246,7 @@ function chownPipes(uid: number | undefined, fds: Readonly<Fds>): void {
  * Wraps a command in setpriv, which runs it under a user id, without groups and capabilities, and without privileges from
  * set-uid programs.
  */
-function underUserId(spec: LaunchSpec, uid: number): LaunchSpec {
+function wrapInSetpriv(spec: LaunchSpec, uid: number): LaunchSpec {
   const ids = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
   const args = [...ids, "--inh-caps=-all", "--no-new-privs", "--", spec.file, ...spec.args];
   return { ...spec, file: "setpriv", args };
@@ -269,12 +269,12 @@ function toStreams([stdin, stdout, stderr]: Readonly<Fds>): {
 /** The path of the program to start. Looks up a name without slash on the child's own PATH; throws ENOENT if it is not there. */
 function resolveProgram(file: string, searchPath: string | undefined): string {
   const found = file.includes("/") ? file : findProgram(file, searchPath);
-  if (found === undefined) throw errnoException(ENOENT, `spawn ${file}`);
+  if (found === undefined) throw makeErrnoException(ENOENT, `spawn ${file}`);
   return found;
 }
 
 /** An error like those of Node's system calls, for an errno of the C library. */
-function errnoException(errno: number, syscall: string): NodeJS.ErrnoException {
+function makeErrnoException(errno: number, syscall: string): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errno);
   return Object.assign(new Error(`${syscall} ${code}`), { errno: -errno, code, syscall });
 }

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
 import { removeTree } from "./remove-tree.ts";
-import { homeDirIn, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
+import { homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
 import { endOrphanedProcesses, type EndOrphansOptions } from "./strays.ts";
 
@@ -22,7 +22,7 @@ export type ScratchData =
 /** The temp directory cannot be used: full, read-only, or another owner's. Names the directory and the setting. */
 export class ScratchError extends Error {
   constructor(dir: string, cause: unknown) {
-    const why = REASONS[errnoCode(cause)] ?? oneLine(cause);
+    const why = REASONS[getErrnoCode(cause)] ?? oneLine(cause);
     super(`cannot use the temp directory ${dir} (--tmp-dir): ${why}`, { cause });
     this.name = "ScratchError";
   }
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EEXIST: "a part of the path is not a directory",
 };
 
-function errnoCode(error: unknown): string {
+function getErrnoCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
@@ -74,7 +74,7 @@ export class ScratchDir {
 
   /** Creates the directory below `tmpDir`, and `tmpDir` where it is missing. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
-    const start = join(tmpDir, dirNamePrefix(prefix));
+    const start = join(tmpDir, makeDirNamePrefix(prefix));
     try {
       await ensureOwnDir(tmpDir);
       const dir = await mkdtemp(start);
@@ -122,7 +122,7 @@ export class ScratchDir {
 
   /** The directory in which the other user may create files; undefined without the option `user`. */
   get userHome(): string | undefined {
-    return this.#options.user === undefined ? undefined : homeDirIn(this.dir);
+    return this.#options.user === undefined ? undefined : homePathOf(this.dir);
   }
 
   /** Writes a file, and replaces an older one atomically: readers never see a part of it. Throws ScratchError. */
@@ -169,7 +169,7 @@ export class StableTempDir {
 
   constructor(tmpDir: string, prefix: string) {
     this.#root = tmpDir;
-    this.dir = join(tmpDir, `${dirNamePrefix(prefix)}${randomBytes(3).toString("hex")}`);
+    this.dir = join(tmpDir, `${makeDirNamePrefix(prefix)}${randomBytes(3).toString("hex")}`);
   }
 
   path(name: string): string {
@@ -266,14 +266,14 @@ export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> 
  * the option `recursive` of mkdir, which never ends for dangling links and in /proc.
  */
 async function ensureDirs(dir: string): Promise<void> {
-  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", errnoCode);
+  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", getErrnoCode);
   if (outcome !== "ENOENT" || dirname(dir) === dir) return;
   await ensureDirs(dirname(dir));
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
 /** The name of a temporary directory of this process without its random suffix. The pid in it shows later who made it. */
-function dirNamePrefix(prefix: string): string {
+function makeDirNamePrefix(prefix: string): string {
   const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
   return `${safe}${OWN_PROCESS_PART}`;
 }

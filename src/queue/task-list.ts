@@ -1,7 +1,7 @@
 /** The ordered tasks of one named queue. */
 
 import { FLOOD, type QueueTask } from "../model/index.ts";
-import { origin, type Span } from "../trace/index.ts";
+import { getTaskOrigin, type Span } from "../trace/index.ts";
 import type { WallTimes } from "../lib/index.ts";
 import type { Failure, TaskView } from "./types.ts";
 
@@ -102,7 +102,7 @@ export class TaskList<T extends QueueTask> {
   /**
    * Puts tasks before everything that is not running, in the given order. Waiting tasks with the same keys are dropped.
    */
-  prepend(tasks: readonly T[], now: number, from = origin()): void {
+  prepend(tasks: readonly T[], now: number, from = getTaskOrigin()): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
@@ -194,7 +194,7 @@ function createItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
   return {
     tasks: [task],
     enqueuedAt: now,
-    from: origin(),
+    from: getTaskOrigin(),
     waitingSince: now,
     failures: 0,
     message: undefined,

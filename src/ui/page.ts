@@ -14,14 +14,14 @@ import { displayValues, type ModuleStatus, type StatusValues } from "../status/i
 import type { RunRing } from "../trace/index.ts";
 import { ViewModel, buildPageState } from "./view-model.ts";
 import {
-  chartLeaves,
+  buildChartValues,
   buildModuleDetail,
   isEmptySection,
-  sectionLeaves,
-  runDetail,
-  runRows,
+  buildSectionValues,
+  findRunDetail,
+  listRunRows,
 } from "./detail.ts";
-import { refusalReason, type RequestOrigin } from "./request-origin.ts";
+import { findRefusalReason, type RequestOrigin } from "./request-origin.ts";
 import type { StreamSink } from "./streams.ts";
 import type { GraphNode, OperatorRow } from "./wire.ts";
 
@@ -121,7 +121,7 @@ export class Page {
 
   /** Answers a request over TCP. Refuses a request that another site may have made a browser send. */
   async answerGuarded(request: PageRequest): Promise<PageResponse> {
-    const reason = refusalReason(request);
+    const reason = findRefusalReason(request);
     return reason === undefined ? this.answer(request) : errorResponse(403, reason);
   }
 
@@ -134,7 +134,7 @@ export class Page {
     if (path === "/ui/graph") return jsonResponse(this.#buildGraph());
     if (path === "/ui/runs") {
       const { secrets, runs } = this.#sources;
-      return jsonResponse(secrets.redactDeep(runRows(runs, query.get("name") ?? undefined)));
+      return jsonResponse(secrets.redactDeep(listRunRows(runs, query.get("name") ?? undefined)));
     }
     if (path === "/ui/run") return this.#answerRun(query.get("id") ?? "");
     return this.#answerModulePart(path.slice("/ui/".length), query.get("name") ?? "");
@@ -188,8 +188,8 @@ export class Page {
     );
     return secrets.redactDeep(
       chartValues === undefined
-        ? sectionLeaves(displayed, valuesKey, originsOf(valuesKey))
-        : chartLeaves(displayed, valuesKey),
+        ? buildSectionValues(displayed, valuesKey, originsOf(valuesKey))
+        : buildChartValues(displayed, valuesKey),
     );
   }
 
@@ -217,7 +217,7 @@ export class Page {
   /** Answers with the log lines of a run. */
   #answerRun(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
-    const found = runDetail(runs, id);
+    const found = findRunDetail(runs, id);
     return found === undefined
       ? errorResponse(404, "the operator has discarded this run")
       : jsonResponse(secrets.redactDeep(found));

@@ -83,7 +83,7 @@ export class Actors {
     this.#reportSharedId();
     return {
       user: userOf(account),
-      uid: this.#sharedIdReason === undefined ? this.#userIds.idFor(module) : undefined,
+      uid: this.#sharedIdReason === undefined ? this.#userIds.getOrAssignId(module) : undefined,
       offline: this.#kubeconfigVariables("/dev/null"),
       duringRun: (work) => this.#tokens.withToken({ module, account }, work),
       withAccess: (scratch, work) =>

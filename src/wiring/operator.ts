@@ -123,7 +123,7 @@ export class Operator {
     // Checks permissions before it acquires the lease, because the permission on leases may be missing.
     const further = (): Permission[] => [
       ...components.webhooks.listPermissions(),
-      ...namespacePermissions(settings),
+      ...listNamespacePermissions(settings),
     ];
     const checkRights = createPermissionCheck(
       { ...this.#base, getFurtherPermissions: further },
@@ -205,7 +205,7 @@ export class Operator {
 }
 
 /** The permissions on namespaces that the operator needs only if `--module-namespace-template` is set. */
-function namespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
+function listNamespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
   return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
 }
 

@@ -137,7 +137,7 @@ export class WebhookWiring {
   #markHooksComplete(): void {
     this.hooks.markComplete();
     if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
-    const name = configurationName(this.#base);
+    const name = makeConfigurationName(this.#base);
     void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }
 
@@ -176,7 +176,7 @@ export class WebhookWiring {
         isLeader: () => leadership.isLeader,
       }),
       hasReplicas: settings.ha,
-      name: configurationName(this.#base),
+      name: makeConfigurationName(this.#base),
       target,
       findLeader: async () => {
         const address = await leadership.address();
@@ -209,7 +209,7 @@ function areAllModulesReady({ boot, modules }: View): boolean {
 }
 
 /** The prefix of the names of the configuration objects. */
-function configurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
+function makeConfigurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
   return webhookName ?? `addon-operator-${namespace}-${configMap}`;
 }
 

@@ -19,7 +19,7 @@ export class UserIds {
   readonly #ids = new Map<string, number>();
 
   /** The user id of a module, assigned at the first call. Throws after 30,000 modules. */
-  idFor(module: string): number {
+  getOrAssignId(module: string): number {
     const id = this.#ids.get(module) ?? FIRST_UID + this.#ids.size;
     if (id > LAST_UID) throw new Error(`more than ${LAST_UID - FIRST_UID + 1} modules have a user id`);
     this.#ids.set(module, id);
