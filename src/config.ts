@@ -52,21 +52,18 @@ export function readSettings(
   const warnings = [...ignored.map(warnOfIgnored), ...findIgnoredVariables(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
-    const settingText = findSettingText(setting, texts, env);
-    const parsed = settingText.text === undefined ? undefined : parseSetting(setting, settingText.text);
-    if (parsed instanceof Error) errors.push(`${settingText.name}: ${parsed.message}`);
-    values[setting.key] = parsed instanceof Error ? undefined : parsed;
+    const { name, text } = findSettingText(setting, texts, env);
+    const value = text === undefined ? undefined : setting.parse(text);
+    if (text !== undefined && value === undefined)
+      errors.push(`${name}: "${text}" is not accepted; use ${setting.accepted}`);
+    values[setting.key] = value;
   }
   errors.push(...checkHelmDriver(env));
-  if (errors.length === 0)
-    errors.push(
-      ...checkLeaseTimes(values as unknown as Settings),
-      ...checkSourceKeys(values as unknown as Settings),
-      ...checkOverlay(values as unknown as Settings),
-      ...checkCollector(values as unknown as Settings),
-    );
-  if (errors.length > 0) throw new UsageError(errors);
   const settings = values as unknown as Settings;
+  // These checks need valid values.
+  const checks = errors.length > 0 ? [] : [checkLeaseTimes, checkSourceKeys, checkOverlay, checkCollector];
+  errors.push(...checks.flatMap((check) => check(settings)));
+  if (errors.length > 0) throw new UsageError(errors);
   if (!settings.hookProxyCredentials) warnings.push(...findCredentialProxies(env).map(warnOfWithheldProxy));
   return {
     settings: Object.freeze(settings.debug ? { ...settings, ...DEBUG_SETTINGS } : settings),
@@ -179,10 +176,4 @@ function warnOfSupersededVariables(setting: SettingRow, env: Environment): strin
 
 function warnOfIgnored(name: string): string {
   return `${name} has no meaning here and is ignored`;
-}
-
-/** The typed value of a setting; an Error (not thrown) with the accepted form for an invalid text. */
-function parseSetting(setting: SettingRow, value: string): unknown {
-  const parsed = setting.parse(value);
-  return parsed === undefined ? new Error(`"${value}" is not accepted; use ${setting.accepted}`) : parsed;
 }

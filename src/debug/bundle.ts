@@ -61,13 +61,13 @@ function buildGlobalContent(sources: DebugSources): Json {
   };
 }
 
-/** The merged values of a section without secrets. They are below their key, because the secret paths of schemas begin there. */
+/** The merged values of a section without secrets. The values are put below their key, because the secret paths of schemas begin with it. */
 function readRedactedValues({ state, secrets }: DebugSources, key: string): Json {
   const { values, secretPaths } = state.values.merged(key);
   return secrets.redactValues({ [key]: values }, new Set(secretPaths));
 }
 
-/** State, values and reasons of each module. Yields to the event loop after each module, so that a thousand modules do not delay the renewal of the Lease. */
+/** State, values and reasons of each module. Yields to the event loop after each one: otherwise a thousand modules would delay the renewal of the Lease. */
 async function buildModulesContent(sources: DebugSources): Promise<unknown> {
   const { state, queues, clock } = sources;
   const { view } = state;

@@ -41,10 +41,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/readyz", answerReadyz],
   ["/status/converge", answerConverge],
   ["/metrics", answerMetrics],
-  [
-    "/metrics/hooks",
-    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain }),
-  ],
+  ["/metrics/hooks", answerHookMetrics],
   ["/queue", answerQueue],
 ]);
 
@@ -85,7 +82,8 @@ const NOT_FOUND: WebResponse = { status: 404, body: "not found\n" };
 /** Answers a request for the web page. A follower proxies requests for data to the leader, but serves static files and refusals itself. */
 async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<HttpResponse> {
   const isLocal = isPageFile(request.path) || findRefusalReason(request) !== undefined;
-  return (isLocal ? undefined : await proxyToLeader(sources, request)) ?? page.answerGuarded(request);
+  const proxied = isLocal ? undefined : await proxyToLeader(sources, request);
+  return proxied ?? page.answerGuarded(request);
 }
 
 /** Starts an HTTP server that accepts only GET and HEAD. Throws ProblemError if the address cannot be used. */
@@ -110,7 +108,7 @@ function toListenError({ address, port }: Address, error: unknown): ProblemError
   });
 }
 
-/** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader. */
+/** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader: only a converged leader makes it ready. */
 async function answerReadyz(sources: PublicSources): Promise<WebResponse> {
   const leaderAnswer = await sources.leaderReadiness?.();
   if (leaderAnswer !== undefined) return { status: leaderAnswer.status, body: leaderAnswer.text };
@@ -130,6 +128,10 @@ async function answerMetrics(sources: PublicSources, { accept = "" }: WebRequest
   const plainQuality = qualities.get("text/plain") ?? 0;
   const exposition = openQuality > 0 && openQuality >= plainQuality ? "open" : "plain";
   return { status: 200, body: await sources.metrics(exposition), type: CONTENT_TYPES[exposition] };
+}
+
+async function answerHookMetrics({ hookMetrics }: PublicSources): Promise<WebResponse> {
+  return { status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain };
 }
 
 /** Parses a media range of the header Accept, such as `text/plain;q=0.5`, into its type and quality. */

@@ -73,9 +73,8 @@ const ROUTES: Readonly<Record<string, Handler>> = {
 
 /** The states of the operator and of all modules, for `status` and `module list`. */
 function answerOverview({ state: { view }, queues, clock, secrets }: DebugSources): RouteResponse {
-  return dataResponse(
-    secrets.redactDeep(buildOverview({ view, queues: queues() }, clock.now())) as unknown as Json,
-  );
+  const overview = buildOverview({ view, queues: queues() }, clock.now());
+  return dataResponse(secrets.redactDeep(overview) as unknown as Json);
 }
 
 /** All queues with their tasks, or only the main queue. */
@@ -110,7 +109,7 @@ function answerConfig(sources: RouteContext, { method, path, form }: RouteReques
 /** How long a log level lasts if the request has no duration; a level without an entry is permanent. */
 const DEFAULT_DURATION_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
 
-/** Sets a runtime parameter. The level `debug` reverts after the given duration, or after 30 minutes. */
+/** Sets a runtime parameter. The level `debug` reverts after the given duration or 30 minutes: a forgotten one would flood the log. */
 function setParameter(sources: RouteContext, form: URLSearchParams): RouteResponse {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
   if (name !== "log.level") return errorResponse(400, `unknown parameter "${name ?? ""}"; known: log.level`);
@@ -170,16 +169,15 @@ function answerGraph(
   { query }: RouteRequest,
 ): RouteResponse {
   const now = clock.now();
-  const nodes = secrets.redactDeep(
-    buildGraph(
-      view,
-      (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
-    ),
+  const nodes = buildGraph(
+    view,
+    (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
   );
   const format = query.get("as");
-  if (format === null) return dataResponse(graphToJson(nodes));
+  const redacted = secrets.redactDeep(nodes);
+  if (format === null) return dataResponse(graphToJson(redacted));
   if (format === "text" || format === "dot" || format === "mermaid")
-    return { status: 200, text: drawGraph(nodes, format) };
+    return { status: 200, text: drawGraph(redacted, format) };
   return errorResponse(400, `as: "${format}" is not accepted; use text, dot or mermaid`);
 }
 
@@ -256,11 +254,8 @@ function requestRollback(
   const { enabled = false, problem, suspended, module } = modules.get(name) ?? {};
   if (!enabled) return errorResponse(409, `module ${name} is disabled. Enable it before you roll it back`);
   if (suspended === true && module !== undefined) {
-    const key = suspendingKey(config, module.valuesKey);
-    return errorResponse(
-      409,
-      `module ${name} is suspended. Remove ${key} from the ConfigMap before you roll it back`,
-    );
+    const remedy = `Remove ${suspendingKey(config, module.valuesKey)} from the ConfigMap before you roll it back`;
+    return errorResponse(409, `module ${name} is suspended. ${remedy}`);
   }
   if (problem !== undefined)
     return errorResponse(409, `module ${name} is Invalid: ${describeProblem(problem)}`);
@@ -270,12 +265,10 @@ function requestRollback(
     traceEvent("request", { module: name }, () =>
       state.recordModule(name, "rollbackRequested", targetRevision),
     );
+    const requestText = `rollback of ${name} to revision ${targetRevision} requested.`;
     const lastsText = "It stays in force until you change chart or values, or request a run.";
     const nextText = `Follow it with: addon-operator module why ${name}`;
-    return {
-      status: 200,
-      text: `rollback of ${name} to revision ${targetRevision} requested. ${lastsText} ${nextText}\n`,
-    };
+    return { status: 200, text: `${requestText} ${lastsText} ${nextText}\n` };
   } catch (error) {
     return errorResponse(409, `${name}: ${oneLine(error)}`);
   }

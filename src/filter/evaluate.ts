@@ -203,7 +203,8 @@ function getTypeName(value: Json): string {
  * at every level, so that equal results have equal texts.
  */
 export function toFilterResult(outputs: readonly Json[]): Json {
-  return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
+  const [first = null, ...others] = outputs;
+  return sortKeys(others.length === 0 ? first : [...outputs]);
 }
 
 /** Sorts the keys of objects at every level. Returns the value itself if they are sorted already, to avoid a copy. */

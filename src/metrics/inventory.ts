@@ -22,12 +22,15 @@ const MODULE_COUNTERS = [
   "repairs",
 ] as const;
 
-/** Whether this hook exists now, enabled or not. */
+/** Whether this hook exists, enabled or not. */
 export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
   return state.hooksOf(module).some(({ name }) => name === hook);
 }
 
-/** Remembers for which modules and hooks series exist: creates series for new ones, and drops those of deleted ones. */
+/**
+ * Remembers for which modules and hooks series exist: creates series for new ones at zero, because Prometheus cannot compute
+ * the increase of a series that begins with its first event, and drops those of deleted ones.
+ */
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: HookOwners;
@@ -131,11 +134,7 @@ export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
-/** Drops the series of a hook that is deleted. */
-export function dropHookSeries(
-  metrics: Metrics,
-  { module, hook }: Pick<HookSample, "module" | "hook">,
-): void {
+export function dropHookSeries(metrics: Metrics, { module, hook }: HookMetricOwner): void {
   metrics.dropSeries({ module: module ?? "", hook });
   // The series of global hooks have no label `module`.
   if (module === undefined) metrics.dropSeries({ hook }, GLOBAL_HOOK_SERIES);

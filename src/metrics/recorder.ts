@@ -85,12 +85,10 @@ export function makeHelmRecorder({
   announce,
 }: Pick<RecorderParts, "metrics" | "state" | "announce">): HelmRecorder {
   return {
-    adopted: (module) =>
-      announce({
-        module,
-        reason: "ReleaseAdopted",
-        note: "a release that a user installed with helm is adopted",
-      }),
+    adopted(module) {
+      const note = "a release that a user installed with helm is adopted";
+      announce({ module, reason: "ReleaseAdopted", note });
+    },
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
       const activation = getModuleActivationLabel(state, module);
@@ -114,7 +112,7 @@ const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], 
   rolledBack: "RolledBack",
 };
 
-/** Announces what helm did with a release; nothing if it is unchanged. */
+/** Announces what helm did with a release; nothing if it is unchanged, so that Events show changes only. */
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
   const { action, release, wasRecovered, refusal } = outcome;
@@ -149,16 +147,17 @@ export function makeDriftReporter({
 }: Omit<RecorderParts, "state">): (module: string, object: DriftedObject, repaired: boolean) => void {
   return (module, object, repaired) => {
     const note = describeObject(object);
-    logger.warn(repaired ? "An object was changed, and is put back" : "An object was changed", {
-      module,
-      drift: note,
-    });
+    const message = repaired ? "An object was changed, and is put back" : "An object was changed";
+    logger.warn(message, { module, drift: note });
     metrics.add(repaired ? "repairs" : "drifts", { module });
     announce({ module, reason: repaired ? "Repaired" : "Drifted", note });
   };
 }
 
-/** Makes a function that reports a hook that hangs: its run has taken `LONG_RUN_MS`. Other long runs are visible in the states of modules. */
+/**
+ * Makes a function that reports a hook whose run has taken `LONG_RUN_MS`: a hook that hangs blocks its queue, and nothing else
+ * shows that. Other long runs are visible in the states of modules.
+ */
 export function makeHangReporter({
   announce,
   logger,

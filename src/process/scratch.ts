@@ -92,11 +92,9 @@ export class ScratchDir {
    */
   static async removeStaleDirs(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
-    const stale = (await Promise.all(names.map(isStaleDirName))).flatMap((isStaleDir, index) =>
-      isStaleDir ? (names[index] ?? []) : [],
-    );
-    if (stale.length === 0) return 0;
-    const dirs = stale.map((name) => join(tmpDir, name));
+    const areStale = await Promise.all(names.map(isStaleDirName));
+    const dirs = names.filter((_, index) => areStale[index]).map((name) => join(tmpDir, name));
+    if (dirs.length === 0) return 0;
     // An orphaned hook would run in parallel with the next run of the same hook. Orphans found by KUBECONFIG alone are
     // helm processes, which get a longer grace time (`Helm.endLeftOver`).
     const namesStaleDir = (each: string): boolean =>
@@ -200,13 +198,15 @@ export class StableTempDir {
 type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
-/** Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead. */
+/**
+ * Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead.
+ * An iterable may make large data, so only two pieces are taken from it: they show whether there is more to come.
+ */
 function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
   if (Array.isArray(data)) return { pieces: data, rest: undefined };
   if (!(Symbol.iterator in data)) return { pieces: [], rest: data };
   const iterator = data[Symbol.iterator]();
-  // Two pieces show whether there is more to come without making all of it.
   const pieces = [iterator.next(), iterator.next()];
   const isComplete = pieces.some(({ done }) => done === true);
   const firstPieces = pieces.flatMap((each) => (each.done === true ? [] : [each.value]));
@@ -242,14 +242,14 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
   }
 }
 
-/** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
+/** Creates a directory that only this user may write to. Throws where another user could replace it, and with it the files that hooks run with. */
 async function ensureOwnDir(dir: string): Promise<void> {
   const problem = findPrivateDirProblem(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
   await ensureDirs(dir);
 }
 
-/** Returns the temp directory, or `name` below it, created where it is missing. Call it before each use, because other programs clean temp directories. Throws ScratchError. */
+/** The temp directory, or `name` below it, created where it is missing. Call it before each use: other programs clean up temp directories. Throws ScratchError. */
 export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> {
   const dir = join(tmpDir, name);
   try {
@@ -281,7 +281,9 @@ function makeDirNamePrefix(prefix: string): string {
 /** Whether the process that made a directory has ended. The start time in the name tells it from a later one with its pid. */
 async function isStaleDirName(name: string): Promise<boolean> {
   const [, pid, start] = DIR_NAME.exec(name) ?? [];
-  return pid !== undefined && ((await readStat(Number(pid)))?.startTime ?? UNKNOWN_START) !== start;
+  if (pid === undefined) return false;
+  const process = await readStat(Number(pid));
+  return (process?.startTime ?? UNKNOWN_START) !== start;
 }
 
 /** Removes a directory with its content; false if that fails. */

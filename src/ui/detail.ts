@@ -15,8 +15,7 @@ export function buildModuleDetail(
   status: ModuleStatus | undefined,
 ): ModuleDetail {
   return {
-    conditions:
-      status?.conditions.map(({ type, status: is, ...rest }) => ({ type, status: is, ...rest })) ?? [],
+    conditions: status?.conditions ?? [],
     why: explainModule(module, snapshot),
     requires: (status?.requires ?? []).map(({ name, range, met, message }) => ({
       name,
@@ -76,9 +75,8 @@ function describeSource(module: ModuleView): string | undefined {
 /** Result of a run with the failed step, its cause and its message. */
 function describeRun({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
   const stepText = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
-  return [[result ?? "Under way", stepText].filter(Boolean).join(" "), trigger, message]
-    .filter(Boolean)
-    .join(": ");
+  const resultText = [result ?? "Under way", stepText].filter(Boolean).join(" ");
+  return [resultText, trigger, message].filter(Boolean).join(": ");
 }
 
 /** Whether a section of values is missing or has no keys. */
