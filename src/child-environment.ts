@@ -29,7 +29,7 @@ export function buildChildEnvironment(
   );
   if (kubeconfig === undefined) return Object.fromEntries(passedVariables);
   const withoutConnection = passedVariables.filter(([name]) => !HELM_CONNECTION.test(name));
-  const kubeconfigNames = environmentNamesOfSetting("kubeConfig").filter((name) => env[name] !== undefined);
+  const kubeconfigNames = listVariablesOfSetting("kubeConfig").filter((name) => env[name] !== undefined);
   return Object.fromEntries([
     ...withoutConnection,
     ...[...kubeconfigNames, "KUBECONFIG"].map((name) => [name, kubeconfig]),
@@ -45,8 +45,8 @@ export function findCredentialProxies(env: Environment): string[] {
 
 /** Collects the secrets in headers for the collector and in proxy URLs, as written and percent-decoded, so that logs can redact them. */
 export function collectOwnSecrets(settings: Pick<Settings, "otlpHeaders">, env: Environment): string[] {
-  const headerTexts = [settings.otlpHeaders ?? "", ...collectorHeaders(env)].flatMap(headerSecrets);
-  const userInfos = findCredentialProxies(env).flatMap((name) => userSecrets(env[name] ?? ""));
+  const headerTexts = [settings.otlpHeaders ?? "", ...listCollectorHeaders(env)].flatMap(findHeaderSecrets);
+  const userInfos = findCredentialProxies(env).flatMap((name) => findUrlSecrets(env[name] ?? ""));
   return [...headerTexts, ...userInfos]
     .flatMap((text) => [text, decodePercent(text)])
     .filter((text) => text !== "");
@@ -56,23 +56,23 @@ export function collectOwnSecrets(settings: Pick<Settings, "otlpHeaders">, env: 
 function isOwnCredential(name: string, value: string): boolean {
   return (
     COLLECTOR_HEADERS.test(name) ||
-    (environmentNamesOfSetting("otlpEndpoint").includes(name) && USER_INFO.test(value))
+    (listVariablesOfSetting("otlpEndpoint").includes(name) && USER_INFO.test(value))
   );
 }
 
 /** The values of all variables with headers for the collector. */
-function collectorHeaders(env: Environment): string[] {
+function listCollectorHeaders(env: Environment): string[] {
   return Object.entries(env).flatMap(([name, value = ""]) => (COLLECTOR_HEADERS.test(name) ? [value] : []));
 }
 
 /** The secrets in a list of headers: for `authorization=Bearer%20TOKEN` the whole value, and TOKEN by itself. */
-function headerSecrets(headers: string): string[] {
+function findHeaderSecrets(headers: string): string[] {
   const values = headers.split(",").map((pair) => pair.slice(pair.indexOf("=") + 1).trim());
   return values.flatMap((value) => [value, decodePercent(value).split(" ").at(-1) ?? ""]);
 }
 
 /** The secrets in a URL: `user:password`, and the password by itself. */
-function userSecrets(url: string): string[] {
+function findUrlSecrets(url: string): string[] {
   const info = USER_INFO.exec(url)?.[1] ?? "";
   return [info, info.slice(info.indexOf(":") + 1)];
 }
@@ -83,6 +83,6 @@ function decodePercent(text: string): string {
 }
 
 /** The names of the environment variables of a setting, all that are accepted. */
-function environmentNamesOfSetting(key: keyof Settings): string[] {
+function listVariablesOfSetting(key: keyof Settings): string[] {
   return SETTINGS.filter((setting) => setting.key === key).flatMap(environmentNames);
 }

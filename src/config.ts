@@ -49,25 +49,22 @@ export function readSettings(
   earlierErrors: readonly string[] = [],
 ): ParsedSettings {
   const errors = [...earlierErrors];
-  const warnings = [...ignored.map(ignoredWarning), ...environmentWarnings(env)];
+  const warnings = [...ignored.map(warnOfIgnored), ...findIgnoredVariables(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
-    const settingText = findSettingText(setting, texts, env);
-    const parsed = settingText.text === undefined ? undefined : parseSetting(setting, settingText.text);
-    if (parsed instanceof Error) errors.push(`${settingText.name}: ${parsed.message}`);
-    values[setting.key] = parsed instanceof Error ? undefined : parsed;
+    const { name, text } = findSettingText(setting, texts, env);
+    const value = text === undefined ? undefined : setting.parse(text);
+    if (text !== undefined && value === undefined)
+      errors.push(`${name}: "${text}" is not accepted; use ${setting.accepted}`);
+    values[setting.key] = value;
   }
-  errors.push(...helmDriverErrors(env));
-  if (errors.length === 0)
-    errors.push(
-      ...leaseErrors(values as unknown as Settings),
-      ...sourceKeysErrors(values as unknown as Settings),
-      ...overlayErrors(values as unknown as Settings),
-      ...collectorErrors(values as unknown as Settings),
-    );
-  if (errors.length > 0) throw new UsageError(errors);
+  errors.push(...checkHelmDriver(env));
   const settings = values as unknown as Settings;
-  if (!settings.hookProxyCredentials) warnings.push(...findCredentialProxies(env).map(proxyWarning));
+  // These checks need valid values.
+  const checks = errors.length > 0 ? [] : [checkLeaseTimes, checkSourceKeys, checkOverlay, checkCollector];
+  errors.push(...checks.flatMap((check) => check(settings)));
+  if (errors.length > 0) throw new UsageError(errors);
+  if (!settings.hookProxyCredentials) warnings.push(...findCredentialProxies(env).map(warnOfWithheldProxy));
   return {
     settings: Object.freeze(settings.debug ? { ...settings, ...DEBUG_SETTINGS } : settings),
     warnings,
@@ -75,12 +72,12 @@ export function readSettings(
 }
 
 /** Warns that children do not get a proxy variable because it contains credentials. */
-function proxyWarning(name: string): string {
+function warnOfWithheldProxy(name: string): string {
   return `${name} contains a user name or password and is not passed to hooks and helm; --hook-proxy-credentials passes it`;
 }
 
 /** Errors of the settings for the OpenTelemetry collector. They do not quote values, which may hold credentials. */
-function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Settings): string[] {
+function checkCollector({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Settings): string[] {
   const url = URL.parse(otlpEndpoint ?? "");
   if (url === null) return [];
   if (url.username !== "" || url.password !== "")
@@ -92,7 +89,7 @@ function collectorErrors({ otlpEndpoint, otlpHeaders = "", otlpInsecure }: Setti
 }
 
 /** An error for a HELM_DRIVER with another storage: the operator reads release records from Secrets. */
-function helmDriverErrors({ HELM_DRIVER: driver }: Environment): string[] {
+function checkHelmDriver({ HELM_DRIVER: driver }: Environment): string[] {
   if (driver === undefined || ["", "secret", "secrets"].includes(driver)) return [];
   return [`HELM_DRIVER: "${driver}" is not supported; only "secret" is, unset it`];
 }
@@ -113,13 +110,13 @@ export function sourceKeysConfigMap({ sourceKeys }: Settings): string | undefine
 const CONFIG_MAP_REFERENCE = /^configmap\/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$/;
 
 /** An error for a `--source-keys` that names no ConfigMap. */
-function sourceKeysErrors(settings: Settings): string[] {
+function checkSourceKeys(settings: Settings): string[] {
   if (sourceKeysConfigMap(settings) !== undefined) return [];
   return [`--source-keys: "${settings.sourceKeys}" is not accepted; use configmap/NAME`];
 }
 
 /** An error for a `--config-overlay` of another form, or with the name of the ConfigMap itself. */
-function overlayErrors({ configOverlay, configMap }: Settings): string[] {
+function checkOverlay({ configOverlay, configMap }: Settings): string[] {
   if (configOverlay === undefined) return [];
   const overlay = parseOverlay(configOverlay);
   if (overlay === undefined)
@@ -139,7 +136,7 @@ export function socketPaths(settings: { debugSocket: string; tmpDir: string }): 
 }
 
 /** Errors of lease times with which two operators could lead at once: a leader has to stop before its lease expires. */
-function leaseErrors({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
+function checkLeaseTimes({ leaseDurationMs, leaseRenewMs, leaseRetryMs }: Settings): string[] {
   const errors: string[] = [];
   if (leaseDurationMs < leaseRenewMs + LEASE_GRACE_MS)
     errors.push("--lease-duration: must be at least 3 s more than --lease-renew-deadline");
@@ -164,25 +161,19 @@ function findSettingText(
 }
 
 /** Warns of variables without meaning here, and of variables that another one overrides. */
-function environmentWarnings(env: Environment): string[] {
-  const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(ignoredWarning);
-  return [...meaningless, ...SETTINGS.flatMap((setting) => supersededVariableWarnings(setting, env))];
+function findIgnoredVariables(env: Environment): string[] {
+  const meaningless = IGNORED_ENV.filter((name) => (env[name] ?? "") !== "").map(warnOfIgnored);
+  return [...meaningless, ...SETTINGS.flatMap((setting) => warnOfSupersededVariables(setting, env))];
 }
 
 /** Warns of variables that an earlier name of the same setting overrides: an image may set one name, and a manifest another. */
-function supersededVariableWarnings(setting: SettingRow, env: Environment): string[] {
+function warnOfSupersededVariables(setting: SettingRow, env: Environment): string[] {
   const [first = "", ...others] = environmentNames(setting).filter((name) => (env[name] ?? "") !== "");
   return others
     .filter((name) => env[name] !== env[first])
     .map((name) => `${name} is ignored: ${first} is set, too, to another value. Unset one of them`);
 }
 
-function ignoredWarning(name: string): string {
+function warnOfIgnored(name: string): string {
   return `${name} has no meaning here and is ignored`;
-}
-
-/** The typed value of a setting; an Error (not thrown) with the accepted form for an invalid text. */
-function parseSetting(setting: SettingRow, value: string): unknown {
-  const parsed = setting.parse(value);
-  return parsed === undefined ? new Error(`"${value}" is not accepted; use ${setting.accepted}`) : parsed;
 }

@@ -52,7 +52,7 @@ export async function runOperator(
     return uncaughtErrors.exitCode();
   } catch (error) {
     if (abortController.signal.aborted) return uncaughtErrors.exitCode();
-    logStartError(error, (line) => logger.error(line));
+    logStartError(error, logger);
     return EXIT_REFUSED;
   } finally {
     await operator?.stop();
@@ -60,7 +60,7 @@ export async function runOperator(
       .close()
       .catch((error: unknown) => logger.warn("Stopping was not clean", { error: oneLine(error) }));
     uncaughtErrors.removeHandlers();
-    warnOfLeftTimers((count) => logger.warn("Timers delay the exit", { count }));
+    warnOfLeftTimers(logger);
   }
 }
 
@@ -73,18 +73,18 @@ function logStopDuration(logger: Logger): void {
 }
 
 /** Warns of timers that are left after a stop: they delay the exit of the process. */
-function warnOfLeftTimers(report: (count: number) => void): void {
-  const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
-  if (timers.length > 0) report(timers.length);
+function warnOfLeftTimers(logger: Logger): void {
+  const { length: count } = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+  if (count > 0) logger.warn("Timers delay the exit", { count });
 }
 
 /** Logs why the operator refuses to start, one line for each problem. Throws an unexpected error again, for its stack. */
-function logStartError(error: unknown, write: (line: string) => void): void {
+function logStartError(error: unknown, logger: Logger): void {
   if (error instanceof ApiError || error instanceof ConnectionError)
-    return write(`the API server: ${oneLine(error)}`);
-  if (error instanceof ScratchError) return write(oneLine(error));
+    return logger.error(`the API server: ${oneLine(error)}`);
+  if (error instanceof ScratchError) return logger.error(oneLine(error));
   if (!(error instanceof ProblemError)) throw error;
-  for (const problem of error.problems) write(describeProblem(problem));
+  for (const problem of error.problems) logger.error(describeProblem(problem));
 }
 
 /**

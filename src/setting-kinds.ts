@@ -16,7 +16,7 @@ export interface SettingKind<T> {
 
 /** Defines a kind without a fixed list of choices. */
 function defineKind<T>(name: string, accepted: string, parse: SettingKind<T>["parse"]): SettingKind<T> {
-  return { kind: name, accepted, parse: parse };
+  return { kind: name, accepted, parse };
 }
 
 export const TEXT = defineKind("string", "text", (text) => text);
@@ -88,5 +88,5 @@ export const LABELS = defineKind("labels", "labels such as team=core,tier=base",
 export function choice<const T extends string>(choices: readonly T[]): SettingKind<T> {
   const parse = (text: string): T | undefined =>
     choices.find((each) => each.toLowerCase() === text.toLowerCase());
-  return { kind: "choice", choices, accepted: choices.join(", "), parse: parse };
+  return { kind: "choice", choices, accepted: choices.join(", "), parse };
 }

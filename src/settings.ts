@@ -2,17 +2,8 @@
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NAMESPACE_TEMPLATE } from "./setting-kinds.ts";
-import {
-  NUMBER,
-  TEMP_DIR_PATH,
-  PATH,
-  CHART_LOCATIONS,
-  PROGRAM,
-  FRACTION,
-  TEXT,
-  URL_TEXT,
-} from "./setting-kinds.ts";
-import { choice, type SettingKind } from "./setting-kinds.ts";
+import { CHART_LOCATIONS, FRACTION, NUMBER, PATH, PROGRAM, TEMP_DIR_PATH, TEXT } from "./setting-kinds.ts";
+import { choice, URL_TEXT, type SettingKind } from "./setting-kinds.ts";
 
 interface Row<T, F extends string> {
   readonly kind: SettingKind<T>;

@@ -10,7 +10,10 @@ export interface StopRequest {
   removeHandlers(): void;
 }
 
-/** Installs signal handlers: the first signal requests a stop, the second ends the process at once. */
+/**
+ * Installs signal handlers: the first signal requests a stop, the second ends the process at once. Installed before the rest is
+ * loaded, because PID 1 of a container ignores signals without a handler.
+ */
 export function handleStopSignals(): StopRequest {
   const stop = new AbortController();
   let receivedSignal: string | undefined;

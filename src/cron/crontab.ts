@@ -38,7 +38,8 @@ const ZONE_PATTERN = /^(?:CRON_)?TZ=(\S*)(?:\s+|$)/;
 const EVERY_PATTERN = /^@every\s+(\S+)$/;
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
-const YEARS_50_MS = 50 * 366 * DAY_MS;
+/** Longest period of `@every`: a longer one is a mistake. */
+const MAX_PERIOD_MS = 50 * 366 * DAY_MS;
 
 /** Reads a crontab line. Throws CrontabError. */
 export function parseCrontab(line: string): Crontab {
@@ -56,7 +57,7 @@ export function parseCrontab(line: string): Crontab {
   const warning = findSecondsMistake(fields, text);
   return {
     line,
-    ...(warning === undefined ? {} : { warning }),
+    ...(warning !== undefined && { warning }),
     next: (afterMs, local) => findNextTick(fields, afterMs, zone ?? local),
   };
 }
@@ -75,14 +76,14 @@ function parseZone(text: string, line: string): TimeZone | undefined {
 /** Reads `@every <duration>`: ticks a whole number of seconds apart. */
 function parseEvery(text: string, line: string): Crontab {
   const duration = parseDuration(EVERY_PATTERN.exec(text)?.[1] ?? "");
-  if (duration === undefined || duration > YEARS_50_MS) {
+  if (duration === undefined || duration > MAX_PERIOD_MS) {
     throw new CrontabError('@every needs a duration like "90s", "5m" or "1h30m"', line);
   }
   const periodMs = Math.max(SECOND_MS, Math.floor(duration / SECOND_MS) * SECOND_MS);
   return { line, periodMs, next: (afterMs) => Math.floor(afterMs / SECOND_MS) * SECOND_MS + periodMs };
 }
 
-/** A warning about a line that fires each second of a minute: its author probably meant five fields. Undefined for other lines. */
+/** A warning about a line that fires each second of a minute, because its author probably wanted one tick. Undefined for other lines. */
 function findSecondsMistake({ second, minute, hour }: Fields, text: string): string | undefined {
   const everySecond = second.star && second.values.size === 60;
   if (!everySecond || (minute.values.size > 1 && hour.values.size > 1)) return undefined;
@@ -106,6 +107,7 @@ function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number |
   return findTickAcrossOffsets({ fields, zone, daily }, afterMs, last);
 }
 
+/** What is searched for: a match of the fields with the zone's wall clock. `daily`: the hour has no star. */
 interface Search {
   readonly fields: Fields;
   readonly zone: TimeZone;
@@ -113,28 +115,29 @@ interface Search {
 }
 
 /**
- * Finds the next tick. It goes from one stretch of constant offset to the next, until no change of the offset comes before
- * the tick. `last` is a recent change before `afterMs`.
+ * Finds the next tick with the offset from UTC that the zone has now. If the offset changes before this tick, the tick is
+ * wrong, so the search begins again at the change, with the new offset. `last` is a recent change before `afterMs`.
  */
 function findTickAcrossOffsets(
-  spec: Search,
+  search: Search,
   afterMs: number,
   last: Transition | undefined,
 ): number | undefined {
   let change = last;
   let from = afterMs;
   for (;;) {
-    const offset = change?.after ?? spec.zone.offsetAt(from);
-    const found = findTickInStretch(spec, { from, offset, change });
+    const offset = change?.after ?? search.zone.offsetAt(from);
+    const found = findTickInStretch(search, { from, offset, change });
     if (found === undefined) return undefined;
-    const next = spec.zone.nextTransition(Math.max(from, change?.at ?? from), found);
+    const next = search.zone.nextTransition(Math.max(from, change?.at ?? from), found);
     if (next === undefined) return found;
-    // The moment of the change itself belongs to the new stretch.
+    // The moment of the change itself has the new offset.
     from = Math.max(from, next.at - 1);
     change = next;
   }
 }
 
+/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if the change is recent. */
 interface Stretch {
   readonly from: number;
   readonly offset: number;
@@ -142,8 +145,8 @@ interface Stretch {
 }
 
 /**
- * The next tick if the offset stays as in the stretch; undefined if there is none. `change` is the change of the offset at
- * which the stretch began. After it, a daily job fires later if its time was skipped, and not again if it is repeated.
+ * The next tick if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
+ * fires later if its time was skipped, and not again if its time is repeated.
  */
 function findTickInStretch({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
   if (!daily || change === undefined) return findTickAtOffset(fields, from, offset);
@@ -176,12 +179,13 @@ export function findNextWallTime(fields: Fields, wallMs: number): number | undef
   if (isEither) return findNextByCronParser(fields, formatFieldValues(weekday), wallMs);
   const longest = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
   if (Math.min(...day.values) > longest) return undefined;
-  // Every date falls on every day of the week within forty years.
-  for (let from = wallMs; ;) {
-    const wall = findNextByCronParser(fields, "*", from);
-    if (weekday.values.has(new Date(wall).getUTCDay())) return wall;
-    from = Math.floor(wall / DAY_MS) * DAY_MS + DAY_MS - 1;
+  // Ends, because every date falls on every day of the week within forty years.
+  let wall = findNextByCronParser(fields, "*", wallMs);
+  while (!weekday.values.has(new Date(wall).getUTCDay())) {
+    const endOfDay = Math.floor(wall / DAY_MS) * DAY_MS + DAY_MS - 1;
+    wall = findNextByCronParser(fields, "*", endOfDay);
   }
+  return wall;
 }
 
 /** The next wall time by cron-parser, computed as if the wall clock were UTC. */

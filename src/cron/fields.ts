@@ -81,14 +81,12 @@ const RANGE = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/;
 
 /** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. */
 function parseRange(text: string, bounds: Bounds, line: string): Range {
-  const found = RANGE.exec(text);
-  if (found === null) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
-  const [, low = "", high, stepText] = found;
+  const [, low, high, stepText] = RANGE.exec(text) ?? [];
+  const star = low === "*" || low === "?";
+  if (low === undefined || (star && high !== undefined))
+    throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
   const step = parseStep(stepText, bounds, line);
-  if (low === "*" || low === "?") {
-    if (high !== undefined) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
-    return { from: bounds.min, to: bounds.last, step, star: true };
-  }
+  if (star) return { from: bounds.min, to: bounds.last, step, star };
   const from = parseValue(low, bounds, line);
   const to = high === undefined ? getOpenRangeEnd(from, stepText, bounds) : parseValue(high, bounds, line);
   if (from > to) throw new CrontabError(`${bounds.name}: the range ${text} runs backwards`, line);

@@ -26,7 +26,7 @@ const LATE_MS = 30_000;
 /** A clock that is set back by less than this repeats no tick; a larger change means that the clock was wrong before. */
 const SET_BACK_MS = 3 * 3_600_000;
 
-/** Fires subscribers at the ticks of crontab lines. */
+/** The schedules of all hooks. */
 export class CronTable {
   readonly #clock: Clock;
   readonly #zone: TimeZone;
@@ -79,14 +79,14 @@ export class CronTable {
     return entry;
   }
 
-  /** Sets the timer for the next tick, but checks the wall clock at least each minute. */
+  /** Sets the timer for the next tick, or for the next check of the wall clock if that comes first. */
   #setTimer(entry: ScheduledLine): void {
     if (entry.nextTickAt === undefined) return;
     const wait = Math.min(Math.max(entry.nextTickAt - this.#clock.now(), 1), CHECK_MS);
     entry.timer = this.#clock.setTimer(wait, () => this.#fireIfDue(entry));
   }
 
-  /** Fires the subscribers if a tick is due and not too late, and sets the next timer. */
+  /** Called by the timer. Fires the subscribers if a tick is due and not too late, and sets the next timer. */
   #fireIfDue(entry: ScheduledLine): void {
     const now = this.#clock.now();
     const { nextTickAt } = entry;
@@ -96,9 +96,9 @@ export class CronTable {
     else this.#scheduleNextTick(entry, now);
     this.#setTimer(entry);
     if (lateMs < 0 || lateMs > LATE_MS) return;
-    const called = Array.from(entry.subscribers);
+    const called = [...entry.subscribers];
     for (const subscriber of called) {
-      // Skip a subscriber that another one removed during this tick.
+      // Skips a subscriber that another one has removed during this tick. One that was added meanwhile is not called.
       if (entry.subscribers.has(subscriber)) subscriber.fire();
     }
   }

@@ -28,7 +28,7 @@ export class TimeZone {
     });
   }
 
-  /** What to add to UTC for the zone's wall time at that moment. */
+  /** What to add to UTC for the zone's wall time at that moment. Formats and compares, because `Intl` tells no offset in ms. */
   offsetAt(ms: number): number {
     const parts: Record<string, number> = {};
     for (const { type, value } of this.#format.formatToParts(ms)) parts[type] = Number(value);
@@ -36,7 +36,7 @@ export class TimeZone {
     return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(ms / 1000) * 1000;
   }
 
-  /** The first change of offset in (fromMs, untilMs]. */
+  /** The first change of offset in (fromMs, untilMs]; checks once a day, since no zone changes its offset twice a day. */
   nextTransition(fromMs: number, untilMs: number): Transition | undefined {
     const before = this.offsetAt(fromMs);
     for (let start = fromMs; start < untilMs; start += DAY_MS) {

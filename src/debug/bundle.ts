@@ -23,8 +23,8 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
   "overview.json": ({ state: { view }, queues, clock }) =>
     buildOverview({ view, queues: queues() }, clock.now()),
   "queues.json": ({ queues, clock, secrets }) => dumpQueues(queues(), { now: clock.now(), secrets }, true),
-  "global.json": globalContent,
-  "modules.json": modulesContent,
+  "global.json": buildGlobalContent,
+  "modules.json": buildModulesContent,
   "directories.json": ({ state: { tree } }) => ({
     problems: tree.problems,
     warnings: [...tree.warnings, ...(tree.idleFiles ?? [])],
@@ -40,12 +40,12 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
 export async function buildBundleFiles(sources: DebugSources): Promise<Record<string, Json>> {
   const files: Record<string, Json> = {};
   for (const [name, buildContent] of Object.entries(FILE_CONTENTS))
-    files[name] = await redactedContent(sources, buildContent);
+    files[name] = await buildRedactedContent(sources, buildContent);
   return files;
 }
 
 /** Builds the content of one file and redacts its secrets. A failure does not spoil the archive: its error becomes the content. */
-async function redactedContent(sources: DebugSources, buildContent: ContentBuilder): Promise<Json> {
+async function buildRedactedContent(sources: DebugSources, buildContent: ContentBuilder): Promise<Json> {
   try {
     return sources.secrets.redactDeep((await buildContent(sources)) as Json);
   } catch (error) {
@@ -54,21 +54,21 @@ async function redactedContent(sources: DebugSources, buildContent: ContentBuild
 }
 
 /** The global hooks and the global values. */
-function globalContent(sources: DebugSources): Json {
+function buildGlobalContent(sources: DebugSources): Json {
   return {
     hooks: sources.state.globalHooks.map(({ name }) => name),
-    values: redactedValues(sources, GLOBAL),
+    values: readRedactedValues(sources, GLOBAL),
   };
 }
 
-/** The merged values of a section without secrets. They are below their key, because the secret paths of schemas begin there. */
-function redactedValues({ state, secrets }: DebugSources, key: string): Json {
+/** The merged values of a section without secrets. The values are put below their key, because the secret paths of schemas begin with it. */
+function readRedactedValues({ state, secrets }: DebugSources, key: string): Json {
   const { values, secretPaths } = state.values.merged(key);
   return secrets.redactValues({ [key]: values }, new Set(secretPaths));
 }
 
-/** State, values and reasons of each module. Yields to the event loop after each module, so that a thousand modules do not delay the renewal of the Lease. */
-async function modulesContent(sources: DebugSources): Promise<unknown> {
+/** State, values and reasons of each module. Yields to the event loop after each one: otherwise a thousand modules would delay the renewal of the Lease. */
+async function buildModulesContent(sources: DebugSources): Promise<unknown> {
   const { state, queues, clock } = sources;
   const { view } = state;
   const snapshot = { view, queues: queues() };
@@ -85,7 +85,7 @@ async function modulesContent(sources: DebugSources): Promise<unknown> {
       hooks: state.hooksOf(module.name).map(({ name }) => name),
       release: module.release,
       absent: listMissingObjects(module),
-      values: redactedValues(sources, valuesKey),
+      values: readRedactedValues(sources, valuesKey),
       layers: state.values.explain(valuesKey),
     });
     await yieldToEventLoop();

@@ -5,7 +5,7 @@ import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { View } from "../state/index.ts";
-import { isPagePath, isPageFile, refusalReason, type Page, type PageResponse } from "../ui/index.ts";
+import { isPagePath, isPageFile, findRefusalReason, type Page, type PageResponse } from "../ui/index.ts";
 import { proxyToLeader, type LeaderSources } from "./leader-proxy.ts";
 import { dumpQueues, renderQueues } from "./queue-dump.ts";
 import { serve, type WebLimits, type RunningServer } from "./web.ts";
@@ -41,10 +41,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/readyz", answerReadyz],
   ["/status/converge", answerConverge],
   ["/metrics", answerMetrics],
-  [
-    "/metrics/hooks",
-    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain }),
-  ],
+  ["/metrics/hooks", answerHookMetrics],
   ["/queue", answerQueue],
 ]);
 
@@ -84,8 +81,9 @@ const NOT_FOUND: WebResponse = { status: 404, body: "not found\n" };
 
 /** Answers a request for the web page. A follower proxies requests for data to the leader, but serves static files and refusals itself. */
 async function answerPage(page: Page, sources: LeaderSources, request: WebRequest): Promise<HttpResponse> {
-  const isLocal = isPageFile(request.path) || refusalReason(request) !== undefined;
-  return (isLocal ? undefined : await proxyToLeader(sources, request)) ?? page.answerGuarded(request);
+  const isLocal = isPageFile(request.path) || findRefusalReason(request) !== undefined;
+  const proxied = isLocal ? undefined : await proxyToLeader(sources, request);
+  return proxied ?? page.answerGuarded(request);
 }
 
 /** Starts an HTTP server that accepts only GET and HEAD. Throws ProblemError if the address cannot be used. */
@@ -96,12 +94,12 @@ function serveReadOnly(
 ): Promise<RunningServer> {
   const service = { methods: ["GET", "HEAD"], limits, onError, handle };
   return serve({ host: address, port }, service).catch((error: unknown) => {
-    throw listenError({ address, port }, error);
+    throw toListenError({ address, port }, error);
   });
 }
 
 /** The error for an address on which the server cannot listen, with the settings that choose another one. */
-function listenError({ address, port }: Address, error: unknown): ProblemError {
+function toListenError({ address, port }: Address, error: unknown): ProblemError {
   const isInUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return new ProblemError({
     file: "the HTTP server",
@@ -110,7 +108,7 @@ function listenError({ address, port }: Address, error: unknown): ProblemError {
   });
 }
 
-/** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader. */
+/** 200 after the start-up converge, 500 before it. A follower repeats the answer of the leader: only a converged leader makes it ready. */
 async function answerReadyz(sources: PublicSources): Promise<WebResponse> {
   const leaderAnswer = await sources.leaderReadiness?.();
   if (leaderAnswer !== undefined) return { status: leaderAnswer.status, body: leaderAnswer.text };
@@ -130,6 +128,10 @@ async function answerMetrics(sources: PublicSources, { accept = "" }: WebRequest
   const plainQuality = qualities.get("text/plain") ?? 0;
   const exposition = openQuality > 0 && openQuality >= plainQuality ? "open" : "plain";
   return { status: 200, body: await sources.metrics(exposition), type: CONTENT_TYPES[exposition] };
+}
+
+async function answerHookMetrics({ hookMetrics }: PublicSources): Promise<WebResponse> {
+  return { status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain };
 }
 
 /** Parses a media range of the header Accept, such as `text/plain;q=0.5`, into its type and quality. */

@@ -29,16 +29,11 @@ export async function proxyToLeader(
   const leaderName = leader?.();
   if (leaderName === undefined) return undefined;
   if (follower !== undefined || queryLeader === undefined) return followerResponse(leaderName);
+  const pathAndQuery = query.size === 0 ? path : `${path}?${query.toString()}`;
   try {
-    const {
-      status,
-      contentType = "",
-      body,
-    } = await queryLeader(query.size === 0 ? path : `${path}?${query.toString()}`);
-    const headers = {
-      ...SECURITY_HEADERS,
-      "content-type": ALLOWED_TYPES.test(contentType) ? contentType : "text/plain; charset=utf-8",
-    };
+    const { status, contentType = "", body } = await queryLeader(pathAndQuery);
+    const type = ALLOWED_TYPES.test(contentType) ? contentType : "text/plain; charset=utf-8";
+    const headers = { ...SECURITY_HEADERS, "content-type": type };
     if (method !== "HEAD") return { status, headers, stream: (to) => void pipeline(body, to, () => {}) };
     body.destroy();
     return { status, headers, body: "" };

@@ -36,8 +36,7 @@ export function dumpQueues(
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
-  const countTasks = (list: readonly QueueView<Task>[]): number =>
-    list.reduce((sum, queue) => sum + queue.tasks.length, 0);
+  const countTasks = (list: readonly QueueView<Task>[]): number => list.flatMap(({ tasks }) => tasks).length;
   return {
     active: active.map((queue) => ({
       name: queue.name,
@@ -68,11 +67,8 @@ export function renderQueues(dump: QueueDump): string {
       `Queue '${queue.name}': length ${queue.tasksCount}, status: '${queue.status}'\n\n` +
       queue.tasks.map((task) => `${String(task.index).padStart(2)}. ${task.description}`).join("\n"),
   );
-  if (dump.empty !== undefined && dump.empty.length > 0) {
-    blocks.push(
-      `Empty queues (${dump.empty.length}):\n${dump.empty.map((queue) => `- ${queue.name}`).join("\n")}`,
-    );
-  }
+  const emptyLines = (dump.empty ?? []).map((queue) => `- ${queue.name}`);
+  if (emptyLines.length > 0) blocks.push([`Empty queues (${emptyLines.length}):`, ...emptyLines].join("\n"));
   return `${[...blocks, renderSummary(dump)].join("\n\n")}\n`;
 }
 
@@ -103,15 +99,13 @@ function queueStatus(queue: QueueView<Task>, now: number): string {
 
 /** A task with its progress and failures, in one line without secrets. */
 function describeTaskProgress(view: TaskView<Task>, { now, secrets }: DumpContext): string {
-  const parts = [describeTask(view.task)];
-  if (view.startedAt !== undefined)
-    parts.push(`running for ${formatDuration(Math.max(0, now - view.startedAt))}`);
-  if (view.count > 1) parts.push(`in ${view.count} contexts`);
-  if (view.dropped !== undefined && view.dropped > 0) parts.push(`${view.dropped} later ticks dropped`);
-  if (view.failures > 0)
-    parts.push(
-      `failed ${view.failures} time${view.failures === 1 ? "" : "s"}: ${secrets.redact(view.message ?? "")}`,
-    );
-  if (view.nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, view.nextAt - now))}`);
+  const { task, count, dropped = 0, failures, message = "", startedAt, nextAt } = view;
+  const parts = [describeTask(task)];
+  if (startedAt !== undefined) parts.push(`running for ${formatDuration(Math.max(0, now - startedAt))}`);
+  if (count > 1) parts.push(`in ${count} contexts`);
+  if (dropped > 0) parts.push(`${dropped} later ticks dropped`);
+  const timesText = failures === 1 ? "1 time" : `${failures} times`;
+  if (failures > 0) parts.push(`failed ${timesText}: ${secrets.redact(message)}`);
+  if (nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, nextAt - now))}`);
   return parts.join("; ");
 }

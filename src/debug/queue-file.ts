@@ -19,10 +19,10 @@ export class QueueFile {
   /** Resolves when the last write that was started has ended. */
   lastWrite = Promise.resolve();
 
-  constructor(path: string, clock: Clock, text: () => string) {
+  constructor(path: string, clock: Clock, renderText: () => string) {
     this.#path = path;
     this.#clock = clock;
-    this.#renderText = text;
+    this.#renderText = renderText;
   }
 
   /** Schedules a write after `DEBOUNCE_MS`. Call it when the queues have changed. */

@@ -73,9 +73,8 @@ const ROUTES: Readonly<Record<string, Handler>> = {
 
 /** The states of the operator and of all modules, for `status` and `module list`. */
 function answerOverview({ state: { view }, queues, clock, secrets }: DebugSources): RouteResponse {
-  return dataResponse(
-    secrets.redactDeep(buildOverview({ view, queues: queues() }, clock.now())) as unknown as Json,
-  );
+  const overview = buildOverview({ view, queues: queues() }, clock.now());
+  return dataResponse(secrets.redactDeep(overview) as unknown as Json);
 }
 
 /** All queues with their tasks, or only the main queue. */
@@ -110,7 +109,7 @@ function answerConfig(sources: RouteContext, { method, path, form }: RouteReques
 /** How long a log level lasts if the request has no duration; a level without an entry is permanent. */
 const DEFAULT_DURATION_MS: Readonly<Partial<Record<LogLevel, number>>> = { debug: 1_800_000 };
 
-/** Sets a runtime parameter. The level `debug` reverts after the given duration, or after 30 minutes. */
+/** Sets a runtime parameter. The level `debug` reverts after the given duration or 30 minutes: a forgotten one would flood the log. */
 function setParameter(sources: RouteContext, form: URLSearchParams): RouteResponse {
   const [name, value, duration] = [form.get("name"), form.get("value") ?? "", form.get("duration")];
   if (name !== "log.level") return errorResponse(400, `unknown parameter "${name ?? ""}"; known: log.level`);
@@ -138,11 +137,11 @@ const GLOBAL_VIEWS: Readonly<Record<string, (sources: DebugSources) => Json>> = 
   values: ({ state }) => state.values.merged(GLOBAL).values,
   config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
   patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,
-  snapshots: (sources) => snapshotsByHook(sources, sources.state.globalHooks),
+  snapshots: (sources) => readSnapshotsByHook(sources, sources.state.globalHooks),
 };
 
 /** The snapshots of hooks, by hook name and binding name. */
-function snapshotsByHook({ snapshots }: DebugSources, hooks: readonly Hook[]): Json {
+function readSnapshotsByHook({ snapshots }: DebugSources, hooks: readonly Hook[]): Json {
   return Object.fromEntries(hooks.map((hook) => [hook.name, snapshots(hook.id)]));
 }
 
@@ -170,16 +169,15 @@ function answerGraph(
   { query }: RouteRequest,
 ): RouteResponse {
   const now = clock.now();
-  const nodes = secrets.redactDeep(
-    buildGraph(
-      view,
-      (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
-    ),
+  const nodes = buildGraph(
+    view,
+    (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
   );
   const format = query.get("as");
-  if (format === null) return dataResponse(graphToJson(nodes));
+  const redacted = secrets.redactDeep(nodes);
+  if (format === null) return dataResponse(graphToJson(redacted));
   if (format === "text" || format === "dot" || format === "mermaid")
-    return { status: 200, text: drawGraph(nodes, format) };
+    return { status: 200, text: drawGraph(redacted, format) };
   return errorResponse(400, `as: "${format}" is not accepted; use text, dot or mermaid`);
 }
 
@@ -220,12 +218,12 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
     return dataResponse(patches.map((each) => ({ Operations: [each as unknown as Json] })));
   },
   snapshots: (sources, { name }) =>
-    dataResponse(snapshotsByHook(sources, sources.state.module(name)?.hooks ?? [])),
+    dataResponse(readSnapshotsByHook(sources, sources.state.module(name)?.hooks ?? [])),
   async render(sources, found, { query }) {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },
   diff: async (sources, found) => ({ status: 200, text: await sources.diff(found) }),
-  status: (sources, { name }) => dataResponse(sources.secrets.redactDeep(moduleStatus(sources, name))),
+  status: (sources, { name }) => dataResponse(sources.secrets.redactDeep(summarizeModule(sources, name))),
   why({ state: { view }, queues, secrets }, { name }) {
     const module = view.modules.get(name);
     const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
@@ -256,11 +254,8 @@ function requestRollback(
   const { enabled = false, problem, suspended, module } = modules.get(name) ?? {};
   if (!enabled) return errorResponse(409, `module ${name} is disabled. Enable it before you roll it back`);
   if (suspended === true && module !== undefined) {
-    const key = suspendingKey(config, module.valuesKey);
-    return errorResponse(
-      409,
-      `module ${name} is suspended. Remove ${key} from the ConfigMap before you roll it back`,
-    );
+    const remedy = `Remove ${suspendingKey(config, module.valuesKey)} from the ConfigMap before you roll it back`;
+    return errorResponse(409, `module ${name} is suspended. ${remedy}`);
   }
   if (problem !== undefined)
     return errorResponse(409, `module ${name} is Invalid: ${describeProblem(problem)}`);
@@ -270,19 +265,17 @@ function requestRollback(
     traceEvent("request", { module: name }, () =>
       state.recordModule(name, "rollbackRequested", targetRevision),
     );
+    const requestText = `rollback of ${name} to revision ${targetRevision} requested.`;
     const lastsText = "It stays in force until you change chart or values, or request a run.";
     const nextText = `Follow it with: addon-operator module why ${name}`;
-    return {
-      status: 200,
-      text: `rollback of ${name} to revision ${targetRevision} requested. ${lastsText} ${nextText}\n`,
-    };
+    return { status: 200, text: `${requestText} ${lastsText} ${nextText}\n` };
   } catch (error) {
     return errorResponse(409, `${name}: ${oneLine(error)}`);
   }
 }
 
 /** Ready and Healthy of a module with their reasons, for the command `wait`. */
-function moduleStatus({ state: { view }, queues, clock }: DebugSources, name: string): Json {
+function summarizeModule({ state: { view }, queues, clock }: DebugSources, name: string): Json {
   const module = view.modules.get(name);
   return module === undefined ? {} : { ...summarizeState(module, { view, queues: queues() }, clock.now()) };
 }

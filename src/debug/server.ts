@@ -9,7 +9,8 @@ import { handleRoute, type RouteResponse, type RouteContext } from "./routes.ts"
 import { SocketFile } from "./socket-file.ts";
 import type { DebugSources } from "./sources.ts";
 import { LogLevelControl } from "./temporary-level.ts";
-import { serve, type WebLimits, type StreamResponse, type WebResponse, type WebRequest } from "./web.ts";
+import { serve } from "./web.ts";
+import type { Service, StreamResponse, WebLimits, WebRequest, WebResponse } from "./web.ts";
 
 const FORMATS = ["text", "yaml", "json"];
 /** Long enough to render a chart. */
@@ -48,17 +49,14 @@ export function serveSocket(
   limits: Partial<WebLimits> = {},
 ): Promise<SocketFile> {
   const context = { ...sources, level: new LogLevelControl(sources) };
-  return SocketFile.open(path, (at) =>
-    serve(
-      { path: at },
-      {
-        methods: ["GET", "HEAD", "POST"],
-        limits: { idleMs: IDLE_MS, ...limits },
-        onError: sources.onError,
-        handle: (request) => answerRequest(context, request),
-      },
-    ),
-  );
+  const service: Service = {
+    methods: ["GET", "HEAD", "POST"],
+    limits: { idleMs: IDLE_MS, ...limits },
+    onError: sources.onError,
+    handle: (request) => answerRequest(context, request),
+  };
+  // The socket file is created under a temporary path first.
+  return SocketFile.open(path, (temporaryPath) => serve({ path: temporaryPath }, service));
 }
 
 /**
@@ -70,19 +68,15 @@ async function answerRequest(
   request: WebRequest,
 ): Promise<WebResponse | StreamResponse | PageResponse> {
   const { method, path, query, body } = request;
-  if (context.page !== undefined && isPagePath(path) && method !== "POST")
-    return (
-      (isPageFile(path) ? undefined : await proxyToLeader(context, request)) ?? context.page.answer(request)
-    );
+  if (context.page !== undefined && isPagePath(path) && method !== "POST") {
+    const proxied = isPageFile(path) ? undefined : await proxyToLeader(context, request);
+    return proxied ?? context.page.answer(request);
+  }
   const { segments, format } = parsePath(path);
   if (segments === undefined) return { status: 400, body: "the path contains an invalid percent-encoding\n" };
   try {
-    const response = await handleRoute(context, {
-      method,
-      path: segments,
-      query,
-      form: new URLSearchParams(body),
-    });
+    const form = new URLSearchParams(body);
+    const response = await handleRoute(context, { method, path: segments, query, form });
     return { status: response.status, body: renderResponse(response, format) };
   } catch (error) {
     return { status: 500, body: `${context.secrets.redact(oneLine(error))}\n` };

@@ -35,7 +35,7 @@ export class SocketFile {
     return socket;
   }
 
-  /** Recreates the file within seconds if it is removed or replaced by a socket on which no server listens. */
+  /** Checks the file every few seconds: recreates it if it was removed or replaced by a socket on which no server listens. */
   restoreWhenRemoved(clock: Clock, logger: Logger): void {
     this.#timer = clock.setTimer(CHECK_MS, async () => {
       this.#pendingRestore = this.#restore(logger);
@@ -77,7 +77,8 @@ export class SocketFile {
     if (await isListening(this.#path)) throw new Error("another process listens on this socket");
     // A temporary name hides the file until its mode is set, and a closing server removes only that name.
     const temporaryPath = join(dir, randomBytes(4).toString("hex"));
-    const [server, previous] = [await this.#serve(temporaryPath), this.#server];
+    const server = await this.#serve(temporaryPath);
+    const previous = this.#server;
     this.#server = server;
     await previous?.close();
     try {
@@ -96,7 +97,7 @@ export class SocketFile {
   }
 }
 
-/** Whether a server listens on a unix socket. */
+/** Whether a server listens on a unix socket; a file without a server is left from a process that was killed. */
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path, () => {

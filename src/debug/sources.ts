@@ -8,6 +8,7 @@ import type { RunRing } from "../trace/index.ts";
 import type { Page } from "../ui/index.ts";
 import type { LeaderSources } from "./leader-proxy.ts";
 
+/** Data and functions of the operator from which the routes of the debug socket answer. */
 export interface DebugSources extends LeaderSources {
   readonly version: string;
   readonly clock: Clock;

@@ -114,7 +114,7 @@ function limitConnections(server: Server, max: number): void {
   });
 }
 
-/** Answers the requests of one connection one after the other, so that the responses of pipelined requests are not in memory together. */
+/** Answers the requests of one connection one after the other: a client that pipelines them would fill the memory with responses. */
 function serializeResponses(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
@@ -188,7 +188,7 @@ async function readBody(
   return body.toString("utf8");
 }
 
-/** Sends a response. Closes the connection if the client may still send a body that nobody reads. */
+/** Sends a response. Closes the connection if the client may still send a body that nobody reads: the next request would begin within it. */
 function sendAnswer(
   request: IncomingMessage,
   response: ServerResponse,

@@ -154,7 +154,7 @@ function compileField(key: string, optional: boolean): Emitter {
     if (input === null) return emit(null);
     if (isJsonObject(input)) return emit(Object.hasOwn(input, key) ? (input[key] ?? null) : null);
     if (!optional)
-      throw new FilterError("runtime", `Cannot index ${typeName(input)} with ${JSON.stringify(key)}`);
+      throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with ${JSON.stringify(key)}`);
   };
 }
 
@@ -163,7 +163,7 @@ function compileIndex(index: number, optional: boolean): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (Array.isArray(input)) return emit(input.at(index) ?? null);
-    if (!optional) throw new FilterError("runtime", `Cannot index ${typeName(input)} with number`);
+    if (!optional) throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with number`);
   };
 }
 
@@ -171,7 +171,7 @@ function compileIndex(index: number, optional: boolean): Emitter {
 const emitMembers: Emitter = (input, emit) => {
   const members = listMembers(input);
   // Unlike jq's message, omit the value, which may be a secret.
-  if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${typeName(input)}`);
+  if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${getTypeName(input)}`);
   for (const member of members) emit(member ?? null);
 };
 
@@ -192,7 +192,7 @@ function listMembers(input: Json): readonly (Json | undefined)[] | undefined {
 }
 
 /** The name of a value's type in jq's messages. */
-function typeName(value: Json): string {
+function getTypeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value;
@@ -203,7 +203,8 @@ function typeName(value: Json): string {
  * at every level, so that equal results have equal texts.
  */
 export function toFilterResult(outputs: readonly Json[]): Json {
-  return sortKeys(outputs.length === 1 ? (outputs[0] ?? null) : outputs.length === 0 ? null : [...outputs]);
+  const [first = null, ...others] = outputs;
+  return sortKeys(others.length === 0 ? first : [...outputs]);
 }
 
 /** Sorts the keys of objects at every level. Returns the value itself if they are sorted already, to avoid a copy. */

@@ -40,11 +40,11 @@ export class FilterEngine {
     this.#options = options;
   }
 
-  /** Checks and compiles a filter; equal texts share the result. Rejects with FilterError. */
+  /** Checks and compiles a filter; equal texts share the result, and so one jq process. Rejects with FilterError. */
   compile(text: string): Promise<Filter> {
     const cachedFilter = this.#filters.get(text);
     const filter = cachedFilter ?? this.#compile(text);
-    // Deletes and sets it, because the last entry is the filter that was used last.
+    // Moves it to the end, because the last entry is the filter that was used last.
     this.#filters.delete(text);
     this.#filters.set(text, filter);
     if (cachedFilter === undefined) {
@@ -81,16 +81,11 @@ export class FilterEngine {
   /** The jq process of a filter. It starts with the first evaluation. */
   #makeProcess(jq: Jq, text: string): JqProcess {
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
-    return new JqProcess({
-      jq,
-      text,
-      clock,
-      timeLimitMs,
-      onStart: (started) => this.#stopExcessIdleProcesses(started),
-    });
+    const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
+    return new JqProcess({ jq, text, clock, timeLimitMs, onStart });
   }
 
-  /** Records a process that starts, and ends the longest unused idle ones if there are too many. */
+  /** Records a process that starts, and ends the longest unused idle ones if there are too many: each takes some MB of memory. */
   #stopExcessIdleProcesses(started: JqProcess): void {
     this.#processes.delete(started);
     this.#processes.add(started);

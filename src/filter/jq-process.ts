@@ -57,7 +57,7 @@ const PRELUDE = [
  * The program of a process: for each line `[id, input]` exactly one line `[id, {v: outputs}]` or `[id, {e: error}]`.
  * The filter stands on the first line (for `$__loc__`), and line ends after it end its comments.
  */
-export function jqProgram(text: string): string {
+export function buildJqProgram(text: string): string {
   return `${PRELUDE} [.[0], (try {v: [.[1] | (${text}\n\n)]} catch {e: .})]`;
 }
 
@@ -105,11 +105,7 @@ export class JqProcess {
   /** Ends the process and fails pending evaluations. */
   close(): void {
     this.#closed = true;
-    this.#timeLimit?.cancel();
-    const child = this.#child;
-    this.#child = undefined;
-    child?.kill();
-    this.#rejectAll(new FilterError("engine", "the filter engine is closed"));
+    this.#endAndRejectAll(new FilterError("engine", "the filter engine is closed"));
   }
 
   /** Sends waiting jobs to jq as long as the limits allow; starts jq if it does not run. */
@@ -137,7 +133,7 @@ export class JqProcess {
     const onLine = (line: string): void => {
       if (this.#child === child) this.#handleAnswer(line);
     };
-    const args = [...flags, jqProgram(text)];
+    const args = [...flags, buildJqProgram(text)];
     const child = jq.children.coprocess({ file: jq.file, args, cwd: "/", env: jq.env, onLine });
     void child.exited.then((exit) => {
       if (this.#child === child) this.#handleExit(exit);
@@ -157,7 +153,7 @@ export class JqProcess {
     }
     const job = this.#sent.shift();
     this.#startTimeLimit();
-    if ("error" in answer) job?.reject(new FilterError("runtime", messageForJob(answer.error, job)));
+    if ("error" in answer) job?.reject(new FilterError("runtime", hideSecretFromMessage(answer.error, job)));
     else job?.resolve(answer.outputs);
     this.#sendWaitingJobs();
   }
@@ -169,24 +165,18 @@ export class JqProcess {
     const { clock, timeLimitMs } = this.#options;
     this.#timeLimit = clock.setTimer(timeLimitMs, () => {
       const error = new FilterError("timeout", `the filter took over ${formatDuration(timeLimitMs)}`);
-      if (++this.#timeouts < MAX_TIMEOUTS) this.#restartAfterFailure(error);
-      else this.#killAndRejectAll(error);
+      this.#timeouts += 1;
+      if (this.#timeouts < MAX_TIMEOUTS) this.#restartAfterFailure(error);
+      else this.#endAndRejectAll(error);
     });
-  }
-
-  /** Gives up after too many time-outs: a new process would hang, too. */
-  #killAndRejectAll(error: FilterError): void {
-    this.#child?.kill();
-    this.#rejectAll(error);
   }
 
   /** After jq has ended: rejects all jobs if it could not start, otherwise tries them in a new process. */
   #handleExit(exit: CoprocessExit): void {
-    if (!exit.started) return this.#rejectAll(new FilterError("engine", exit.message));
+    if (!exit.started) return this.#endAndRejectAll(new FilterError("engine", exit.message));
     const problem = exit.stderr === "" ? exit.message : oneLine(exit.stderr, MAX_MESSAGE_CHARS);
-    this.#restartAfterFailure(
-      new FilterError("engine", `jq ended: ${messageForJob(problem, this.#sent[0])}`),
-    );
+    const message = `jq ended: ${hideSecretFromMessage(problem, this.#sent[0])}`;
+    this.#restartAfterFailure(new FilterError("engine", message));
   }
 
   /**
@@ -208,9 +198,10 @@ export class JqProcess {
     this.#sendWaitingJobs();
   }
 
-  /** Rejects the sent and the waiting jobs, for example because jq cannot start. */
-  #rejectAll(error: FilterError): void {
+  /** Ends jq and rejects the sent and the waiting jobs: jq cannot start, hangs with each new process, or is not needed any more. */
+  #endAndRejectAll(error: FilterError): void {
     const jobs = [...this.#sent, ...this.#waiting];
+    this.#child?.kill();
     this.#child = undefined;
     this.#timeLimit?.cancel();
     this.#sent = [];
@@ -220,7 +211,7 @@ export class JqProcess {
 }
 
 /** The message of a failed job. For a Secret, omits jq's message, which may quote the input. */
-function messageForJob(message: string, job: Job | undefined): string {
+function hideSecretFromMessage(message: string, job: Job | undefined): string {
   const isSecret = isJsonObject(job?.input) && job.input["kind"] === "Secret";
   return isSecret ? "it failed; what jq says is left out, since it may quote the Secret" : message;
 }
@@ -238,15 +229,15 @@ function parseAnswer(line: string): Answer | undefined {
   if (Array.isArray(body["v"])) {
     return isTooDeep(body["v"]) ? { id, error: TOO_DEEP } : { id, outputs: body["v"] };
   }
-  const { e } = body;
-  return {
-    id,
-    error:
-      typeof e === "string" ? oneLine(omitQuotedValues(e), MAX_MESSAGE_CHARS) : "an error that is not a text",
-  };
+  const { e: error } = body;
+  if (typeof error !== "string") return { id, error: "an error that is not a text" };
+  return { id, error: oneLine(omitQuotedValues(error), MAX_MESSAGE_CHARS) };
 }
 
-/** Removes values, which may be secrets, from jq's message. jq puts those that it cannot handle into brackets: `string ("…") and number (1) cannot be added`. */
+/**
+ * Removes values, which may be secrets, from jq's message: all from the first opening bracket to the last closing one. jq puts
+ * values that it cannot handle into brackets: `string ("…") and number (1) cannot be added`.
+ */
 function omitQuotedValues(message: string): string {
   const [from, to] = [message.indexOf("("), message.lastIndexOf(")")];
   return from < 0 || to < from ? message : `${message.slice(0, from).trimEnd()}${message.slice(to + 1)}`;

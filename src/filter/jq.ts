@@ -29,14 +29,8 @@ const MESSAGE_LIMIT = 300;
 export async function findJq(jqBin: string | undefined, env: Env, children: Children): Promise<Jq> {
   const file = findJqFile(jqBin, env);
   const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
-  const versionRequest = {
-    file,
-    args: ["--version"],
-    cwd: "/",
-    env: childEnv,
-    timeoutMs: VERSION_TIMEOUT_MS,
-  };
-  const versionRun = await children.run(versionRequest);
+  const timeoutMs = VERSION_TIMEOUT_MS;
+  const versionRun = await children.run({ file, args: ["--version"], cwd: "/", env: childEnv, timeoutMs });
   if (versionRun.outcome !== "succeeded")
     throw new FilterError("engine", `${file} --version: ${versionRun.message}`);
   const version = versionRun.stdout.trim();

@@ -11,8 +11,11 @@ export interface Token {
   readonly nested?: readonly Token[];
 }
 
-/** A text that this lexer does not support, or that versions of jq read differently. */
+/** A text that this lexer does not support: jq must check it. */
 class UnreadableText extends Error {}
+
+const AMBIGUOUS_COMMENT =
+  "a comment that ends in a backslash or contains a carriage return is read differently by jq's versions";
 
 const BLANK = /[ \t\r\n]+/y;
 const COMMENT = /#[^\n]*/y;
@@ -26,7 +29,7 @@ const TOKEN_RULES: readonly (readonly [TokenKind, RegExp])[] = [
 ];
 const STRING_PART = /[^"\\]+|\\[^(]/y;
 
-/** The tokens of a filter, comments left out. Throws UnreadableText. */
+/** The tokens of a filter without comments. Throws UnreadableText, and FilterError for a comment that jq's versions read differently. */
 export function tokenize(text: string): readonly Token[] {
   return new Lexer(text).readTokens(false);
 }
@@ -61,7 +64,8 @@ class Lexer {
     for (;;) {
       const comment = this.#readMatch(COMMENT);
       // After a backslash or a carriage return, jq 1.7.1 continues the comment on the next line; other versions do not.
-      if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment)) throw new UnreadableText("comment");
+      if (comment !== undefined && /\\\r?$|\r(?!$)/.test(comment))
+        throw new FilterError("refused", AMBIGUOUS_COMMENT);
       if (comment === undefined && this.#readMatch(BLANK) === undefined) return;
     }
   }
@@ -128,7 +132,7 @@ const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
  */
 export function readAllowedTokens(text: string): readonly Token[] | undefined {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
-  const tokens = tryTokenize(text);
+  const tokens = tokenizeIfReadable(text);
   if (tokens === undefined) return undefined;
   refuseForbiddenWords(tokens);
   // Definitions end with a semicolon (`def f: .;`); what they define is used after it.
@@ -138,19 +142,13 @@ export function readAllowedTokens(text: string): readonly Token[] | undefined {
   return tokens;
 }
 
-/**
- * The tokens of a filter; undefined = this lexer does not support the text. Throws FilterError for a comment that jq's
- * versions read differently.
- */
-function tryTokenize(text: string): readonly Token[] | undefined {
+/** As `tokenize`, but returns undefined for a text that this lexer does not support. */
+function tokenizeIfReadable(text: string): readonly Token[] | undefined {
   try {
     return tokenize(text);
   } catch (error) {
-    if (!(error instanceof UnreadableText)) throw error;
-    if (error.message !== "comment") return undefined;
-    const reason =
-      "a comment that ends in a backslash or contains a carriage return is read differently by jq's versions";
-    throw new FilterError("refused", reason);
+    if (error instanceof UnreadableText) return undefined;
+    throw error;
   }
 }
 

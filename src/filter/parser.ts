@@ -244,16 +244,10 @@ function yieldsMany(node: Node): boolean {
  */
 function dependsOnKeyOrder(node: Node): boolean {
   if (node.op === "each" && someNodeMatches(node.of, makesUnsortedObject)) return true;
-  if (
-    node.op === "pipe" &&
-    someNodeMatches(node.left, makesUnsortedObject) &&
-    someNodeMatches(node.right, iterates)
-  )
-    return true;
+  const passesUnsortedObject = node.op === "pipe" && someNodeMatches(node.left, makesUnsortedObject);
+  if (passesUnsortedObject && someNodeMatches(node.right, ({ op }) => op === "each")) return true;
   return childrenOf(node).some(dependsOnKeyOrder);
 }
-
-const iterates = (node: Node): boolean => node.op === "each";
 
 /** Whether a node makes an object whose keys are not sorted. */
 function makesUnsortedObject(node: Node): boolean {

@@ -2,7 +2,7 @@
 
 import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { accountIn, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import { resolveAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
@@ -73,7 +73,9 @@ export class ModuleTools {
   /** The ServiceAccount of a module; if the module's directory is missing, the one that is stored with the release's location. */
   #findAccount(release: string): Account | undefined {
     const last = this.#reconciler.store.getLocation(release)?.account;
-    return this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : accountIn(last, ""));
+    return (
+      this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : resolveAccount(last, ""))
+    );
   }
 
   /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */

@@ -11,7 +11,7 @@ interface Sample extends SampleValues {
   text: string | undefined;
 }
 
-/** All label sets of one metric. The text of a label set is made again only after its value has changed. */
+/** All label sets of one metric. The text of a label set is rendered again only after its value has changed. */
 export class Family {
   readonly #name: string;
   readonly #definition: SeriesDefinition;
@@ -81,18 +81,12 @@ export class Family {
   /** The lines `# HELP` and `# TYPE`. */
   #renderHead(): string {
     const { help, type } = this.#definition;
-    const head =
-      this.#exposition === "open" && type === "counter"
-        ? this.#openMetricsHead()
-        : { name: this.#name, type };
-    return `# HELP ${head.name} ${help}\n# TYPE ${head.name} ${head.type}\n`;
-  }
-
-  /** Name and type of a counter in OpenMetrics, where the name of a counter lacks the ending `_total`. */
-  #openMetricsHead(): { readonly name: string; readonly type: string } {
-    return canBeOpenMetricsCounter(this.#definition)
-      ? { name: this.#name.slice(0, -"_total".length), type: "counter" }
-      : { name: this.#name, type: "unknown" };
+    const formatHead = (headName: string, headType: string): string =>
+      `# HELP ${headName} ${help}\n# TYPE ${headName} ${headType}\n`;
+    if (this.#exposition === "plain" || type !== "counter") return formatHead(this.#name, type);
+    if (!canBeOpenMetricsCounter(this.#definition)) return formatHead(this.#name, "unknown");
+    // In OpenMetrics, the head of a counter lacks the ending `_total` of its lines.
+    return formatHead(this.#name.slice(0, -"_total".length), type);
   }
 
   /** The sample of a label set that the caller changes: drops the cached text. */
@@ -209,13 +203,11 @@ function formatExemplar(exemplar: Exemplar | undefined): string {
  * heads of counters, and writes whole bucket bounds with a decimal point.
  */
 export function toOpenMetrics(text: string): string {
-  const families = text
-    .trimEnd()
-    .split("\n\n")
-    .map((family) =>
-      / counter$/m.test(family) ? family.replaceAll(/^(# \w+ \w+)_total /gm, "$1 ") : family,
-    );
-  return `${families.join("\n").replaceAll(/le="(\d+)"/g, 'le="$1.0"')}\n`;
+  const families = text.trimEnd().split("\n\n");
+  const withoutTotal = families.map((family) =>
+    / counter$/m.test(family) ? family.replaceAll(/^(# \w+ \w+)_total /gm, "$1 ") : family,
+  );
+  return `${withoutTotal.join("\n").replaceAll(/le="(\d+)"/g, 'le="$1.0"')}\n`;
 }
 
 /** The value of a label, escaped for use between quotes. */

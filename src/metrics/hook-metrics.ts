@@ -51,10 +51,9 @@ export class HookMetrics {
   readonly #hookExists: (owner: HookMetricOwner) => boolean;
   readonly #families = new Map<string, HookFamily>();
 
-  /** `exists`: whether the hook still exists. */
-  constructor(prefix: string, exists: (owner: HookMetricOwner) => boolean) {
+  constructor(prefix: string, hookExists: (owner: HookMetricOwner) => boolean) {
     this.#prefix = prefix;
-    this.#hookExists = exists;
+    this.#hookExists = hookExists;
   }
 
   /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
@@ -87,7 +86,10 @@ export class HookMetrics {
     return { ...operation, name } as MetricOperation;
   }
 
-  /** Throws HookMetricError if the operation cannot be applied. `types` collects the types that this run uses. */
+  /**
+   * Throws HookMetricError if the operation cannot be applied. `types` collects the types that this run uses: Prometheus accepts
+   * only one type of a name.
+   */
   #checkOperation(
     { action, name, value, labels }: WriteOperation,
     groups: ReadonlySet<string>,
@@ -129,9 +131,9 @@ export class HookMetrics {
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const old = family.series.get(key);
     const buckets = write.action === "observe" ? write.buckets : [];
-    const isKept = old !== undefined && old.group === group && isSameList(old.buckets, buckets);
+    const isSame = old !== undefined && old.group === group && isSameList(old.buckets, buckets);
     const counts = buckets.map(() => 0);
-    const series = isKept ? old : { labels, owner, group, buckets, counts, value: 0, count: 0 };
+    const series = isSame ? old : { labels, owner, group, buckets, counts, value: 0, count: 0 };
     family.series.set(key, series);
     updateValue(series, write);
   }
@@ -164,16 +166,15 @@ function isSameList(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, index) => value === b[index]);
 }
 
-/** A family in Prometheus' text format. All its series get the same labels; a missing label is empty. */
+/** A family in Prometheus' text format. All its series get the same labels, as Prometheus recommends; a missing label is empty. */
 function renderFamily(family: HookFamily): string {
   const { name, type, series } = family;
   const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
   const names = [...labels].sort();
   const lines = [...series.values()].map((one) => {
-    const own = names
-      .map((label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`)
-      .join(",");
-    return renderLines(name, one, { labels: own, buckets: type === "histogram" ? one.buckets : undefined });
+    const pairs = names.map((label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`);
+    const buckets = type === "histogram" ? one.buckets : undefined;
+    return renderLines(name, one, { labels: pairs.join(","), buckets });
   });
   return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }

@@ -22,12 +22,15 @@ const MODULE_COUNTERS = [
   "repairs",
 ] as const;
 
-/** Whether this hook exists now, enabled or not. */
+/** Whether this hook exists, enabled or not. */
 export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
   return state.hooksOf(module).some(({ name }) => name === hook);
 }
 
-/** Remembers for which modules and hooks series exist: creates series for new ones, and drops those of deleted ones. */
+/**
+ * Remembers for which modules and hooks series exist: creates series for new ones at zero, because Prometheus cannot compute
+ * the increase of a series that begins with its first event, and drops those of deleted ones.
+ */
 export class Inventory {
   readonly #metrics: Metrics;
   readonly #state: HookOwners;
@@ -118,11 +121,11 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
  */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   const family = hookFamilyOf(run);
-  const labels = familyLabels(run);
+  const labels = toFamilyLabels(run);
   ensureHookCounters(metrics, run);
   metrics.add(`${family}${COUNTER_BY_OUTCOME[run.outcome]}`, labels);
-  if (run.outcome === "failed") metrics.add("hookErrors", errorLabels(run));
-  if (run.outcome === "allowed") metrics.add("hookAllowed", errorLabels(run));
+  if (run.outcome === "failed") metrics.add("hookErrors", toErrorLabels(run));
+  if (run.outcome === "allowed") metrics.add("hookAllowed", toErrorLabels(run));
   metrics.observe(`${family}Run`, labels, run.seconds);
   if (run.usage === undefined) return;
   const { userSeconds, systemSeconds, maxRssBytes } = run.usage;
@@ -131,11 +134,7 @@ export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
-/** Drops the series of a hook that is deleted. */
-export function dropHookSeries(
-  metrics: Metrics,
-  { module, hook }: Pick<HookSample, "module" | "hook">,
-): void {
+export function dropHookSeries(metrics: Metrics, { module, hook }: HookMetricOwner): void {
   metrics.dropSeries({ module: module ?? "", hook });
   // The series of global hooks have no label `module`.
   if (module === undefined) metrics.dropSeries({ hook }, GLOBAL_HOOK_SERIES);
@@ -144,8 +143,8 @@ export function dropHookSeries(
 /** Makes the counters of one binding of a hook visible, at zero unless they have values. */
 function ensureHookCounters(metrics: Metrics, hook: HookLabels): void {
   for (const counted of Object.values(COUNTER_BY_OUTCOME))
-    metrics.ensureSeries(`${hookFamilyOf(hook)}${counted}`, familyLabels(hook));
-  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.ensureSeries(name, errorLabels(hook));
+    metrics.ensureSeries(`${hookFamilyOf(hook)}${counted}`, toFamilyLabels(hook));
+  for (const name of ["hookErrors", "hookAllowed"] as const) metrics.ensureSeries(name, toErrorLabels(hook));
 }
 
 /** The first part of the keys in SERIES: series of module hooks or of global hooks. */
@@ -154,11 +153,11 @@ function hookFamilyOf({ module }: HookLabels): HookFamily {
 }
 
 /** The labels of the series of one family; those of global hooks have no label `module`. */
-function familyLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
+function toFamilyLabels({ module, hook, binding, queue, activation }: HookLabels): Labels {
   return { ...(module === undefined ? {} : { module }), hook, binding, queue, activation };
 }
 
 /** The labels of the error counters that all hooks share; `module` is empty for a global hook. */
-function errorLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
+function toErrorLabels({ module = "", hook, binding, queue }: HookLabels): Labels {
   return { module, hook, binding, queue };
 }

@@ -10,6 +10,7 @@ import type { ModuleView, State, View } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
 
+/** The intervals at which `live_ticks` and, while the ConfigMap is invalid, `config_values_errors_total` grow. */
 const TICK_MS = 10_000;
 const ERROR_TICK_MS = 5000;
 
@@ -56,7 +57,7 @@ export function connectMetrics(metrics: Metrics, measured: MetricSources): void 
   });
 }
 
-/** Calls `act` every `ms` milliseconds for as long as the process runs. */
+/** Calls `act` every `ms` milliseconds until the clock is closed with the operator. */
 function repeatEvery(clock: Clock, ms: number, act: () => void): void {
   clock.setTimer(ms, () => {
     act();
@@ -64,7 +65,7 @@ function repeatEvery(clock: Clock, ms: number, act: () => void): void {
   });
 }
 
-/** Sets the gauges of queues, modules and snapshots to their current values. Clears them first, since some may be deleted. */
+/** Sets the gauges of queues, modules and snapshots to their current values. Clears them first: otherwise deleted queues and modules would keep their last value. */
 export function sampleGauges(
   metrics: Metrics,
   { queues, state, bindings }: Pick<MetricSources, "queues" | "state" | "bindings">,
@@ -110,7 +111,7 @@ const SAMPLED_GAUGES = [
   "snapshotObjects",
 ] as const;
 
-/** Makes the recorder that receives how long the filter and the events of a binding take. */
+/** Makes the recorder of a binding, which is called with the duration of each filter evaluation and each handling of an event. */
 export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
   const { kind, queue } = binding;
   const labels = { module: hook.module ?? "", hook: hook.name, binding: binding.name, queue, kind };
@@ -126,19 +127,16 @@ export function recordTaskWait(
   task: Task | undefined,
   { queue, waitedMs }: RunContext,
 ): void {
-  if (task !== undefined) metrics.add("taskWait", taskLabels(queue, task), waitedMs / 1000);
+  if (task !== undefined) metrics.add("taskWait", toTaskLabels(queue, task), waitedMs / 1000);
 }
 
 /** Counts a tick of a schedule that was dropped because an earlier tick still waits in the queue. */
 export function countDroppedTick(metrics: Metrics, queue: string, task: Task): void {
-  metrics.add("ticksDropped", taskLabels(queue, task));
+  metrics.add("ticksDropped", toTaskLabels(queue, task));
 }
 
 /** The labels of a task; `hook` and `binding` are empty for tasks that run no single hook. */
-function taskLabels(
-  queue: string,
-  task: Task,
-): { module: string; hook: string; binding: string; queue: string } {
+function toTaskLabels(queue: string, task: Task): Record<"module" | "hook" | "binding" | "queue", string> {
   const [hook, binding] = task.kind === "hook" ? [task.hook.name, task.trigger.binding.name] : ["", ""];
   return { module: moduleOf(task) ?? "", hook, binding, queue };
 }

@@ -37,7 +37,7 @@ export class Metrics {
     collectDefaultMetrics({ register: this.#processRegistry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   }
 
-  /** The text for Prometheus as a string. */
+  /** As `renderBytes`, as a string. */
   async renderText(exposition?: Exposition): Promise<string> {
     return String(await this.renderBytes(exposition));
   }

@@ -37,7 +37,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
     },
     hookFailed: (module, note) => announce({ module, reason: "HookFailed", note }),
     moduleRun(module, seconds, failed) {
-      const activation = moduleActivationLabel(state, module);
+      const activation = getModuleActivationLabel(state, module);
       metrics.observe("moduleRun", { module, activation }, seconds);
       if (failed) for (const name of RUN_ERRORS) metrics.add(name, { module });
       if (activation === "HelmReleaseUnexpectedStatus") metrics.add("redeployed", { module });
@@ -71,7 +71,7 @@ export function makeRecorder({ metrics, announce, logger, state }: RecorderParts
       logger.info(enabled ? "Module enabled" : "Module disabled", { module, by: reason ?? by });
     },
     convergeEnded(seconds) {
-      const activation = activationLabel(state.view.converge.cause, "converge");
+      const activation = getActivationLabel(state.view.converge.cause, "converge");
       metrics.add("convergenceSeconds", { activation }, seconds);
       metrics.add("convergenceTotal", { activation });
     },
@@ -85,26 +85,24 @@ export function makeHelmRecorder({
   announce,
 }: Pick<RecorderParts, "metrics" | "state" | "announce">): HelmRecorder {
   return {
-    adopted: (module) =>
-      announce({
-        module,
-        reason: "ReleaseAdopted",
-        note: "a release that a user installed with helm is adopted",
-      }),
+    adopted(module) {
+      const note = "a release that a user installed with helm is adopted";
+      announce({ module, reason: "ReleaseAdopted", note });
+    },
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
-      const activation = moduleActivationLabel(state, module);
+      const activation = getModuleActivationLabel(state, module);
       metrics.observe("helmOperation", { module, activation, operation }, seconds);
     },
     reconciled(module, seconds) {
-      metrics.observe("moduleHelm", { module, activation: moduleActivationLabel(state, module) }, seconds);
+      metrics.observe("moduleHelm", { module, activation: getModuleActivationLabel(state, module) }, seconds);
     },
   };
 }
 
 /** The label `activation` of the current or last run of a module. */
-function moduleActivationLabel(state: RecorderParts["state"], module: string): string {
-  return activationLabel(state.view.modules.get(module)?.lastRun?.trigger, "module");
+function getModuleActivationLabel(state: RecorderParts["state"], module: string): string {
+  return getActivationLabel(state.view.modules.get(module)?.lastRun?.trigger, "module");
 }
 
 const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], EventReason>>> = {
@@ -114,7 +112,7 @@ const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], 
   rolledBack: "RolledBack",
 };
 
-/** Announces what helm did with a release; nothing if it is unchanged. */
+/** Announces what helm did with a release; nothing if it is unchanged, so that Events show changes only. */
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
   const { action, release, wasRecovered, refusal } = outcome;
@@ -149,16 +147,17 @@ export function makeDriftReporter({
 }: Omit<RecorderParts, "state">): (module: string, object: DriftedObject, repaired: boolean) => void {
   return (module, object, repaired) => {
     const note = describeObject(object);
-    logger.warn(repaired ? "An object was changed, and is put back" : "An object was changed", {
-      module,
-      drift: note,
-    });
+    const message = repaired ? "An object was changed, and is put back" : "An object was changed";
+    logger.warn(message, { module, drift: note });
     metrics.add(repaired ? "repairs" : "drifts", { module });
     announce({ module, reason: repaired ? "Repaired" : "Drifted", note });
   };
 }
 
-/** Makes a function that reports a hook that hangs: its run has taken `LONG_RUN_MS`. Other long runs are visible in the states of modules. */
+/**
+ * Makes a function that reports a hook whose run has taken `LONG_RUN_MS`: a hook that hangs blocks its queue, and nothing else
+ * shows that. Other long runs are visible in the states of modules.
+ */
 export function makeHangReporter({
   announce,
   logger,
@@ -256,7 +255,7 @@ export const ACTIVATION_BY_HOOK: Readonly<Record<HookCause, ActivationLabels>> =
 };
 
 /** The label `activation` of a module's run or of a converge by its cause; `Other` for causes without a label of their own. */
-export function activationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
+export function getActivationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
   const labels = cause.kind === "hook" ? ACTIVATION_BY_HOOK[cause.by] : ACTIVATION_BY_CAUSE[cause.kind];
   return labels[what === "module" ? 0 : 1];

@@ -1,4 +1,4 @@
-/** ServiceAccounts as which modules act (docs/guides/tenancy.md). */
+/** ServiceAccounts that the operator impersonates for modules (docs/guides/tenancy.md). */
 
 /** A ServiceAccount. */
 export interface Account {
@@ -7,7 +7,7 @@ export interface Account {
 }
 
 /** The account that `serviceAccountName` of `addon.yaml` names: `NAME`, in `namespace`, or `NAMESPACE/NAME`. */
-export function accountIn(serviceAccountName: string, namespace: string): Account {
+export function resolveAccount(serviceAccountName: string, namespace: string): Account {
   const [name = "", other] = serviceAccountName.split("/").reverse();
   return { namespace: other ?? namespace, name };
 }

@@ -5,5 +5,4 @@ export * from "./json.ts";
 export * from "./module.ts";
 export * from "./overlay.ts";
 export * from "./problem.ts";
-export * from "./question.ts";
 export * from "./values-source.ts";

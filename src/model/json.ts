@@ -63,7 +63,7 @@ export function mapMembers(
 
 /**
  * Merges `source` into `object`. `combine` gets both values of a member and returns the new one; undefined leaves the member
- * as it is. Returns `object` itself if nothing changes.
+ * as it is. Returns `object` itself if nothing changes, so that callers can compare and caches stay valid.
  */
 export function combineMembers(
   object: JsonObject,

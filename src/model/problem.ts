@@ -1,6 +1,11 @@
 /** Problems that users have to fix. */
 
-import type { Question } from "./question.ts";
+/** The annotation that confirms a change which waits for a user, the value that it must have, and the command that sets it. */
+export interface Question {
+  readonly annotation: string;
+  readonly token: string;
+  readonly command: string;
+}
 
 /**
  * Something that a user has to fix: the error, its place, and the remedy.
@@ -21,8 +26,9 @@ export interface Problem {
 
 /** A problem in one line: `file: key: message (remedy)`. */
 export function describeProblem(problem: Problem): string {
-  const where = problem.key === undefined ? problem.file : `${problem.file}: ${problem.key}`;
-  return `${where}: ${problem.message}${problem.remedy === undefined ? "" : ` (${problem.remedy})`}`;
+  const { file, key, message, remedy } = problem;
+  const location = key === undefined ? file : `${file}: ${key}`;
+  return `${location}: ${message}${remedy === undefined ? "" : ` (${remedy})`}`;
 }
 
 /** An error that carries one or more problems; its message has one line for each. */
@@ -36,7 +42,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Returns the result of `work`. If it throws a ProblemError, adds the problems to the list and returns undefined, so that all are reported at once. */
+/** The result of `work`; undefined if it throws a ProblemError, whose problems are added to the list. So a user gets all problems at once. */
 export function collect<T>(problems: Problem[], work: () => T): T | undefined {
   try {
     return work();

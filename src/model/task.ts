@@ -170,8 +170,9 @@ const CAUSE_TEXTS = {
 /** The cause of a run or a converge in words, for logs and statuses. */
 export function describeCause(cause: Cause): string {
   if (cause.kind === "hook") {
-    const isEvent = !LIFECYCLE.some((name) => name === cause.by);
-    return `${cause.by} ${isEvent ? "hook" : "hooks"} changed values`;
+    // All hooks of a lifecycle binding run together; an event runs one.
+    const isLifecycle = LIFECYCLE.some((name) => name === cause.by);
+    return `${cause.by} ${isLifecycle ? "hooks" : "hook"} changed values`;
   }
   if (cause.kind === "absent") return `absent ${cause.object}`;
   if (cause.kind === "release") return `release is ${cause.status}`;
@@ -181,7 +182,7 @@ export function describeCause(cause: Cause): string {
 /** All modules in `main`, or each in a queue of its own. */
 export type ModuleQueues = "main" | "own";
 
-/** The queue of a module and the default queue of its hooks; without a module, that of global hooks. */
+/** The queue of a module's runs, and the default queue of its hooks; without a module, that of global hooks. */
 export function queueOf(queues: ModuleQueues, module: string | undefined): string {
   return queues === "own" && module !== undefined ? `module/${module}` : MAIN_QUEUE;
 }

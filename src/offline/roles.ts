@@ -3,7 +3,7 @@
 import { listManifestObjects, parseDocuments } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { accountIn, objectOf, asString } from "../model/index.ts";
+import { resolveAccount, objectOf, asString } from "../model/index.ts";
 import type { Account, Hook, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 import { READ_VERBS, RestMapper, RuleSet, WRITE_VERBS } from "./rbac.ts";
@@ -41,7 +41,7 @@ export async function collectRoles(
     for (const module of tree.modules) {
       if (module.serviceAccountName === undefined) continue;
       const permissions = await ModulePermissions.collect(module, tree, { ...sources, problems });
-      objects.push(...permissions.objects(accountIn(module.serviceAccountName, permissions.namespace)));
+      objects.push(...permissions.objects(resolveAccount(module.serviceAccountName, permissions.namespace)));
     }
   }
   return { objects, problems };

@@ -47,7 +47,7 @@ export interface TrackedChild {
   readonly ended: Promise<unknown>;
 }
 
-/** The owner of all children, as seen by one run or coprocess. */
+/** What one run or coprocess needs of `Children`, the owner of all children. */
 export interface ChildHost {
   launch(spec: LaunchSpec): Child;
   /** Registers a child, which the host ends when the operator stops. */
@@ -68,10 +68,10 @@ export function createLauncher(): Launcher {
   const spawner = library && new LibcSpawner(library);
   return (request) => {
     try {
-      const spec = request.uid === undefined ? request : underUserId(request, request.uid);
+      const spec = request.uid === undefined ? request : wrapInSetpriv(request, request.uid);
       const child = spawner?.start(spec) ?? startByNode(spec);
       const { pid } = child;
-      // It may have ended, or run as another user already.
+      // Ignores an error: the child may have ended, or run under another user id already.
       if (spec.yields === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING_NICENESS));
       return child;
     } catch (error) {
@@ -106,7 +106,8 @@ const SETSID = 0x80;
 const ENOENT = 2;
 const SHELL = "/bin/sh";
 
-/** One end of each pipe, in the order stdin, stdout, stderr; undefined = no pipe. */
+const [STDIN, STDOUT, STDERR] = [0, 1, 2] as const;
+/** One end of each pipe, by the number of the stream; undefined = no pipe. */
 type Fds = (number | undefined)[];
 
 /**
@@ -126,21 +127,17 @@ export class LibcSpawner {
   }
 
   /**
-   * Starts a child that leads a session of its own, or, if it yields, a process group: Linux may share out processors by
-   * session, and then priorities count within one. Throws an ErrnoException when that fails.
+   * Starts a child that leads a session of its own, or, if it yields, a process group in the operator's session: where Linux
+   * gives each session an equal share of the processors (autogroup), niceness counts only within a session. Throws an
+   * ErrnoException.
    */
   start(spec: LaunchSpec): Child {
-    const childFds: Fds = [];
-    const ownFds: Fds = [];
+    const childFds: Fds = [undefined, undefined, undefined];
+    const ownFds: Fds = [undefined, undefined, undefined];
     try {
-      if (spec.stdin !== undefined) this.#createPipe(childFds, ownFds);
-      else {
-        childFds.push(undefined);
-        ownFds.push(undefined);
-      }
-      // stdout and stderr.
-      this.#createPipe(ownFds, childFds);
-      this.#createPipe(ownFds, childFds);
+      if (spec.stdin !== undefined) this.#createPipe(STDIN, childFds, ownFds);
+      this.#createPipe(STDOUT, ownFds, childFds);
+      this.#createPipe(STDERR, ownFds, childFds);
       chownPipes(spec.uid, childFds);
       const pid = this.#spawn(spec, childFds);
       return { pid, ...toStreams(ownFds), exit: this.#waitForExit(pid) };
@@ -152,15 +149,13 @@ export class LibcSpawner {
     }
   }
 
-  /** Creates a pipe and appends its reading end to `readerFds` and its writing end to `writerFds`. */
-  #createPipe(readerFds: Fds, writerFds: Fds): void {
+  /** Creates the pipe of a stream: its reading end in `readerFds`, its writing end in `writerFds`. No other child inherits the ends. */
+  #createPipe(stream: number, readerFds: Fds, writerFds: Fds): void {
     const fds: [number, number] = [-1, -1];
-    if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw errnoException(this.#libc.errno(), "pipe2");
-    readerFds.push(fds[0]);
-    writerFds.push(fds[1]);
+    if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw makeErrnoException(this.#libc.errno(), "pipe2");
+    [readerFds[stream], writerFds[stream]] = fds;
   }
 
-  /** Closes these ends of pipes. */
   #closeAll(fds: Fds): void {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
@@ -199,7 +194,7 @@ export class LibcSpawner {
       [...argv, null],
       [...variables, null],
     );
-    if (error !== 0) throw errnoException(error, `spawn ${path}`);
+    if (error !== 0) throw makeErrnoException(error, `spawn ${path}`);
     return pid[0];
   }
 
@@ -227,7 +222,7 @@ interface SpawnOptions {
   readonly attributes: Buffer;
 }
 
-/** Builds the attributes of a child that leads a new session or process group (`leaderFlag`) and blocks or ignores no signal. */
+/** Builds the attributes of a child that leads a new session or process group (`leaderFlag`). Signals that Node blocks or ignores, such as SIGPIPE, get their defaults back. */
 function buildSpawnAttributes(libc: Libc, leaderFlag: number): Buffer {
   const attributes = Buffer.alloc(STRUCT_BYTES);
   libc.posix_spawnattr_init(attributes);
@@ -242,11 +237,8 @@ function chownPipes(uid: number | undefined, fds: Readonly<Fds>): void {
   for (const fd of fds) if (fd !== undefined && uid !== undefined) fchownSync(fd, uid, uid);
 }
 
-/**
- * Wraps a command in setpriv, which runs it under a user id, without groups and capabilities, and without privileges from
- * set-uid programs.
- */
-function underUserId(spec: LaunchSpec, uid: number): LaunchSpec {
+/** Wraps a command in setpriv, which runs it under a user id without groups and capabilities. Set-uid programs cannot give them back. */
+function wrapInSetpriv(spec: LaunchSpec, uid: number): LaunchSpec {
   const ids = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
   const args = [...ids, "--inh-caps=-all", "--no-new-privs", "--", spec.file, ...spec.args];
   return { ...spec, file: "setpriv", args };
@@ -269,12 +261,12 @@ function toStreams([stdin, stdout, stderr]: Readonly<Fds>): {
 /** The path of the program to start. Looks up a name without slash on the child's own PATH; throws ENOENT if it is not there. */
 function resolveProgram(file: string, searchPath: string | undefined): string {
   const found = file.includes("/") ? file : findProgram(file, searchPath);
-  if (found === undefined) throw errnoException(ENOENT, `spawn ${file}`);
+  if (found === undefined) throw makeErrnoException(ENOENT, `spawn ${file}`);
   return found;
 }
 
 /** An error like those of Node's system calls, for an errno of the C library. */
-function errnoException(errno: number, syscall: string): NodeJS.ErrnoException {
+function makeErrnoException(errno: number, syscall: string): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errno);
   return Object.assign(new Error(`${syscall} ${code}`), { errno: -errno, code, syscall });
 }

@@ -34,7 +34,7 @@ export class Children implements ChildHost {
   }
 
   /**
-   * Lets `run` start a child only while `allowed` returns true, and cancel it otherwise: a process that was frozen
+   * Lets `run` start a child only while `isAllowed` returns true, and cancel it otherwise: a process that was frozen
    * resumes old work before it learns that another operator is the leader now.
    */
   startOnlyWhile(isAllowed: () => boolean): void {

@@ -40,7 +40,10 @@ export class GroupTerminator {
     this.#timer = this.#clock.setTimer(graceMs, () => signalGroup(this.#pid, "SIGKILL"));
   }
 
-  /** Call it after the child has exited: waits until the other processes of its group have ended, too, or were killed. */
+  /**
+   * Call it after the child has exited. If the group was terminated, waits until its other processes have ended or were
+   * killed; otherwise they may go on in the background.
+   */
   async waitForGroupEnd(): Promise<void> {
     const deadline = this.#killAt + AFTER_KILL_MS;
     while (this.#reason !== undefined && isGroupAlive(this.#pid) && this.#clock.monotonic() < deadline) {
@@ -59,9 +62,9 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Signal 0 is not sent: it only checks whether the group exists. */
 function isGroupAlive(pid: number): boolean {
   try {
+    // Signal 0 is not sent: it only checks whether the group exists.
     process.kill(-pid, 0);
     return true;
   } catch {

@@ -86,11 +86,12 @@ let cachedLibc: Libc | false | undefined;
  * installed.
  */
 export function getLibc(): Libc | undefined {
-  cachedLibc ??= (process.platform === "linux" && isMainThread && loadLibc()) || false;
+  const isSupported = process.platform === "linux" && isMainThread;
+  cachedLibc ??= (isSupported ? loadLibc() : undefined) ?? false;
   return cachedLibc === false ? undefined : cachedLibc;
 }
 
-/** Returns memory to the system that the C library keeps after it was freed. */
+/** Returns memory to the system that the C library keeps after it was freed: the Pod's limit counts it. */
 export function releaseFreeMemory(): void {
   getLibc()?.malloc_trim?.(0);
 }
@@ -107,13 +108,8 @@ function loadLibc(): Libc | undefined {
     const library = koffi.load(null);
     const timeval = koffi.struct({ tv_sec: "long", tv_usec: "long" });
     // 13 more fields in glibc and musl, and 16 reserved words in musl.
-    const otherFields = koffi.array("long", 29);
-    koffi.struct("addon_rusage", {
-      ru_utime: timeval,
-      ru_stime: timeval,
-      ru_maxrss: "long",
-      rest: otherFields,
-    });
+    const rest = koffi.array("long", 29);
+    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", rest });
     const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
     const functions = Object.fromEntries(entries) as Omit<Libc, "errno" | "reaper">;
     return {
@@ -155,7 +151,7 @@ const WNOHANG = 1;
 /** SIGCHLD reports ends; this timer also keeps the event loop alive, which a signal handler does not. */
 const CHECK_MS = 1000;
 
-/** Reaps children that were not started by Node's child_process. */
+/** Collects the exit of children that were started through the C library: Node collects only its own. */
 class Reaper {
   readonly #libc: Pick<Libc, "wait4">;
   readonly #onExitByPid = new Map<number, (end: ProcessExit) => void>();

@@ -79,7 +79,7 @@ function collectOutput(
   return { stdout, stderr, streams, flush: () => Promise.all(flushes.map((flush) => flush())) };
 }
 
-/** Reads a stream: adds its output to `keptBytes`, and passes its lines to `onLine`. Returns a function that waits for the last line. */
+/** Reads a stream: adds its output to `keptBytes`, and passes its lines to `onLine`. Returns a function that resolves after the last line. */
 function readStream(
   stream: Readable | undefined,
   keptBytes: FirstBytes | LastBytes,
@@ -188,12 +188,7 @@ interface RunEnd extends Pick<
 }
 
 /** What was started, as far as messages need it. */
-interface StartedCommand {
-  readonly file: string;
-  readonly uid?: number | undefined;
-  readonly cwd: string;
-  readonly timeoutMs?: number | undefined;
-}
+type StartedCommand = Pick<RunRequest, "file" | "uid" | "cwd" | "timeoutMs">;
 
 const MESSAGE_LIMIT = 300;
 
@@ -201,12 +196,8 @@ const MESSAGE_LIMIT = 300;
 async function toResult({ exit, reason, ...details }: RunEnd, started: StartedCommand): Promise<RunResult> {
   const { code, signal, usage } = exit.kind === "exited" ? exit : {};
   const result = { ...details, exitCode: code, signal, usage };
-  if (reason === "timedOut")
-    return {
-      ...result,
-      outcome: reason,
-      message: `timed out after ${formatDuration(started.timeoutMs ?? 0)}`,
-    };
+  const timeoutText = `timed out after ${formatDuration(started.timeoutMs ?? 0)}`;
+  if (reason === "timedOut") return { ...result, outcome: reason, message: timeoutText };
   if (reason === "cancelled") return { ...result, outcome: reason, message: reason };
   if (code === 0) return { ...result, outcome: "succeeded", message: "succeeded" };
   const message = await describeExit(exit, details.stderr, started);

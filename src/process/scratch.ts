@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
 import { removeTree } from "./remove-tree.ts";
-import { homeDirIn, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
+import { homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
 import { endOrphanedProcesses, type EndOrphansOptions } from "./strays.ts";
 
@@ -22,7 +22,7 @@ export type ScratchData =
 /** The temp directory cannot be used: full, read-only, or another owner's. Names the directory and the setting. */
 export class ScratchError extends Error {
   constructor(dir: string, cause: unknown) {
-    const why = REASONS[errnoCode(cause)] ?? oneLine(cause);
+    const why = REASONS[getErrnoCode(cause)] ?? oneLine(cause);
     super(`cannot use the temp directory ${dir} (--tmp-dir): ${why}`, { cause });
     this.name = "ScratchError";
   }
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EEXIST: "a part of the path is not a directory",
 };
 
-function errnoCode(error: unknown): string {
+function getErrnoCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
@@ -74,7 +74,7 @@ export class ScratchDir {
 
   /** Creates the directory below `tmpDir`, and `tmpDir` where it is missing. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
-    const start = join(tmpDir, dirNamePrefix(prefix));
+    const start = join(tmpDir, makeDirNamePrefix(prefix));
     try {
       await ensureOwnDir(tmpDir);
       const dir = await mkdtemp(start);
@@ -92,11 +92,9 @@ export class ScratchDir {
    */
   static async removeStaleDirs(tmpDir: string, clock: Clock): Promise<number> {
     const names = await readdir(tmpDir).catch((): string[] => []);
-    const stale = (await Promise.all(names.map(isStaleDirName))).flatMap((isStaleDir, index) =>
-      isStaleDir ? (names[index] ?? []) : [],
-    );
-    if (stale.length === 0) return 0;
-    const dirs = stale.map((name) => join(tmpDir, name));
+    const areStale = await Promise.all(names.map(isStaleDirName));
+    const dirs = names.filter((_, index) => areStale[index]).map((name) => join(tmpDir, name));
+    if (dirs.length === 0) return 0;
     // An orphaned hook would run in parallel with the next run of the same hook. Orphans found by KUBECONFIG alone are
     // helm processes, which get a longer grace time (`Helm.endLeftOver`).
     const namesStaleDir = (each: string): boolean =>
@@ -122,7 +120,7 @@ export class ScratchDir {
 
   /** The directory in which the other user may create files; undefined without the option `user`. */
   get userHome(): string | undefined {
-    return this.#options.user === undefined ? undefined : homeDirIn(this.dir);
+    return this.#options.user === undefined ? undefined : homePathOf(this.dir);
   }
 
   /** Writes a file, and replaces an older one atomically: readers never see a part of it. Throws ScratchError. */
@@ -169,7 +167,7 @@ export class StableTempDir {
 
   constructor(tmpDir: string, prefix: string) {
     this.#root = tmpDir;
-    this.dir = join(tmpDir, `${dirNamePrefix(prefix)}${randomBytes(3).toString("hex")}`);
+    this.dir = join(tmpDir, `${makeDirNamePrefix(prefix)}${randomBytes(3).toString("hex")}`);
   }
 
   path(name: string): string {
@@ -200,13 +198,15 @@ export class StableTempDir {
 type Piece = string | Uint8Array;
 type Pieces = Iterable<Piece> | AsyncIterable<Piece>;
 
-/** Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead. */
+/**
+ * Splits data into its first pieces and the rest. Without a rest, a synchronous write saves a third of a hook run's overhead.
+ * An iterable may make large data, so only two pieces are taken from it: they show whether there is more to come.
+ */
 function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest: Pieces | undefined } {
   if (typeof data === "string" || data instanceof Uint8Array) return { pieces: [data], rest: undefined };
   if (Array.isArray(data)) return { pieces: data, rest: undefined };
   if (!(Symbol.iterator in data)) return { pieces: [], rest: data };
   const iterator = data[Symbol.iterator]();
-  // Two pieces show whether there is more to come without making all of it.
   const pieces = [iterator.next(), iterator.next()];
   const isComplete = pieces.some(({ done }) => done === true);
   const firstPieces = pieces.flatMap((each) => (each.done === true ? [] : [each.value]));
@@ -242,14 +242,14 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
   }
 }
 
-/** Creates a directory that only this user may write to. Throws where another user could replace an existing one. */
+/** Creates a directory that only this user may write to. Throws where another user could replace it, and with it the files that hooks run with. */
 async function ensureOwnDir(dir: string): Promise<void> {
   const problem = findPrivateDirProblem(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
   await ensureDirs(dir);
 }
 
-/** Returns the temp directory, or `name` below it, created where it is missing. Call it before each use, because other programs clean temp directories. Throws ScratchError. */
+/** The temp directory, or `name` below it, created where it is missing. Call it before each use: other programs clean up temp directories. Throws ScratchError. */
 export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> {
   const dir = join(tmpDir, name);
   try {
@@ -266,14 +266,14 @@ export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> 
  * the option `recursive` of mkdir, which never ends for dangling links and in /proc.
  */
 async function ensureDirs(dir: string): Promise<void> {
-  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", errnoCode);
+  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", getErrnoCode);
   if (outcome !== "ENOENT" || dirname(dir) === dir) return;
   await ensureDirs(dirname(dir));
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
 /** The name of a temporary directory of this process without its random suffix. The pid in it shows later who made it. */
-function dirNamePrefix(prefix: string): string {
+function makeDirNamePrefix(prefix: string): string {
   const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
   return `${safe}${OWN_PROCESS_PART}`;
 }
@@ -281,7 +281,9 @@ function dirNamePrefix(prefix: string): string {
 /** Whether the process that made a directory has ended. The start time in the name tells it from a later one with its pid. */
 async function isStaleDirName(name: string): Promise<boolean> {
   const [, pid, start] = DIR_NAME.exec(name) ?? [];
-  return pid !== undefined && ((await readStat(Number(pid)))?.startTime ?? UNKNOWN_START) !== start;
+  if (pid === undefined) return false;
+  const process = await readStat(Number(pid));
+  return (process?.startTime ?? UNKNOWN_START) !== start;
 }
 
 /** Removes a directory with its content; false if that fails. */

@@ -41,11 +41,8 @@ export async function endOrphanedProcesses(
 ): Promise<void> {
   const start = clock.monotonic();
   let isSignalled = false;
-  for (
-    let orphanPids = await findOrphanedProcesses(isOrphan);
-    orphanPids.length > 0;
-    orphanPids = await findOrphanedProcesses(isOrphan)
-  ) {
+  let orphanPids = await findOrphanedProcesses(isOrphan);
+  while (orphanPids.length > 0) {
     signal?.throwIfAborted();
     const isGraceOver = clock.monotonic() - start > graceMs;
     // SIGTERM once, then SIGKILL in each round after the grace time.
@@ -53,10 +50,10 @@ export async function endOrphanedProcesses(
       for (const pid of orphanPids) signalProcess(pid, isGraceOver ? "SIGKILL" : "SIGTERM");
     isSignalled = true;
     await sleep(clock, POLL_MS, signal);
+    orphanPids = await findOrphanedProcesses(isOrphan);
   }
 }
 
-/** Sends a signal; ignores an error. */
 function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

@@ -12,9 +12,9 @@ const SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin";
 const NEVER = 2_147_483;
 
 /**
- * Reads lines `SECONDS FINAL STATUS`, each of which replaces the previous one. When no line arrives in time, it prints the
- * final status and kills the children of process $1 with their process groups, then the process. It finds children by
- * their parent pid. The end of the input means that the process has ended by itself.
+ * Reads lines `SECONDS FINAL STATUS`, each of which replaces the previous one. When no line arrives in time (`read` then ends
+ * with a code above 128), it prints the final status and kills the children of process $1 with their process groups, then the
+ * process. It finds children by their parent pid. The end of the input means that the process has ended by itself.
  */
 const SUPERVISOR = `
 seconds=${NEVER}
@@ -45,7 +45,7 @@ export function startWatchdog(): Watchdog | undefined {
   let input: Writable | undefined;
   return {
     expireAfter(ms, finalStatus) {
-      if (input?.destroyed !== false) input = startSupervisor(shell);
+      if (input === undefined || input.destroyed) input = startSupervisor(shell);
       input.write(`${Math.max(ms / 1000, 0.001).toFixed(3)} ${finalStatus}\n`);
     },
     disarm() {

@@ -8,9 +8,10 @@ import { Worker } from "./worker.ts";
 
 const STOP_REASON = "the operator stops";
 
-/** `left`: the task has left its queue. `tried`: that, or the task or the head before it has failed. */
+/** When `whenSettled` resolves. `left`: the task has left its queue. `tried`: the same, or the task or the head before it has failed. */
 export type WaitUntil = "left" | "tried";
 
+/** A pending call of `whenSettled`. */
 interface Waiter<T> {
   readonly key: string;
   readonly until: WaitUntil;
@@ -38,7 +39,6 @@ export class Queues<T extends QueueTask> {
   readonly #slots: Slots;
   readonly #wall: WallTimes;
   #stopped = false;
-  #resolveStop: (() => void)[] = [];
   #waiters: readonly Waiter<T>[] = [];
   /** Cached: it is read far more often than it changes. */
   #views: readonly QueueView<T>[] | undefined;
@@ -137,15 +137,11 @@ export class Queues<T extends QueueTask> {
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     for (const worker of this.#workers.values()) worker.stop();
-    if (this.running === 0) return;
-    const idle = new Promise<void>((resolve) => {
-      this.#resolveStop.push(resolve);
-    });
     const allEnded = new AbortController();
     const grace = sleep(this.#options.clock, graceMs, allEnded.signal).then(() =>
       this.interrupt(() => true, STOP_REASON, 0),
     );
-    await idle;
+    await Promise.all(this.#busyWorkers.map(({ runEnded }) => runEnded));
     allEnded.abort();
     await grace;
   }
@@ -168,6 +164,7 @@ export class Queues<T extends QueueTask> {
     return worker;
   }
 
+  /** Called by workers after every change of a queue. */
   #handleChange(queue: string): void {
     this.#views = undefined;
     this.#resolveSettledWaits();
@@ -177,38 +174,41 @@ export class Queues<T extends QueueTask> {
   /** Resolves the promises of `whenSettled` whose task has left its queue, or has failed if that ends the wait. */
   #resolveSettledWaits(): void {
     if (this.#waiters.length === 0) return;
-    const settled: (() => void)[] = [];
     this.#waiters = this.#waiters.filter(({ key, until, resolve }) => {
       const worker = [...this.#workers.values()].find((each) => each.taskList.has(key));
       const failure = until === "tried" ? worker?.taskList.findFailure(key) : undefined;
-      if (worker !== undefined && failure === undefined) return true;
-      settled.push(() => resolve(failure));
-      return false;
+      const isSettled = worker === undefined || failure !== undefined;
+      if (isSettled) resolve(failure);
+      return !isSettled;
     });
-    for (const end of settled) end();
   }
 
-  /** A run has ended: reports it, ends a stop that waits for it, and gives its slot to another run. */
+  /** A run has ended: reports it, and gives its slot to another run. */
   #handleRunEnd(batch: readonly T[], outcome: Outcome<T>, context: RunContext): void {
     this.#views = undefined;
     this.#options.onEnd?.(batch, outcome, context);
     this.#handleChange(context.queue);
-    if (this.#stopped && this.running === 0) for (const resolve of this.#resolveStop.splice(0)) resolve();
     if (batch[0] !== undefined && this.#slots.release(batch[0])) this.#assignFreeSlots();
   }
 
-  /** Gives free slots to runs that wait for theirs again, then to urgent tasks, then to the oldest. */
+  /**
+   * Gives free slots to runs that wait for theirs again, because other tasks may wait for these runs; then to urgent tasks,
+   * then to the oldest task.
+   */
   #assignFreeSlots(): void {
     this.#slots.resumeWaitingRuns();
-    const waiting = [...this.#workers.values()].flatMap((worker) => {
+    const candidates = [...this.#workers.values()].flatMap((worker) => {
       const head = worker.headAwaitingSlot;
-      return head === undefined ? [] : [{ worker, head, usualLast: Number(head.tasks[0]?.slot === "usual") }];
+      if (head === undefined) return [];
+      const rank = head.tasks[0]?.slot === "urgent" ? 0 : 1;
+      return [{ worker, rank, enqueuedAt: head.enqueuedAt }];
     });
-    waiting.sort((a, b) => a.usualLast - b.usualLast || a.head.enqueuedAt - b.head.enqueuedAt);
-    for (const { worker } of waiting) worker.startHeadIfReady();
+    candidates.sort((a, b) => a.rank - b.rank || a.enqueuedAt - b.enqueuedAt);
+    for (const { worker } of candidates) worker.startHeadIfReady();
   }
 }
 
+/** Sorts the queue `main` before all others. */
 function queueRank(name: string): number {
   return name === MAIN_QUEUE ? 0 : 1;
 }

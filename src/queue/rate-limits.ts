@@ -31,7 +31,10 @@ export class RateLimits<T> {
     void this.#getBucket(task)?.takeToken();
   }
 
-  /** The token bucket of the task's key; a new, full one if the limit is new or has changed. Undefined for a task without a limit. */
+  /**
+   * The token bucket of the task's key; undefined for a task without a limit. A hook that was loaded again may have another
+   * limit: then its bucket is replaced by a full one.
+   */
   #getBucket(task: T): TokenBucket | undefined {
     const limit = this.#limitOf(task);
     if (limit === undefined) return undefined;

@@ -2,12 +2,17 @@
 
 import type { QueueTask } from "../model/index.ts";
 
+/** A run that released its slot while it waited for something, and continues once it has a slot again. */
+interface WaitingRun {
+  readonly task: QueueTask;
+  readonly resumeRun: () => void;
+}
+
 /** A counting semaphore for tasks with a `slot`; tasks without one are not limited. */
 export class Slots {
   readonly #limit: number;
   #inUse = 0;
-  /** Runs that released their slot while they waited, and continue once they have one again. */
-  #waiting: readonly { readonly task: QueueTask; readonly resumeRun: () => void }[] = [];
+  readonly #waiting = new Set<WaitingRun>();
 
   constructor(limit = Infinity) {
     this.#limit = limit;
@@ -29,31 +34,30 @@ export class Slots {
     return slot !== undefined;
   }
 
-  /** Resolves when the task has a slot again. If its run is interrupted, resolves at once: the run is about to end. */
+  /**
+   * Resolves when the task has a slot again. An interrupted run does not wait: it is about to end, and has a slot beyond the
+   * limit until then.
+   */
   async reacquire(task: QueueTask, signal: AbortSignal): Promise<void> {
-    if (!this.isFree(task) && !signal.aborted) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const resumeRun = (): void => resolve();
-      this.#waiting = [...this.#waiting, { task, resumeRun }];
-      signal.addEventListener("abort", resumeRun, { once: true });
-      await promise;
-      signal.removeEventListener("abort", resumeRun);
-      const isWaiting = this.#waiting.some((each) => each.resumeRun === resumeRun);
-      this.#waiting = this.#waiting.filter((each) => each.resumeRun !== resumeRun);
-      // `resumeWaitingRuns` has acquired the slot already.
-      if (!isWaiting) return;
-    }
-    this.acquire(task);
+    if (this.isFree(task) || signal.aborted) return this.acquire(task);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const run: WaitingRun = { task, resumeRun: () => resolve() };
+    this.#waiting.add(run);
+    signal.addEventListener("abort", run.resumeRun, { once: true });
+    await promise;
+    signal.removeEventListener("abort", run.resumeRun);
+    // `resumeWaitingRuns` acquires the slot itself and removes the run from the set; an abort does neither.
+    const isInterrupted = this.#waiting.delete(run);
+    if (isInterrupted) this.acquire(task);
   }
 
-  /** Resumes runs that wait for a slot, as far as slots are free. */
+  /** Resumes runs that wait for a slot, the longest waiting first, as far as slots are free. */
   resumeWaitingRuns(): void {
-    const resumed = this.#waiting.filter(({ task }) => {
-      const isFree = this.isFree(task);
-      if (isFree) this.acquire(task);
-      return isFree;
-    });
-    this.#waiting = this.#waiting.filter((each) => !resumed.includes(each));
-    for (const { resumeRun } of resumed) resumeRun();
+    for (const run of this.#waiting) {
+      if (!this.isFree(run.task)) continue;
+      this.acquire(run.task);
+      this.#waiting.delete(run);
+      run.resumeRun();
+    }
   }
 }

@@ -1,7 +1,7 @@
 /** The ordered tasks of one named queue. */
 
 import { FLOOD, type QueueTask } from "../model/index.ts";
-import { origin, type Span } from "../trace/index.ts";
+import { getTaskOrigin, type Span } from "../trace/index.ts";
 import type { WallTimes } from "../lib/index.ts";
 import type { Failure, TaskView } from "./types.ts";
 
@@ -51,7 +51,7 @@ export class TaskList<T extends QueueTask> {
     return this.items.some((item) => item.tasks.some((task) => task.key === key));
   }
 
-  /** Counts a dropped task where one with its key waits; returns false where none waits. */
+  /** Called when a task is offered that a waiting task with the same key makes unnecessary: counts it there. False if none waits. */
   countDropped(key: string): boolean {
     const item = this.items.find(({ running, tasks }) => !running && tasks.some((task) => task.key === key));
     if (item === undefined) return false;
@@ -102,7 +102,7 @@ export class TaskList<T extends QueueTask> {
   /**
    * Puts tasks before everything that is not running, in the given order. Waiting tasks with the same keys are dropped.
    */
-  prepend(tasks: readonly T[], now: number, from = origin()): void {
+  prepend(tasks: readonly T[], now: number, from = getTaskOrigin()): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const at = this.head?.running === true ? 1 : 0;
@@ -110,7 +110,7 @@ export class TaskList<T extends QueueTask> {
     this.items.splice(at, 0, ...items);
   }
 
-  /** Moves a failed head behind the tasks that were put in front while it ran. */
+  /** Moves a failed head behind the tasks that were put in front while it ran, so that they do not wait for its back-off. */
   moveFailedHeadBack(): void {
     const [head, ...rest] = this.items;
     if (head === undefined) return;
@@ -132,7 +132,10 @@ export class TaskList<T extends QueueTask> {
     return Math.min(last.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
   }
 
-  /** Merges the items that directly follow the head into it, up to the first that may not run together with its predecessor. */
+  /**
+   * Merges the items that directly follow the head into it, so that one run of a hook handles them all. Stops before the first
+   * item that may not run together with its predecessor: the order of tasks stays.
+   */
   foldIntoHead(): void {
     const [head, ...others] = this.items;
     if (head === undefined) return;
@@ -155,22 +158,18 @@ export class TaskList<T extends QueueTask> {
   }
 
   /**
-   * In a long queue, merges all waiting tasks of one batch into the first of them, but not across one that runs alone.
+   * Merges all waiting tasks of one batch into the first of them, but not across one that runs alone. In a long queue, this
+   * saves runs at the cost of the order: tasks of a hook then run before earlier tasks of others.
    */
   #mergeBatches(): void {
-    const first = new Map<string, QueueItem<T>>();
+    const firstOfBatch = new Map<string, QueueItem<T>>();
     this.items = this.items.filter((item) => {
       const { batch, alone } = item.tasks[0] ?? {};
       if (item.running || batch === undefined) return true;
-      if (alone === true) {
-        first.delete(batch);
-        return true;
-      }
-      const target = first.get(batch);
-      if (target === undefined) {
-        first.set(batch, item);
-        return true;
-      }
+      const target = firstOfBatch.get(batch);
+      if (alone === true) firstOfBatch.delete(batch);
+      else if (target === undefined) firstOfBatch.set(batch, item);
+      if (alone === true || target === undefined) return true;
       target.tasks.push(...item.tasks);
       target.dropped += item.dropped;
       return false;
@@ -178,7 +177,7 @@ export class TaskList<T extends QueueTask> {
   }
 }
 
-/** Whether an item may run together with the one before it. */
+/** Whether an item may run together with the one before it: both are of one batch, and no task runs alone, except with its peers. */
 function canRunTogether<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>): boolean {
   const [last, first] = [before.tasks.at(-1), item.tasks[0]];
   if (last?.batch === undefined || last.batch !== first?.batch) return false;
@@ -195,7 +194,7 @@ function createItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
   return {
     tasks: [task],
     enqueuedAt: now,
-    from: origin(),
+    from: getTaskOrigin(),
     waitingSince: now,
     failures: 0,
     message: undefined,

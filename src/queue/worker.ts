@@ -59,14 +59,18 @@ export class Worker<T extends QueueTask> {
     return true;
   }
 
-  /** Whether a task with this key makes the new one unnecessary. If the task folds, only a waiting one does, and the drop is reported. */
+  /**
+   * Whether a task with this key makes the new one unnecessary. With `foldsInto`, only a waiting task does, because a running
+   * one may miss the change; this drop is counted and reported.
+   */
   #isDuplicate(key: string, task: T): boolean {
     if (task.foldsInto === undefined) return this.taskList.has(key);
     const isDropped = this.taskList.countDropped(key);
-    if (!isDropped) return false;
-    this.#shared.onDrop?.(this.name, task);
-    this.#shared.onQueueChanged(this.name);
-    return true;
+    if (isDropped) {
+      this.#shared.onDrop?.(this.name, task);
+      this.#shared.onQueueChanged(this.name);
+    }
+    return isDropped;
   }
 
   /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
@@ -84,8 +88,9 @@ export class Worker<T extends QueueTask> {
 
   /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
-    if (this.taskList.head !== undefined && this.#measureAction("Filter", () => this.taskList.remove(match)))
-      this.#notifyAndWake();
+    if (this.taskList.head === undefined) return;
+    const isRemoved = this.#measureAction("Filter", () => this.taskList.remove(match));
+    if (isRemoved) this.#notifyAndWake();
   }
 
   /** Ends the back-off of a matching head. */
@@ -102,20 +107,23 @@ export class Worker<T extends QueueTask> {
     return head?.running === true ? head.tasks : [];
   }
 
-  /** Aborts a matching run once it has taken `afterMs`, if it still matches then. */
+  /**
+   * Aborts a matching run once it has taken `afterMs`, if it still matches then: a run that is nearly done need not be repeated.
+   */
   interrupt(match: Match<T>, why: string, afterMs = INTERRUPT_AFTER_MS): void {
     const { head } = this.taskList;
     if (head === undefined || !this.runningTasks.some(match)) return;
     const remainingMs = head.startedAt + afterMs - this.#now;
-    const abort = (): void =>
-      void (head.tasks.some(match) && this.#abortController?.abort(new DOMException(why, "AbortError")));
+    const abort = (): void => {
+      if (head.tasks.some(match)) this.#abortController?.abort(new DOMException(why, "AbortError"));
+    };
     if (remainingMs <= 0) abort();
     else this.#interruptTimer ??= this.#shared.clock.setTimer(remainingMs, abort);
   }
 
   /** Interrupts the current run unconditionally, and resolves when it has ended. */
   interruptAndWait(why: string): Promise<void> {
-    // The condition of an earlier interruption may fail by then.
+    // A pending interruption would replace this one, but its condition may fail by then.
     this.#cancelInterrupt();
     const tasks = [...this.runningTasks];
     this.interrupt((task) => tasks.includes(task), why);
@@ -150,7 +158,7 @@ export class Worker<T extends QueueTask> {
     this.#timer?.cancel();
   }
 
-  /** Starts the head if it may start now, else sets the timer for it. */
+  /** Starts the head if it may start now, else sets the timer for it. Without a free slot, `Queues` calls again once one is free. */
   startHeadIfReady(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -158,12 +166,10 @@ export class Worker<T extends QueueTask> {
     if (this.#isStopped || head === undefined || head.running) return;
     const { clock, sharedSlots } = this.#shared;
     const waitMs = this.#msUntilStart(head);
+    head.notBefore = waitMs > 0 ? this.#now + waitMs : 0;
     const [first] = head.tasks;
-    if (waitMs > 0) {
-      head.notBefore = this.#now + waitMs;
-      this.#timer = clock.setTimer(waitMs, () => this.startHeadIfReady());
-    } else if (first !== undefined && !sharedSlots.isFree(first)) head.notBefore = 0;
-    else this.#startHead(head);
+    if (waitMs > 0) this.#timer = clock.setTimer(waitMs, () => this.startHeadIfReady());
+    else if (first === undefined || sharedSlots.isFree(first)) this.#startHead(head);
   }
 
   /** Milliseconds until back-off, debounce and rate limit let the head start. */
@@ -180,7 +186,6 @@ export class Worker<T extends QueueTask> {
     head.running = true;
     head.isPrepended = false;
     head.startedAt = this.#now;
-    head.notBefore = 0;
     this.#abortController = new AbortController();
     const [first] = head.tasks;
     if (first !== undefined) {
@@ -198,7 +203,7 @@ export class Worker<T extends QueueTask> {
     };
     this.#longRunTimer = clock.setTimer(LONG_RUN_MS, () => this.#markLongRun(head));
     this.#shared.onQueueChanged(this.name);
-    // Outside the span of the caller, and after it has offered the tasks that join this one.
+    // Outside the span of the caller: the task has a trace of its own.
     this.runEnded = withoutActiveSpan(() => this.#runHead(head, context));
   }
 
@@ -222,7 +227,10 @@ export class Worker<T extends QueueTask> {
     }
   }
 
-  /** Runs the head and handles the outcome. An exception is a failure that is retried. */
+  /**
+   * Runs the head and handles the outcome. An exception is a failure that is retried. Begins in a microtask, so that tasks
+   * which the caller offers right now still join this run.
+   */
   async #runHead(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
@@ -244,7 +252,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** After a run: removes the head, puts its next steps before it, or sets the time of its retry. */
+  /** After a run: removes the head, puts the tasks of its outcome before it, or sets the time of its retry. */
   #applyOutcome(head: QueueItem<T>, outcome: Outcome<T>): void {
     const { bounds, random } = this.#shared;
     switch (outcome.kind) {
@@ -281,7 +289,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** Does `work` and reports how long it took. */
+  /** Does `work` on the task list and reports its duration, which a metric of the Go operator has, too. */
   #measureAction<R>(action: QueueAction, work: () => R): R {
     const startedAt = this.#now;
     const result = work();

@@ -7,8 +7,8 @@ import type { ModuleRecord } from "./module-record.ts";
 const SEPARATOR = "\n";
 
 /**
- * Makes a token for a request that comes without one (by a command), different from the `last` token: the last token that
- * a user wrote into the annotation, and a counter.
+ * Makes a token for a request by a command, which has none: a new token makes a run due. It consists of the last token that a
+ * user wrote into the annotation, which the status reports as handled, and a counter.
  */
 export function makeRequestToken(last: string | undefined): string {
   const [annotation = "", count = "0"] = (last ?? "").split(SEPARATOR);
@@ -23,19 +23,18 @@ export function readAnnotationToken(token: string | undefined): string | undefin
 /** Annotation of the AddonModule that approves new content of a module from a registry: `VERSION@DIGEST`. */
 export const APPROVE_UPDATE = "addon-operator.io/approve";
 
-const CONFIRMED = ["confirmedCrds", "confirmedTakeover", "confirmedUpdate"] as const;
-/** The fields of the record with the tokens that users have confirmed: a CRD change, a takeover of objects, an update. */
-export type Confirmed = (typeof CONFIRMED)[number];
-
-const ANNOTATIONS: Readonly<Record<Confirmed, string>> = {
+/** The annotations with confirmations of users, by the field of the record that has the confirmed token. */
+const ANNOTATIONS = {
   confirmedCrds: CONFIRM_CRDS,
   confirmedTakeover: CONFIRM_TAKEOVER,
   confirmedUpdate: APPROVE_UPDATE,
-};
+} as const;
+export type Confirmed = keyof typeof ANNOTATIONS;
+const CONFIRMED = Object.keys(ANNOTATIONS) as Confirmed[];
 
 /**
- * Reads the users' confirmations from the annotations of the AddonModule into the record. A confirmation that has ended, but
- * whose annotation is not removed yet, does not count again.
+ * Reads the users' confirmations from the annotations of the AddonModule into the record. A confirmation that was used does
+ * not count again, although its annotation exists until the status mirror has removed it.
  */
 export function readConfirmations(
   record: ModuleRecord,
@@ -43,13 +42,14 @@ export function readConfirmations(
 ): ModuleRecord {
   const isStillAnnotated = ([name, token]: [string, string]): boolean => annotations[name] === token;
   const ended = Object.fromEntries(Object.entries(record.endedConfirmations).filter(isStillAnnotated));
-  const readToken = (kind: Confirmed): string | undefined =>
-    ended[ANNOTATIONS[kind]] === undefined ? annotations[ANNOTATIONS[kind]] : undefined;
-  const confirmed = Object.fromEntries(CONFIRMED.map((kind) => [kind, readToken(kind)]));
-  return { ...record, ...confirmed, endedConfirmations: ended };
+  const tokens = CONFIRMED.map((kind) => {
+    const name = ANNOTATIONS[kind];
+    return [kind, ended[name] === undefined ? annotations[name] : undefined];
+  });
+  return { ...record, ...Object.fromEntries(tokens), endedConfirmations: ended };
 }
 
-/** Whether the record has the confirmations of these annotations already, so that nothing needs to be recorded. */
+/** Whether the record has the confirmations of these annotations already: then each event of the AddonModule records nothing. */
 export function hasConfirmations(
   record: ModuleRecord,
   annotations: Readonly<Record<string, string>>,

@@ -49,13 +49,10 @@ interface RestoreResult {
   readonly stillMissing: readonly string[];
 }
 
-/** A confirmation of a user that has served its purpose: its kind, and its token. */
-type EndedConfirmation = [kind: Confirmed, token: string | undefined];
-
-/** Returns the current inputs of a run of the module. Called by few events, because it merges values. */
+/** Returns the current inputs of a run of the module. A function, because it merges values, which few events need. */
 type CollectRunInputs = () => RunInputs;
 
-/** Resets a record to the state before the first run, after its release was deleted and when the module becomes enabled again. */
+/** Resets a record to the state before the first run: the next run starts with onStartup and Synchronization again. */
 function resetToFirstRun(record: ModuleRecord): ModuleRecord {
   return {
     ...record,
@@ -78,7 +75,7 @@ function onEnablementDecided(
   const { enabled, by: enabledBy, reason: enabledReason, problem: decisionProblem } = decision;
   const { awaitsScript = false } = decision;
   const before = enabled && !record.enabled ? resetToFirstRun(record) : record;
-  // A decision ends the retry of the enabled script, and every retry of a module that is disabled now.
+  // The script has given a decision, so its retry is over. A disabled module has nothing to retry.
   const endsRetry = !enabled || before.run.retry?.reason === "ScriptFailed";
   const run: RunRecord = {
     ...before.run,
@@ -205,14 +202,11 @@ const MODULE_EVENTS = {
   }),
 
   /** The annotations of the AddonModule were read: users confirm changes in them. */
-  annotationsObserved: (
-    record: ModuleRecord,
-    _: CollectRunInputs,
-    annotations: Readonly<Record<string, string>>,
-  ) => readConfirmations(record, annotations),
+  annotationsObserved: (record, _, annotations: Readonly<Record<string, string>>) =>
+    readConfirmations(record, annotations),
 
   /** A confirmation has served its purpose: the change is made, or nothing needs the confirmation any more. */
-  confirmationEnded: (record: ModuleRecord, _: CollectRunInputs, ...ended: EndedConfirmation) =>
+  confirmationEnded: (record, _, ...ended: [kind: Confirmed, token: string | undefined]) =>
     endConfirmation(record, ...ended),
 
   /** Discovery has decided to remove the release of the module, which is off. */
@@ -275,8 +269,8 @@ export type ModuleEvents = {
 };
 
 /**
- * The record of a module after an event: calls the reducer of the event, which is in one of two tables. `collectInputs`
- * returns the current inputs of a run.
+ * The record of a module after an event: calls the reducer of the event, which is in one of two tables. The casts are safe,
+ * because `ModuleEvents` ties the details to the event, which the compiler cannot follow through the table.
  */
 export function applyEvent<E extends keyof ModuleEvents>(
   record: ModuleRecord,

@@ -46,9 +46,9 @@ export interface ModuleRecord {
   readonly release: Release | undefined;
   /** Missing objects of the release that are due to be restored, as `namespace/Kind/name` or `Kind/name`. */
   readonly missingObjects: readonly string[];
-  /** Missing objects in back-off, because they disappear repeatedly; they move to `absent` when it ends. */
+  /** Missing objects in back-off, because they disappear repeatedly; they move to `missingObjects` when it ends. */
   readonly deferredObjects: readonly string[];
-  /** Undefined while no objects of its release are followed. */
+  /** Undefined while no objects of its release are watched. */
   readonly health: RevisionHealth | undefined;
   /** Result of the last readiness probe; undefined before the first one since the module became enabled. */
   readonly probe: { readonly failure: string | undefined } | undefined;
@@ -70,9 +70,7 @@ export interface ModuleRecord {
   readonly update: WaitingUpdate | undefined;
   /** Confirmations without an open question, as token by annotation: the annotation is removed from the AddonModule. */
   readonly endedConfirmations: Readonly<Record<string, string>>;
-  /**
-   * Ids of bindings whose Synchronization succeeded in this first run. A retry of the run does not repeat them.
-   */
+  /** Ids of bindings whose Synchronization succeeded in this first run. A retry of the run does not repeat them. */
   readonly synchronizedBindings: ReadonlySet<string>;
   /** Ids of the hooks whose watches and schedules are active. */
   readonly activeHooks: ReadonlySet<string>;
@@ -132,7 +130,7 @@ export function buildCrdRequest(
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 
-/** Collects the inputs that a run of the module would use if it started now, most of them as digests. */
+/** Collects the inputs that a run of the module would use now, most of them as digests: the plan compares them with those of the last run. */
 export function collectRunInputs(
   values: ValuesView,
   { module, files, requestedToken: token }: ModuleRecord,
@@ -141,7 +139,7 @@ export function collectRunInputs(
   return { ...values.digests.basisOf(module), values: digest, token, files, version: module.chartVersion };
 }
 
-/** Whether the module's files cannot be read, its hooks not configured or its schemas not compiled. */
+/** Whether the module's files cannot be used: unlike other problems, this forbids to remove the module, too. */
 export function hasBrokenFiles({ module, loadProblem }: ModuleRecord): boolean {
   return (module.problem ?? loadProblem) !== undefined;
 }

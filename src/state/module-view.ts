@@ -25,11 +25,10 @@ const NOT_CHECKED: HealthCondition = {
   message: "Its objects were not checked yet",
 };
 
-/** The health of the current revision of the release. It is Unknown if only an earlier revision was checked. */
+/** The health of the current revision of the release. It is Unknown while only an earlier revision was checked. */
 function getCurrentHealth({ release, health }: ModuleRecord): RevisionHealth | undefined {
-  return health === undefined || health.revision === release?.revision
-    ? health
-    : { ...health, ...NOT_CHECKED };
+  const isCurrent = health === undefined || health.revision === release?.revision;
+  return isCurrent ? health : { ...health, ...NOT_CHECKED };
 }
 
 /** The condition that says why the release is not known to be healthy; undefined if it is healthy or there is no release. */
@@ -48,13 +47,9 @@ function findProbeProblem({ hooks, probe }: ModuleRecord): ModuleView["unready"]
   if (hook === undefined) return undefined;
   if (probe === undefined)
     return { status: "Unknown", message: `Waits for the first readiness probe by ${hook.name}` };
-  const { failure } = probe;
-  return failure === undefined
-    ? undefined
-    : {
-        status: "False",
-        message: `The readiness probe by ${hook.name} fails: ${failure}; ${HOW_TO_DISABLE_PROBE}`,
-      };
+  if (probe.failure === undefined) return undefined;
+  const message = `The readiness probe by ${hook.name} fails: ${probe.failure}; ${HOW_TO_DISABLE_PROBE}`;
+  return { status: "False", message };
 }
 
 /** When a module is Ready: once its release is applied, or once it is also healthy. */
@@ -139,14 +134,13 @@ function deriveHealthFields(
   { ready, onFailure }: ModuleDefaults,
 ): Pick<ModuleView, "unhealthy" | "nextRunRollsBack"> {
   const unhealthy = ready === "healthy" ? findUnhealthyCondition(record) : undefined;
-  const { module, run, release } = record;
-  const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
   if (unhealthy?.status !== "False") return { unhealthy, nextRunRollsBack: false };
-  const nextRunRollsBack =
-    isRollbackEnabled && provesBroken(unhealthy) && run.foundUnhealthy !== release?.revision;
-  const lacksRollbackTarget =
-    run.revisionWithoutRollbackTarget !== undefined &&
-    run.revisionWithoutRollbackTarget === release?.revision;
+  const { module, run } = record;
+  // `findUnhealthyCondition` has found a release.
+  const revision = record.release?.revision;
+  const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
+  const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && run.foundUnhealthy !== revision;
+  if (run.revisionWithoutRollbackTarget !== revision) return { unhealthy, nextRunRollsBack };
   const message = `${unhealthy.message}; there is no good revision to go back to`;
-  return { unhealthy: lacksRollbackTarget ? { ...unhealthy, message } : unhealthy, nextRunRollsBack };
+  return { unhealthy: { ...unhealthy, message }, nextRunRollsBack };
 }

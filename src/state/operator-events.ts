@@ -22,8 +22,8 @@ export interface EventContext {
 }
 
 /**
- * A converge starts. Everything that was due until now counts as handled by this converge, before it reads anything: a
- * change that arrives during the converge is due again.
+ * A converge starts. Everything that was due until now counts as handled by this converge before it reads anything:
+ * otherwise a change that arrives while it reads would be lost.
  */
 function onConvergeStarted(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
@@ -164,17 +164,15 @@ function onRemovalStarted(
   return { deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.monotonic()) } };
 }
 
+/** The reducers of all events of the operator. */
 export const OPERATOR_EVENTS = {
   /** Sets fields to facts that were read from outside, or to decisions of discovery. */
-  factsObserved: (_: OperatorState, __: EventContext, facts: Omit<Change, "converge" | "config">): Change =>
-    facts,
+  factsObserved: (_, __, facts: Omit<Change, "converge" | "config">) => facts,
   convergeStarted: onConvergeStarted,
   /** The converge has reached another phase, or its progress has changed. */
-  convergeProgressed: (
-    { converge }: OperatorState,
-    _: EventContext,
-    progress: Partial<ConvergeRecord>,
-  ): Change => ({ converge: { ...converge, ...progress } }),
+  convergeProgressed: ({ converge }, _, progress: Partial<ConvergeRecord>) => ({
+    converge: { ...converge, ...progress },
+  }),
   configHandled: onConfigHandled,
   ownConfigWritten: onOwnConfigWritten,
   convergeEnded: onConvergeEnded,
@@ -185,32 +183,24 @@ export const OPERATOR_EVENTS = {
   handledRequestRestored: onHandledRequestRestored,
   removalStarted: onRemovalStarted,
   /** The removal of a module or orphan release is done, or no longer due. */
-  removalEnded: ({ pendingRemovals }: OperatorState, _: EventContext, name: string): Change => ({
-    pendingRemovals: pendingRemovals.includes(name)
-      ? pendingRemovals.filter((each) => each !== name)
-      : pendingRemovals,
-  }),
+  removalEnded: ({ pendingRemovals }, _, name: string) =>
+    // The same list is no change, so listeners are not called.
+    pendingRemovals.includes(name)
+      ? { pendingRemovals: pendingRemovals.filter((each) => each !== name) }
+      : {},
   /** A module is not deleted, or an orphan release is not purged, although its removal is due. */
-  removalBlocked: ({ removalBlockers }: OperatorState, _: EventContext, blocker: RemovalBlocker): Change => ({
+  removalBlocked: ({ removalBlockers }, _, blocker: RemovalBlocker) => ({
     removalBlockers: [...removalBlockers, blocker],
   }),
   /** The Synchronization of these bindings of global hooks has succeeded. */
-  bindingsSynchronized: (
-    { synchronized }: OperatorState,
-    _: EventContext,
-    ids: readonly string[],
-  ): Change => ({
+  bindingsSynchronized: ({ synchronized }, _, ids: readonly string[]) => ({
     synchronized: synchronized.union(new Set(ids)),
   }),
   /** These bindings of global hooks need another Synchronization. */
-  synchronizationsReset: (
-    { synchronized }: OperatorState,
-    _: EventContext,
-    ids: readonly string[],
-  ): Change => ({
+  synchronizationsReset: ({ synchronized }, _, ids: readonly string[]) => ({
     synchronized: synchronized.difference(new Set(ids)),
   }),
-} as const;
+} satisfies Record<string, (state: OperatorState, context: EventContext, ...details: never[]) => Change>;
 
 /** The events of the operator, each with its details. */
 export type OperatorEvents = {

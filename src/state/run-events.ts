@@ -5,12 +5,12 @@ import type { ConfigBasis } from "../values/index.ts";
 import { NEVER_RAN } from "./run-record.ts";
 import type { LastRun, ModuleActivity, RetryView, RunInputs, RunRecord, ScheduledRun } from "./run-record.ts";
 
-/** Resets the record to the state before a first run, but keeps the fields that later runs and the status compare with. */
+/** Resets the record to the state before a first run, but keeps what the status displays, and the inputs that the plan compares. */
 export function resetRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
   return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
 }
 
-/** The scheduled run if it has not started: a converge has scheduled it during the run that ends now, so it must not be lost. */
+/** The scheduled run if it has not started. A converge has scheduled it during the run that ends now, so it must not be lost. */
 function getUnstartedScheduledRun({ scheduledRun }: RunRecord): ScheduledRun | undefined {
   return scheduledRun?.hasBegun === true ? undefined : scheduledRun;
 }
@@ -54,7 +54,7 @@ export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
 /**
  * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks
  * changed files of the module in a run that changed files had caused. Counts runs in a row that the module's own hooks
- * caused, because they could go on forever.
+ * caused: after `MAX_ROUNDS`, the next one waits, because such runs could go on forever.
  */
 export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
@@ -128,10 +128,11 @@ function onRunFailed(run: RunRecord, { line, ...retry }: RunFailure, now: number
  * already. Ignores invalid entries, because users can edit a status.
  */
 function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunRecord {
-  const valid = seconds.filter((each) => typeof each === "number" && Number.isFinite(each) && each >= 0);
-  return run.runSeconds.length > 0
-    ? run
-    : { ...run, runSeconds: (valid as number[]).slice(0, MAX_RUN_SECONDS) };
+  if (run.runSeconds.length > 0) return run;
+  const valid = seconds
+    .filter((each) => typeof each === "number")
+    .filter((each) => each >= 0 && each < Infinity);
+  return { ...run, runSeconds: valid.slice(0, MAX_RUN_SECONDS) };
 }
 
 /** The run is not started, because a requirement of the module is not met. This ends a retry and a scheduled run. */
@@ -145,10 +146,7 @@ function onRunBlocked(run: RunRecord, now: number): RunRecord {
   };
 }
 
-/**
- * Ends the run as failed although its task reported no outcome: it was interrupted, or it is not retried until a user
- * acts.
- */
+/** Ends the run as failed without a retry: it was interrupted, so a later run replaces it, or only a user can help. */
 function onRunEndedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
   return {
@@ -206,9 +204,9 @@ export const RUN_EVENTS = {
   onStartupCompleted: (run: RunRecord): RunRecord => ({ ...run, phase: "synchronization" }),
   runStepReached: onRunStepReached,
   /** A run found that this revision of the release is still unhealthy after the timeout. */
-  revisionFoundUnhealthy: (run: RunRecord, revision: number | undefined) => ({
+  revisionFoundUnhealthy: (run: RunRecord, foundUnhealthy: number | undefined) => ({
     ...run,
-    foundUnhealthy: revision,
+    foundUnhealthy,
   }),
   runSucceeded: onRunSucceeded,
   runRolledBack: onRunRolledBack,
@@ -221,10 +219,6 @@ export const RUN_EVENTS = {
    * A user edited the module's section of the ConfigMap. If the same edit causes a converge, `withConverge` is the digest of
    * the section: the run of that converge handles the edit, too.
    */
-  sectionEdited: (run: RunRecord, cause: Cause, withConverge: string | undefined) => ({
-    ...run,
-    cause,
-    withConverge,
-  }),
+  sectionEdited: (run: RunRecord, cause: Cause, withConverge?: string) => ({ ...run, cause, withConverge }),
   ownConfigWritten: onOwnConfigWritten,
 } as const;

@@ -47,10 +47,10 @@ export class State {
     const { operator = BLANK.operator, moduleQueues = BLANK.moduleQueues } = options;
     const { invalidConfig = BLANK.invalidConfig } = options;
     this.#operator = { ...BLANK, operator, moduleQueues, invalidConfig };
-    const modules = chartEnabledModules ? () => this.#listEnabledModules() : undefined;
-    const { namespace } = operator;
-    const configMap = `ConfigMap ${namespace}/${operator.name}`;
-    this.#values = new ValuesStore(secrets, modules, { configMap, namespace });
+    const listEnabledModules = chartEnabledModules ? () => this.#listEnabledModules() : undefined;
+    const { namespace, name } = operator;
+    const configMap = `ConfigMap ${namespace}/${name}`;
+    this.#values = new ValuesStore(secrets, listEnabledModules, { configMap, namespace });
     this.#context = {
       now: () => clock.now(),
       monotonic: () => clock.monotonic(),
@@ -59,9 +59,7 @@ export class State {
     this.#secrets = secrets;
     this.#moduleDefaults = { ready, onFailure };
     this.#modules = new ModuleRecords(this.#values, this.#moduleDefaults);
-    this.inputs = new ValuesRecorder(this, this.#values, (valuesKey) =>
-      this.#discardViewsWithValues(valuesKey),
-    );
+    this.inputs = new ValuesRecorder(this, this.#values, (key) => this.#discardViewsWithValues(key));
   }
 
   /** Registers a listener, which gets the view after each change; several changes at once cause one call. */
@@ -144,10 +142,7 @@ export class State {
     this.#discardViewAndNotify();
   }
 
-  /**
-   * Discards the cached views of the modules whose values are under this key, because their values have changed; undefined =
-   * of all modules.
-   */
+  /** Discards the cached views of the modules whose values are under this key, because the values have changed; undefined = of all modules. */
   #discardViewsWithValues(valuesKey: string | undefined): void {
     if (valuesKey === undefined) {
       this.#modules.discardAllViews();

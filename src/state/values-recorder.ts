@@ -38,13 +38,13 @@ interface RecordedState {
 export class ValuesRecorder {
   readonly #state: RecordedState;
   readonly #values: ValuesStore;
-  readonly #onValuesChanged: (valuesKey: string | undefined) => void;
+  /** Called with the section that has changed, or undefined for more than one. */
+  readonly #onValuesChanged: (valuesKey?: string) => void;
 
-  /** `changed` is called with the section that has changed, or undefined for more than one. */
-  constructor(state: RecordedState, values: ValuesStore, changed: (valuesKey: string | undefined) => void) {
+  constructor(state: RecordedState, values: ValuesStore, onValuesChanged: (valuesKey?: string) => void) {
     this.#state = state;
     this.#values = values;
-    this.#onValuesChanged = changed;
+    this.#onValuesChanged = onValuesChanged;
   }
 
   /**
@@ -53,11 +53,11 @@ export class ValuesRecorder {
    */
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
     const before = this.#state.view.config.unknownKeys;
-    if (seen.content !== undefined) this.#applyContent(seen.content, seen.overlay, cause);
-    const { condition, problems, resourceVersion } = seen;
+    const { condition, problems, resourceVersion, content, overlay } = seen;
+    if (content !== undefined) this.#applyChange(() => this.#values.setConfig(content, overlay), cause);
     const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
     this.#state.record("configObserved", config);
-    this.#onValuesChanged(undefined);
+    this.#onValuesChanged();
     return config.unknownKeys.filter((key) => !before.includes(key));
   }
 
@@ -66,11 +66,8 @@ export class ValuesRecorder {
     const { content, overlay, problems, ...reported } = validateConfig(this.#values, read);
     const condition = problems.length === 0 ? "ok" : "invalid";
     const accepted = condition === "ok" ? { content, overlay } : {};
-    const unknown = this.recordConfig(
-      { condition, problems, resourceVersion, ...accepted },
-      { kind: "config" },
-    );
-    return { ...reported, problems, unknownKeys: unknown };
+    const seen = { condition, problems, resourceVersion, ...accepted } as const;
+    return { ...reported, problems, unknownKeys: this.recordConfig(seen, { kind: "config" }) };
   }
 
   /** Applies the content that was accepted before the ConfigMap became invalid. Returns false if that is not valid any more. */
@@ -103,17 +100,13 @@ export class ValuesRecorder {
   recordSource(title: string, content: SourceContent | undefined): void {
     this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
     this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
-    this.#onValuesChanged(undefined);
-  }
-
-  /** Puts content of the ConfigMap into force. */
-  #applyContent(content: ParsedConfig, overlay: ParsedConfig | undefined, cause: Cause): void {
-    this.#applyChange(() => this.#values.setConfig(content, overlay), cause);
+    this.#onValuesChanged();
   }
 
   /**
-   * Applies a change of the inputs of values. Compares the digests before and after it. Records the cause with each module whose section it changes and, if globals or flags change,
-   * as the cause of the next converge.
+   * Applies a change of the inputs of values. Compares the digests before and after it: each module whose section has changed
+   * gets the cause of its next run and, if globals or flags have changed, the next converge gets its cause. A module that is
+   * off needs no run for the change.
    */
   #applyChange(change: () => void, cause: Cause): void {
     const before = this.#values.digests.ofConfig();
@@ -161,6 +154,6 @@ export class ValuesRecorder {
   /** Records that a global hook enabled or disabled a module; undefined withdraws the flag. */
   recordHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     this.#values.setHookFlag(valuesKey, enabled);
-    this.#onValuesChanged(undefined);
+    this.#onValuesChanged();
   }
 }

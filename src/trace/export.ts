@@ -33,8 +33,8 @@ interface ExportOptions {
  */
 export function makeOtlpExport(target: OtlpTarget, options: Omit<ExportOptions, "send">): SpanExport {
   const send: SendSpans = async (spans, signal) => {
-    const { makeOtlpSender: otlpSender } = await import("./otlp.ts");
-    return otlpSender(target)(spans, signal);
+    const { makeOtlpSender } = await import("./otlp.ts");
+    return makeOtlpSender(target)(spans, signal);
   };
   return new SpanExport({ ...options, send });
 }
@@ -63,13 +63,19 @@ export class SpanExport implements SpanListener {
     return Number.parseInt(traceId.slice(-13), 16) < this.#options.ratio * 2 ** 52;
   }
 
-  /** Queues a span that has ended, if its trace is sampled. A full batch is sent at once, a smaller one after a pause. */
-  ended(span: Span): void {
+  /** Queues a span that has ended, if its trace is sampled. */
+  onSpanEnded(span: Span): void {
     if (!this.isSampled(span.traceId)) return;
     if (this.#queued.length >= MAX_QUEUED_SPANS) return this.onDropped("full", 1);
     this.#queued.push(span);
+    this.#sendOrWait();
+  }
+
+  /** Sends the next batch: at once if it is full, else after a pause in which further spans may join it. */
+  #sendOrWait(): void {
     if (this.#queued.length >= BATCH_SIZE) this.#sendNextBatch();
-    else this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
+    else if (this.#queued.length > 0)
+      this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
   }
 
   /** Sends the queued spans within a short time limit, so that a slow collector does not delay the end of the process. */
@@ -96,13 +102,11 @@ export class SpanExport implements SpanListener {
     const batch = this.#queued.splice(0, BATCH_SIZE);
     this.#sending = withoutActiveSpan(() => this.#send(batch)).finally(() => {
       this.#sending = undefined;
-      if (this.#queued.length >= BATCH_SIZE) this.#sendNextBatch();
-      else if (this.#queued.length > 0)
-        this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
+      this.#sendOrWait();
     });
   }
 
-  /** Sends one batch with its secrets redacted. A failed batch is dropped; only the first failure in a row is logged. */
+  /** Sends one batch without its secrets. A failed batch is dropped, because spans are not worth memory; only the first failure in a row is logged. */
   async #send(batch: readonly Span[]): Promise<void> {
     const { clock, logger, send, redactDeep } = this.#options;
     const timeout = new AbortController();

@@ -5,7 +5,7 @@ export {
   currentSpan,
   traceEvent,
   recordFinishedSpan,
-  origin,
+  getTaskOrigin,
   withoutActiveSpan,
   span,
   currentTraceParent,

@@ -46,9 +46,6 @@ export function makeOtlpSender({ endpoint, headers, version, namespace, instance
   };
 }
 
-/** Splits `name=value` in two, although the value may contain further equals signs. */
-const FIRST_EQUALS_SIGN = /=(.*)/s;
-
 /**
  * Parses OTEL_EXPORTER_OTLP_HEADERS, such as `authorization=Bearer%20abc,x-team=web`, and adds the content type. The error
  * does not quote the text, which may contain a token.
@@ -57,10 +54,9 @@ function parseHeaders(text = ""): Headers {
   try {
     const pairs = text.split(",").filter((each) => each.trim() !== "");
     const headers = pairs.map((pair): [string, string] => {
-      const [name = "", value = ""] = pair
-        .split(FIRST_EQUALS_SIGN)
-        .map((each) => decodeURIComponent(each.trim()));
-      return [name, value];
+      // The value may contain further equals signs.
+      const [name = "", ...valueParts] = pair.split("=");
+      return [decodeURIComponent(name.trim()), decodeURIComponent(valueParts.join("=").trim())];
     });
     return new Headers([...headers, ["Content-Type", "application/json"]]);
   } catch {

@@ -119,22 +119,22 @@ export class RunRing implements SpanListener, LogContext {
     return run && toRunView(run, true);
   }
 
-  /** Stores a run that begins. It displaces the oldest run of its group, or of all, if the ring is full. */
-  began(task: Span, from: Span): void {
+  /** Called when a task begins: stores its run, which displaces the oldest run of its group, or of all, if the ring is full. */
+  onTaskBegan(task: Span, from: Span): void {
     const group = `${task.attributes["kind"] ?? ""} ${task.attributes["module"] ?? ""}`;
     const runsOfGroup = this.#runsByGroup.get(group) ?? new Set();
     if (runsOfGroup.size >= this.#bounds.runsOfGroup) this.#dropRun(runsOfGroup.values().next().value);
     const cause = { kind: from.kind, name: from.name, startMs: from.startMs };
-    const start = { id: task.spanId, group, from: cause, task, isOver: false };
-    const run: Run = { ...start, spans: [], lines: [], dropped: 0, bytes: 0, lastChange: 0 };
+    const blank = { isOver: false, spans: [], lines: [], dropped: 0, bytes: 0, lastChange: 0 };
+    const run: Run = { id: task.spanId, group, from: cause, task, ...blank };
     this.#runs.set(run.id, run);
     this.#runsByGroup.set(group, runsOfGroup.add(run));
     this.#addBytes(run, RUN_OVERHEAD_BYTES + estimateBytes(JSON.stringify(task)));
     if (this.#runs.size > this.#bounds.runs) this.#dropRun(this.#runs.values().next().value);
   }
 
-  /** Stores a span of a run. The span of the task itself ends the run. */
-  ended(span: Span): void {
+  /** Called when a span has ended: stores it in the run of its task. The span of the task itself ends the run. */
+  onSpanEnded(span: Span): void {
     const run = this.#runs.get(span.taskId ?? "");
     if (run === undefined) return;
     if (span.spanId === run.id) {
@@ -144,7 +144,7 @@ export class RunRing implements SpanListener, LogContext {
     } else this.#storeEntry(run, run.spans, JSON.stringify(span));
   }
 
-  /** Fields for log lines within a task, or within a cause that leads to one. */
+  /** Called for each log line: the ids of the current task and trace, by which a user finds the run of the line. */
   fields(): LogFields | undefined {
     const { traceId: trace, taskId: task } = currentSpan() ?? {};
     if (trace === undefined) return undefined;
@@ -155,14 +155,16 @@ export class RunRing implements SpanListener, LogContext {
   onEntry({ level, message, fields }: LogEntry): void {
     const run = this.#runs.get(currentSpan()?.taskId ?? "");
     if (run === undefined) return;
-    const { task: _, trace: __, ...own } = fields;
-    const line = { timeMs: this.#clock.now(), level, message, fields: own };
+    // The run itself says task and trace.
+    const { task: _, trace: __, ...otherFields } = fields;
+    const line = { timeMs: this.#clock.now(), level, message, fields: otherFields };
     const text = JSON.stringify(line);
+    if (text.length <= MAX_LINE_CHARS) return this.#storeEntry(run, run.lines, text);
     const shortened = { ...line, message: message.slice(0, MAX_LINE_CHARS), fields: {} };
-    this.#storeEntry(run, run.lines, text.length > MAX_LINE_CHARS ? JSON.stringify(shortened) : text);
+    this.#storeEntry(run, run.lines, JSON.stringify(shortened));
   }
 
-  /** Stores a span or line. If the run exceeds its limit, its oldest lines are dropped, then its oldest spans. */
+  /** Stores a span or line. While the run exceeds its limit, drops its oldest lines, then its oldest spans, which are fewer and say more. */
   #storeEntry(run: Run, to: Entry[], text: string): void {
     to.push({ n: ++this.#counter, text });
     this.#addBytes(run, estimateBytes(text));
@@ -184,7 +186,6 @@ export class RunRing implements SpanListener, LogContext {
       this.#dropRun(this.#runs.values().next().value);
   }
 
-  /** Removes a run from the ring. */
   #dropRun(run: Run | undefined): void {
     if (run === undefined || !this.#runs.delete(run.id)) return;
     this.#bytes -= run.bytes;

@@ -66,7 +66,7 @@ interface TraceContext {
   readonly outer: TraceContext | undefined;
   /** Undefined within a cause: only the tasks that it leads to are recorded. */
   readonly recorder: Tracer | undefined;
-  /** Timers and connections that a span created outlive it, and do not belong to it afterwards. */
+  /** Whether the span has ended. */
   isOver: boolean;
 }
 
@@ -74,7 +74,7 @@ const store = new AsyncLocalStorage<TraceContext | undefined>();
 /** What work gets that no tracer records: it ignores attributes and failures. */
 const UNRECORDED_SPAN: OpenSpan = { set: () => {}, fail: () => {} };
 
-/** The innermost context that is not over; undefined outside all spans. */
+/** The innermost context that is not over: timers and connections may run in one that is. Undefined outside all spans. */
 function currentContext(): TraceContext | undefined {
   let context = store.getStore();
   while (context?.isOver === true) context = context.outer;
@@ -86,20 +86,21 @@ export function currentSpan(): Span | undefined {
   return currentContext()?.span;
 }
 
-/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined if no spans are exported. */
+/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. */
 export function currentTraceParent(): string | undefined {
-  const { span, recorder } = currentContext() ?? {};
-  const isExported = span && recorder?.isExported(span.traceId);
-  return isExported === undefined
-    ? undefined
-    : `00-${span?.traceId}-${span?.spanId}-${isExported ? "01" : "00"}`;
+  const context = currentContext();
+  if (context?.recorder === undefined) return undefined;
+  const { traceId, spanId } = context.span;
+  const isExported = context.recorder.isExported(traceId);
+  return isExported === undefined ? undefined : `00-${traceId}-${spanId}-${isExported ? "01" : "00"}`;
 }
 
-/** The current trace id, if users can look it up: the collector gets the trace, or there is no collector. */
+/** The current trace id, if users can look it up: in the collector or, without one, in the last runs. */
 export function currentVisibleTraceId(): string | undefined {
-  const { span, recorder } = currentContext() ?? {};
-  if (span === undefined || recorder === undefined) return undefined;
-  return recorder.isExported(span.traceId) === false ? undefined : span.traceId;
+  const context = currentContext();
+  if (context?.recorder === undefined) return undefined;
+  const { traceId } = context.span;
+  return context.recorder.isExported(traceId) === false ? undefined : traceId;
 }
 
 /** Runs `work` outside all spans: work that outlives the current span, such as a watch, must not belong to it. */
@@ -135,7 +136,7 @@ export function recordFinishedSpan(start: SpanStart, end: SpanEnd): void {
 }
 
 /** The cause of a task that is queued now: the current span, or outside all spans (in a timer) a new cause named `due`. */
-export function origin(): Span {
+export function getTaskOrigin(): Span {
   return currentSpan() ?? makeCause("due");
 }
 
@@ -153,7 +154,7 @@ export function traceEvent(name: string, attributes: Attributes, handleEvent: ()
   if (currentContext() !== undefined) return handleEvent();
   const span = makeCause(name, attributes);
   const inner: TraceContext = { span, recorder: undefined, outer: undefined, isOver: false };
-  // Tasks are queued in the same turn of the event loop; timers that are set meanwhile do not belong to the cause.
+  // The event queues its tasks in the same turn of the event loop; timers that it sets do not belong to it.
   void yieldToEventLoop().then(() => (inner.isOver = true));
   store.run(inner, handleEvent);
 }
@@ -161,9 +162,9 @@ export function traceEvent(name: string, attributes: Attributes, handleEvent: ()
 /** Listener for spans, whose texts are not redacted yet. Its methods must be cheap and never throw. */
 export interface SpanListener {
   /** A task with the cause `from` begins to run. */
-  began?(task: Span, from: Span): void;
+  onTaskBegan?(task: Span, from: Span): void;
   /** A span has ended; a cause ends when its first task is queued. */
-  ended(span: Span): void;
+  onSpanEnded(span: Span): void;
 }
 
 /** A task that is about to run. */
@@ -203,13 +204,13 @@ export class Tracer {
     this.#listeners.push(listener);
   }
 
-  /** Runs a task within its span. The span begins when the task was queued, and its first child is the wait in the queue. */
+  /** Runs a task within its span. The span begins when the task was queued, so that a trace shows the wait in the queue, too. */
   async task<R>(start: TaskStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { name, attributes, module, from, waitingSince: startMs } = start;
     const ids = makeChildIds(from);
     const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
     this.#reportCauseOnce(from, Math.max(from.startMs, startMs));
-    for (const each of this.#listeners) each.began?.(task, from);
+    for (const each of this.#listeners) each.onTaskBegan?.(task, from);
     const { clock } = this.#options;
     this.recordFinishedSpan(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
     const last = { task, endMs: Infinity };
@@ -288,9 +289,8 @@ export class Tracer {
     this.#report({ ...from, endMs });
   }
 
-  /** Passes a span that has ended to all listeners. */
   #report(span: Span): void {
-    for (const each of this.#listeners) each.ended(span);
+    for (const each of this.#listeners) each.onSpanEnded(span);
   }
 }
 

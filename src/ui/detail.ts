@@ -15,8 +15,7 @@ export function buildModuleDetail(
   status: ModuleStatus | undefined,
 ): ModuleDetail {
   return {
-    conditions:
-      status?.conditions.map(({ type, status: is, ...rest }) => ({ type, status: is, ...rest })) ?? [],
+    conditions: status?.conditions ?? [],
     why: explainModule(module, snapshot),
     requires: (status?.requires ?? []).map(({ name, range, met, message }) => ({
       name,
@@ -76,9 +75,8 @@ function describeSource(module: ModuleView): string | undefined {
 /** Result of a run with the failed step, its cause and its message. */
 function describeRun({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
   const stepText = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
-  return [[result ?? "Under way", stepText].filter(Boolean).join(" "), trigger, message]
-    .filter(Boolean)
-    .join(": ");
+  const resultText = [result ?? "Under way", stepText].filter(Boolean).join(" ");
+  return [resultText, trigger, message].filter(Boolean).join(": ");
 }
 
 /** Whether a section of values is missing or has no keys. */
@@ -87,8 +85,8 @@ export function isEmptySection(section: Json | undefined): boolean {
 }
 
 /** The leaves of the chart's values.yaml, for a module whose section is empty: the chart's own values are then in force. */
-export function chartLeaves(displayed: DisplayedValues, key: string): ValuesDetail {
-  const { leaves, note } = sectionLeaves(displayed, key, {});
+export function buildChartValues(displayed: DisplayedValues, key: string): ValuesDetail {
+  const { leaves, note } = buildSectionValues(displayed, key, {});
   return {
     leaves: leaves.map((leaf) => ({ ...leaf, layer: "values.yaml of the chart" })),
     note: note ?? "The section is empty, so the chart's own values are in force.",
@@ -96,7 +94,7 @@ export function chartLeaves(displayed: DisplayedValues, key: string): ValuesDeta
 }
 
 /** The leaves of the section `key` with the layer that set each. `origins` maps JSON pointers to layers. */
-export function sectionLeaves(
+export function buildSectionValues(
   { values, valuesTruncated }: DisplayedValues,
   key: string,
   origins: JsonObject,
@@ -116,29 +114,29 @@ export function sectionLeaves(
 const MAX_RUNS = 100;
 
 /** The last runs of one module or of all, the newest first. */
-export function runRows(runs: Pick<RunRing, "listRuns">, module: string | undefined): RunRow[] {
-  return runs.listRuns({ module, newest: MAX_RUNS }).runs.reverse().map(runRow);
+export function listRunRows(runs: Pick<RunRing, "listRuns">, module: string | undefined): RunRow[] {
+  return runs.listRuns({ module, newest: MAX_RUNS }).runs.reverse().map(toRunRow);
 }
 
 /** The log lines of a run; undefined after the operator has discarded the run. */
-export function runDetail(runs: Pick<RunRing, "getRun">, id: string): RunDetail | undefined {
+export function findRunDetail(runs: Pick<RunRing, "getRun">, id: string): RunDetail | undefined {
   const run = runs.getRun(id);
-  return run && { lines: (run.lines ?? []).map(logRow), dropped: run.dropped };
+  return run && { lines: (run.lines ?? []).map(toLogRow), dropped: run.dropped };
 }
 
 /** The row of a run with its spans. */
-function runRow({ task, from, spans }: RunView): RunRow {
+function toRunRow({ task, from, spans }: RunView): RunRow {
   const { module } = task.attributes;
   return {
-    ...spanRow(task),
+    ...toSpanRow(task),
     ...(typeof module === "string" && { module }),
     from: from.name,
-    spans: spans.map(spanRow),
+    spans: spans.map(toSpanRow),
   };
 }
 
 /** Converts a span to the form that the page gets. */
-function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, error }: Span): SpanRow {
+function toSpanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, error }: Span): SpanRow {
   return {
     id,
     kind,
@@ -150,6 +148,6 @@ function spanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, err
   };
 }
 
-function logRow(line: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
+function toLogRow(line: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {
   return { timeMs: line.timeMs, level: line.level, text: formatMessage(line) };
 }

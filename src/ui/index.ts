@@ -6,4 +6,4 @@ export {
   type PageResponse,
   type PageSources,
 } from "./page.ts";
-export { refusalReason, type RequestOrigin } from "./request-origin.ts";
+export { findRefusalReason, type RequestOrigin } from "./request-origin.ts";

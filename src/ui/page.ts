@@ -14,14 +14,14 @@ import { displayValues, type ModuleStatus, type StatusValues } from "../status/i
 import type { RunRing } from "../trace/index.ts";
 import { ViewModel, buildPageState } from "./view-model.ts";
 import {
-  chartLeaves,
+  buildChartValues,
   buildModuleDetail,
   isEmptySection,
-  sectionLeaves,
-  runDetail,
-  runRows,
+  buildSectionValues,
+  findRunDetail,
+  listRunRows,
 } from "./detail.ts";
-import { refusalReason, type RequestOrigin } from "./request-origin.ts";
+import { findRefusalReason, type RequestOrigin } from "./request-origin.ts";
 import type { StreamSink } from "./streams.ts";
 import type { GraphNode, OperatorRow } from "./wire.ts";
 
@@ -89,6 +89,7 @@ export function isPageFile(path: string): boolean {
   return path === "/ui" || PAGE_FILES.has(path);
 }
 
+/** The server side of the page. It answers requests; its callers serve them on the HTTP port and the debug socket. */
 export class Page {
   readonly #sources: PageSources;
   readonly #viewModel: ViewModel;
@@ -110,7 +111,7 @@ export class Page {
     return this.#viewModel.viewers;
   }
 
-  /** Schedules a refresh of the open pages: something may have changed. */
+  /** Call it when something may have changed: schedules a refresh of the open pages. */
   notifyChange(): void {
     this.#viewModel.notifyChange();
   }
@@ -121,7 +122,7 @@ export class Page {
 
   /** Answers a request over TCP. Refuses a request that another site may have made a browser send. */
   async answerGuarded(request: PageRequest): Promise<PageResponse> {
-    const reason = refusalReason(request);
+    const reason = findRefusalReason(request);
     return reason === undefined ? this.answer(request) : errorResponse(403, reason);
   }
 
@@ -134,7 +135,7 @@ export class Page {
     if (path === "/ui/graph") return jsonResponse(this.#buildGraph());
     if (path === "/ui/runs") {
       const { secrets, runs } = this.#sources;
-      return jsonResponse(secrets.redactDeep(runRows(runs, query.get("name") ?? undefined)));
+      return jsonResponse(secrets.redactDeep(listRunRows(runs, query.get("name") ?? undefined)));
     }
     if (path === "/ui/run") return this.#answerRun(query.get("id") ?? "");
     return this.#answerModulePart(path.slice("/ui/".length), query.get("name") ?? "");
@@ -175,36 +176,26 @@ export class Page {
   #readValues(module: ModuleView): unknown {
     const { secrets, statusValues, originsOf } = this.#sources;
     const { chart, chartDir, valuesKey } = module.module;
+    const hiding = { secretPaths: module.secretPaths, secrets };
     const values = objectOf(module.values());
-    const chartValues =
-      chart === "root" && isEmptySection(member(values, valuesKey))
-        ? readYamlMap(join(chartDir, "values.yaml"))
-        : undefined;
-    const { secretPaths } = module;
-    const displayed = displayValues(
-      chartValues === undefined ? values : { ...values, [valuesKey]: chartValues },
-      statusValues,
-      { secretPaths, secrets },
-    );
-    return secrets.redactDeep(
-      chartValues === undefined
-        ? sectionLeaves(displayed, valuesKey, originsOf(valuesKey))
-        : chartLeaves(displayed, valuesKey),
-    );
+    const usesChartValues = chart === "root" && isEmptySection(member(values, valuesKey));
+    const chartValues = usesChartValues ? readYamlMap(join(chartDir, "values.yaml")) : undefined;
+    if (chartValues === undefined) {
+      const displayed = displayValues(values, statusValues, hiding);
+      return secrets.redactDeep(buildSectionValues(displayed, valuesKey, originsOf(valuesKey)));
+    }
+    const displayed = displayValues({ ...values, [valuesKey]: chartValues }, statusValues, hiding);
+    return secrets.redactDeep(buildChartValues(displayed, valuesKey));
   }
 
   /** Answers with what a run would change. Requests for the same module share one computation; others are refused meanwhile. */
   async #answerDiff(module: Module): Promise<PageResponse> {
-    if (this.#currentDiff !== undefined && this.#currentDiff.moduleName !== module.name)
-      return errorResponse(
-        503,
-        `the difference of module ${this.#currentDiff.moduleName} is being computed; try again later`,
-      );
+    const { moduleName = module.name } = this.#currentDiff ?? {};
+    if (moduleName !== module.name)
+      return errorResponse(503, `the difference of module ${moduleName} is being computed; try again later`);
     const { secrets, diff } = this.#sources;
-    this.#currentDiff ??= {
-      moduleName: module.name,
-      text: diff(module, (object) => redactObject(object, secrets)),
-    };
+    const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
+    this.#currentDiff ??= { moduleName, text: diff(module, redactSecrets) };
     try {
       return { status: 200, body: secrets.redact(await this.#currentDiff.text), headers: SECURITY_HEADERS };
     } catch (error) {
@@ -217,7 +208,7 @@ export class Page {
   /** Answers with the log lines of a run. */
   #answerRun(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
-    const found = runDetail(runs, id);
+    const found = findRunDetail(runs, id);
     return found === undefined
       ? errorResponse(404, "the operator has discarded this run")
       : jsonResponse(secrets.redactDeep(found));

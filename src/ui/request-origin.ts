@@ -23,7 +23,7 @@ const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.l
  * Why a request is refused; undefined if it is allowed. Guards a page without a login against other web sites: against DNS
  * rebinding by the host name, against cross-site requests by the headers that browsers add.
  */
-export function refusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
+export function findRefusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
   const name = parseHostname(host);
   if (name === undefined || !(isIP(name) > 0 || LOCAL_NAMES.test(name)))
     return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;

@@ -71,12 +71,16 @@ export class ViewModel {
     this.#streams.addStream(sink);
   }
 
-  /** Schedules a refresh of the tables, within the limits of their frequency. Call it when something may have changed. */
+  /**
+   * Call it when something may have changed: schedules a refresh of the tables. Refreshes wait longer the more processor time
+   * they have used, so that pages do not slow the operator down, but never longer than `MAX_INTERVAL_MS`.
+   */
   notifyChange(): void {
     if (this.viewers === 0 || this.#refreshTimer !== undefined) return;
     const { clock } = this.#options;
-    const refreshAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
-    const delayMs = Math.max(0, Math.min(refreshAt, this.#refreshedAt + MAX_INTERVAL_MS) - clock.monotonic());
+    const earliestAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
+    const refreshAt = Math.min(earliestAt, this.#refreshedAt + MAX_INTERVAL_MS);
+    const delayMs = Math.max(0, refreshAt - clock.monotonic());
     this.#refreshTimer = clock.setTimer(delayMs, () => {
       this.#refreshTimer = undefined;
       this.#followUpTimer?.cancel();
@@ -150,10 +154,8 @@ class SentTable {
 
   /** All rows, as the JSON of a `TableChange`. */
   snapshot(): string {
-    return tableChangeJson(
-      [...this.#sentRows.values()].map(({ json }) => json),
-      [],
-    );
+    const rows = [...this.#sentRows.values()].map(({ json }) => json);
+    return tableChangeJson(rows, []);
   }
 
   /** Forgets the rows, so that the next update sends all. */

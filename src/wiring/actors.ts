@@ -31,7 +31,10 @@ interface ActorsOptions {
   readonly hooksKubeconfig: string;
 }
 
-/** Creates the identities of modules, under which their hooks run. */
+/**
+ * Creates the identities of modules whose `addon.yaml` names a ServiceAccount. Their hooks reach the API server with a
+ * token of the account and, where the container allows it, run under a user id that cannot read the operator's credentials.
+ */
 export class Actors {
   readonly #options: ActorsOptions;
   readonly #tokens: RunTokens;
@@ -60,15 +63,14 @@ export class Actors {
 
   /** Describes why processes under other user ids cannot start hooks of modules; undefined if they can. */
   #findModulesDirProblem(): string | undefined {
-    const [obstacle] = placesOf(this.#options.settings).modulesDirs.flatMap(
-      (dir) => findAccessObstacle(dir) ?? [],
-    );
+    const { modulesDirs } = placesOf(this.#options.settings);
+    const obstacle = modulesDirs.map(findAccessObstacle).find((each) => each !== undefined);
     return (
       obstacle && `other users cannot reach the modules directory: ${obstacle}, and restart the operator`
     );
   }
 
-  /** Logs once why modules with an account are not isolated. */
+  /** Logs once why modules with an account are not isolated: an administrator may rely on the isolation. */
   #reportSharedId(): void {
     if (this.#hasReportedSharedId || this.#sharedIdReason === undefined) return;
     this.#hasReportedSharedId = true;
@@ -76,14 +78,17 @@ export class Actors {
     this.#options.logger.warn("Hooks of modules with an account share the operator's user id", { reason });
   }
 
-  /** The identity of a module; undefined = the module acts under the operator's service account. */
+  /**
+   * The identity of a module (the fields: `ModuleActor`); undefined = the module acts under the operator's service account.
+   * All hooks of a run share one token, which is revoked after the run; each hook gets a kubeconfig file of its own.
+   */
   readonly actorOf = (module: string): ModuleActor | undefined => {
     const account = this.#options.accounts.getKnownAccount(module);
     if (account === undefined) return undefined;
     this.#reportSharedId();
     return {
       user: userOf(account),
-      uid: this.#sharedIdReason === undefined ? this.#userIds.idFor(module) : undefined,
+      uid: this.#sharedIdReason === undefined ? this.#userIds.getOrAssignId(module) : undefined,
       offline: this.#kubeconfigVariables("/dev/null"),
       duringRun: (work) => this.#tokens.withToken({ module, account }, work),
       withAccess: (scratch, work) =>
@@ -114,7 +119,7 @@ export class Actors {
     return {
       serviceAccount: `${account.namespace}/${account.name}`,
       hooksIsolated: this.#sharedIdReason === undefined,
-      ...(problems.length === 0 ? {} : { message: oneLine(problems.join("; "), MAX_MESSAGE_LENGTH) }),
+      ...(problems.length > 0 && { message: oneLine(problems.join("; "), MAX_MESSAGE_LENGTH) }),
     };
   }
 
@@ -139,7 +144,7 @@ export class Actors {
     return { account, namespace: accounts.namespaceOf(module), onError };
   }
 
-  /** The variables of `env` that contain the path of the hooks' kubeconfig, with another path. */
+  /** The variables by which hooks find their kubeconfig (several names are in use), with another path. */
   #kubeconfigVariables(path: string): Record<string, string> {
     const { env, hooksKubeconfig } = this.#options;
     const names = Object.keys(env).filter((name) => env[name] === hooksKubeconfig);
@@ -147,10 +152,11 @@ export class Actors {
   }
 }
 
-/** Lists the existing files with credentials of the operator: kubeconfigs, the files that they name, and the token of its Pod. */
+/** Lists the existing files with credentials of the operator, which hooks must not read: kubeconfigs, the files that they name, and the token of its Pod. */
 function listCredentialFiles(client: KubeClient): string[] {
-  const namedFiles = client.exportKubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
+  const fileMembers = client.exportKubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
+  const namedFiles = [...fileMembers].map(([, file = ""]) => file);
   const kubeconfigs = client.credentialsInfo.file.split(delimiter);
-  const files = [...kubeconfigs, ...[...namedFiles].map(([, file = ""]) => file), POD_TOKEN];
+  const files = [...kubeconfigs, ...namedFiles, POD_TOKEN];
   return [...new Set(files)].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile() === true);
 }

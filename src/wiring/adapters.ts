@@ -46,7 +46,7 @@ export interface AdapterParts {
   readonly scope: Scope;
 }
 
-/** Longest time for the last statuses and Events at a stop. */
+/** Longest time for the last statuses and Events at a stop: Kubernetes kills the Pod at the end of its grace period. */
 const LAST_WRITES_MS = 2000;
 
 const QUEUE_FILE = "/tmp/addon-operator-queue";
@@ -95,25 +95,23 @@ export class Adapters {
     });
   }
 
-  /** Opens HTTP port and debug socket. */
+  /** Opens the HTTP port, which a standby serves, too, the debug socket and the page. Throws ProblemError if a port is in use. */
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
     const { scope, metrics, hookMetrics, state, queues } = this.#parts;
-    const server = await servePublic(
-      { address: settings.listenAddress, port: settings.listenPort },
-      {
-        ...this.#base,
-        view: () => state.view,
-        queues: () => queues.views(),
-        metrics: (exposition) => metrics.renderBytes(exposition),
-        hookMetrics: () => Promise.resolve(hookMetrics.renderText()),
-        leaderReadiness: this.#parts.leaderReadiness,
-        leader: this.#parts.leader,
-        queryLeader: this.#parts.queryLeader,
-        page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
-        onError: (error) => this.#base.failures.report("http", error),
-      },
-    );
+    const address = { address: settings.listenAddress, port: settings.listenPort };
+    const server = await servePublic(address, {
+      ...this.#base,
+      view: () => state.view,
+      queues: () => queues.views(),
+      metrics: (exposition) => metrics.renderBytes(exposition),
+      hookMetrics: () => Promise.resolve(hookMetrics.renderText()),
+      leaderReadiness: this.#parts.leaderReadiness,
+      leader: this.#parts.leader,
+      queryLeader: this.#parts.queryLeader,
+      page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
+      onError: (error) => this.#base.failures.report("http", error),
+    });
     this.port = server.port;
     scope.addRelease(() => server.close());
     if (settings.ui && settings.uiPort !== 0) await this.#openPage();
@@ -128,11 +126,13 @@ export class Adapters {
   async #openPage(): Promise<void> {
     const { settings, failures } = this.#base;
     const { leader, scope } = this.#parts;
-    const page = { page: this.#page, leader, queryLeader: (path: string) => this.#queryPage(path) };
-    const server = await servePage(
-      { address: settings.listenAddress, port: settings.uiPort },
-      { ...page, onError: (error) => failures.report("http", error) },
-    );
+    const address = { address: settings.listenAddress, port: settings.uiPort };
+    const server = await servePage(address, {
+      page: this.#page,
+      leader,
+      queryLeader: (path) => this.#queryPage(path),
+      onError: (error) => failures.report("http", error),
+    });
     scope.addRelease(() => server.close());
   }
 
@@ -150,7 +150,7 @@ export class Adapters {
     this.#statusMirror.followState(state, queues);
   }
 
-  /** Updates statuses and page after a change of the queues that is not part of the state. */
+  /** Updates statuses and page after a change of the queues: statuses display it, but only changes of the state update them. */
   refresh(): void {
     this.#statusMirror.update(this.#parts.state.view, this.#parts.queues.views());
     this.#page.notifyChange();
@@ -174,16 +174,12 @@ export class Adapters {
   async flush(isLeader = true): Promise<void> {
     const timeoutAbort = new AbortController();
     const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
-    if (isLeader) await Promise.race([this.#writePending(), timeout]);
+    const writePending = () => this.#statusMirror.flush().then(() => this.#events.flush());
+    if (isLeader) await Promise.race([writePending(), timeout]);
     timeoutAbort.abort();
     this.#statusMirror.close();
     this.#events.close();
     await timeout;
-  }
-
-  async #writePending(): Promise<void> {
-    await this.#statusMirror.flush();
-    await this.#events.flush();
   }
 
   /** Queues an Event of Kubernetes to be written. */
@@ -212,14 +208,11 @@ export class Adapters {
   #renderDiff(module: Module, redact: (object: JsonObject) => Json): Promise<string> {
     const { state, releases } = this.#parts;
     const record = state.module(module.name) ?? { module, confirmedCrds: undefined };
-    return releases.diff({
-      ...this.#helmRequest(module),
-      crds: buildCrdRequest(state.values, record),
-      redact,
-    });
+    const crds = buildCrdRequest(state.values, record);
+    return releases.diff({ ...this.#helmRequest(module), crds, redact });
   }
 
-  /** The input of helm for a module, to render it on request of a user. The signal is never aborted. */
+  /** The input of helm for a module, to render it on request of a user. The signal is never aborted, because no task waits for it. */
   #helmRequest(module: Module): HelmInput & { readonly signal: AbortSignal } {
     return { ...helmInput(this.#parts.state.values, module), signal: new AbortController().signal };
   }

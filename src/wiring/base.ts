@@ -45,7 +45,7 @@ import type { Metrics } from "../metrics/index.ts";
 /** Shared objects of an operator. */
 export type Base = ReturnType<typeof makeBase>;
 
-/** Builds the API client for the patches of hooks, which has its own rate limits. */
+/** Builds the API client for the object patches of hooks. It has its own rate limits, so that hooks cannot slow down the operator. */
 function makePatchClient(settings: Settings, client: KubeClient): KubeClient {
   const { patcherQps: qps, patcherBurst: burst, patcherTimeoutMs: timeoutMs } = settings;
   return traceRequests(client.withLimits({ qps, burst, timeoutMs }));
@@ -105,7 +105,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   };
 }
 
-/** Builds the registry of the ServiceAccounts under which modules act. */
+/** Builds the registry of the ServiceAccounts that modules may name. */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
   const { moduleNamespaceTemplate: template } = settings;
@@ -123,7 +123,10 @@ function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
   return { discovery, kinds: new KindFinder({ hub, discovery, clock }) };
 }
 
-/** Collects the operator's own secrets for redaction, such as tokens in its environment. Secrets in values are added later. */
+/**
+ * Collects the operator's own secrets for redaction, such as tokens in its environment. `registerAgain` is called when there are
+ * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it.
+ */
 function collectKnownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
   secrets.registerAgain = () =>
@@ -144,10 +147,8 @@ function makeChildAccess(
 ) {
   const files = from.scope.closeAtEnd(new StableTempDir(from.settings.tmpDir, "kube"));
   // Helm must not read the file of the hooks: hooks may change it.
-  const [forHooks, kubeconfig] = [
-    new PrivateKubeconfig(client, files, "hooks"),
-    new PrivateKubeconfig(client, files, "helm"),
-  ];
+  const forHooks = new PrivateKubeconfig(client, files, "hooks");
+  const kubeconfig = new PrivateKubeconfig(client, files, "helm");
   return {
     children: new Children(from.failures),
     env: hookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
@@ -182,12 +183,9 @@ function connectClient({
 function readNamespace(settings: Settings, client: KubeClient): string {
   const namespace = settings.namespace ?? client.namespaceFromContext;
   if (namespace !== undefined) return namespace;
+  const { file } = client.credentialsInfo;
   const remedy = "set --namespace or ADDON_OPERATOR_NAMESPACE";
-  throw new ProblemError({
-    file: client.credentialsInfo.file,
-    message: "the context names no namespace",
-    remedy,
-  });
+  throw new ProblemError({ file, message: "the context names no namespace", remedy });
 }
 
 /** Builds the access to the operator's releases; reads nothing yet. */
@@ -240,10 +238,8 @@ function makeSpanExport({
 function traceRequests(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
-    recordFinishedSpan(
-      { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } },
-      { ms: seconds * 1000, error },
-    );
+    const start = { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } } as const;
+    recordFinishedSpan(start, { ms: seconds * 1000, error });
   });
   return client;
 }

@@ -18,8 +18,8 @@ import {
   makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
+  type RecorderParts,
 } from "../metrics/index.ts";
-import type { RecorderParts } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, moduleContent, placesOf } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
@@ -81,9 +81,9 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
-    const learnOwn = secrets.registerAgain;
+    const registerOwnSecrets = secrets.registerAgain;
     secrets.registerAgain = () => {
-      learnOwn?.();
+      registerOwnSecrets?.();
       registerSecrets(this.state.values, secrets);
     };
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
@@ -118,7 +118,7 @@ export class Components {
     this.state.onChange(makeBlockerReporter(this.#recorderParts));
   }
 
-  /** Starts to watch the objects of releases. */
+  /** Starts to watch the objects of releases. Only the leader does, because it alone reports and repairs them. */
   watchReleases(): void {
     const reportHealth = makeHealthReporter(this.#recorderParts);
     this.#watchedReleases = new WatchedReleases({
@@ -154,7 +154,7 @@ export class Components {
     await this.#scope.closeAtEnd(files).start();
   }
 
-  /** Builds the queues of tasks, and connects them to metrics, statuses and the plan. */
+  /** Builds the queues of tasks, and connects them to metrics, statuses and the plan, which checks after each run what is due next. */
   #makeQueues(): Queues<Task> {
     const { clock, settings } = this.#base;
     return taskQueues(() => this.ports, {
@@ -228,10 +228,10 @@ export class Components {
         recorder: makeHelmRecorder(this.#recorderParts),
         ownRelease: () => this.config.ownerRelease,
         onCrds: () => this.#bindings.kindsChanged(),
-        hasModule: (name) =>
-          this.state.view.tree.modules.some(
-            (module) => module.name === name && !isConfirmedMissing(module, this.#base.clock),
-          ),
+        hasModule: (name) => {
+          const module = this.state.view.tree.modules.find((each) => each.name === name);
+          return module !== undefined && !isConfirmedMissing(module, this.#base.clock);
+        },
         hideOf: (release) => createSecretHider(this.state.values, camelCase(release)),
         keepsObjects: (release) => mustKeepObjects(this.state.view, this.state.values.config, release),
       }),
@@ -280,10 +280,10 @@ export class Components {
     return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
   }
 
-  /** Records in the state why bindings of the module's hooks (undefined: of global hooks) do not work. */
+  /** Records in the state, for the status, why bindings of the module's hooks (undefined: of global hooks) do not work. */
   #recordBindingIssues(module: string | undefined): void {
-    const own = this.#bindings.issues().filter((each) => each.module === module);
-    const issues = own.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
+    const bindings = this.#bindings.issues().filter((each) => each.module === module);
+    const issues = bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
     if (module === undefined) this.state.record("factsObserved", { issues });
     else this.state.recordModule(module, "factsObserved", { issues });
   }

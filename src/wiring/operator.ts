@@ -23,8 +23,9 @@ import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
 import { makeModuleSources } from "./module-sources.ts";
 
-/** How long child processes may end by themselves after the lease is lost, before they are killed. */
+/** How long child processes may end by themselves after the lease is lost, before they are killed: another operator may begin after `LEASE_GRACE_MS`. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
+/** When the watchdog kills the operator itself, if it has not stopped after the loss of the lease. */
 const LEASE_EXPIRE_MS = LEASE_GRACE_MS - 500;
 
 export interface OperatorOptions {
@@ -94,7 +95,10 @@ export class Operator {
     await this.#startWorking(components, signal);
   }
 
-  /** Stops: starts no new work, lets running work end within the grace period, writes statuses, and releases the lease. */
+  /**
+   * Stops: starts no new work, lets running work end within the grace period, writes statuses, and releases the lease at last,
+   * because the next leader starts its work then.
+   */
   async stop(): Promise<void> {
     this.#components?.engine.stop();
     await this.#components?.queues.stop(this.#graceMs);
@@ -121,19 +125,16 @@ export class Operator {
     const { state, metrics, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Checks permissions before it acquires the lease, because the permission on leases may be missing.
-    const further = (): Permission[] => [
+    const getFurtherPermissions = (): Permission[] => [
       ...components.webhooks.listPermissions(),
-      ...namespacePermissions(settings),
+      ...listNamespacePermissions(settings),
     ];
-    const checkRights = createPermissionCheck(
-      { ...this.#base, getFurtherPermissions: further },
-      (missing) => {
-        metrics.set("missingRights", {}, missing.length);
-        state.record("factsObserved", { missingRights: missing });
-      },
-    );
-    components.webhooks.onMorePermissions(() => void checkRights());
-    void checkRights();
+    const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions }, (missing) => {
+      metrics.set("missingRights", {}, missing.length);
+      state.record("factsObserved", { missingRights: missing });
+    });
+    components.webhooks.onMorePermissions(() => void checkPermissions());
+    void checkPermissions();
     // With `--ha`, a standby loads modules and releases now, so that it can take over fast.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
@@ -197,19 +198,16 @@ export class Operator {
     const { children, settings, clock } = this.#base;
     children.startOnlyWhile(() => false);
     const graceMs = CHILDREN_GRACE_MS;
-    await Promise.all([
-      children.endAll(graceMs),
-      ScratchDir.endOwnProcesses(settings.tmpDir, { clock, graceMs }),
-    ]);
+    const endBackgroundProcesses = ScratchDir.endOwnProcesses(settings.tmpDir, { clock, graceMs });
+    await Promise.all([children.endAll(graceMs), endBackgroundProcesses]);
   }
 }
 
 /** The permissions on namespaces that the operator needs only if `--module-namespace-template` is set. */
-function namespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
+function listNamespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
   return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
 }
 
-/** Resolves when the signal is aborted; at once if it is. */
 function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -241,8 +239,9 @@ async function warmCaches(base: Base, ports: Ports): Promise<void> {
 }
 
 /**
- * Reads the ConfigMap. Creates a missing one at a first start only. Refuses an invalid one, unless content that was
- * accepted before is stored. Throws ProblemError.
+ * Reads the ConfigMap. Creates a missing one at a first start only: if the operator has releases, a user has deleted it, and
+ * an empty one would disable modules. Refuses an invalid one, unless content that was accepted before is stored. Throws
+ * ProblemError.
  */
 async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();

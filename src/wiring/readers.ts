@@ -12,35 +12,31 @@ import {
   type RegistryModules,
 } from "../modules/index.ts";
 
-/** Why discovery must not judge modules from registries before they are verified and unpacked. */
+/** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
 const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
 
-/** Builds the functions that read modules, global hooks and charts by the settings. */
+/** Builds the functions that read modules, global hooks and charts from the directories that the settings name. */
 export function makeReaders(
   settings: Settings,
   from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
 ) {
-  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
+  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
   const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
-  const namespaceTemplate = moduleNamespaceTemplate;
+  const { moduleNamespaceTemplate: namespaceTemplate } = settings;
   const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
   const registryModules: RegistryModules | undefined = settings.sources
     ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
     : undefined;
   const treeOptions = { ...placesOf(settings), ...readOptions, archives, clock, registryModules };
+  const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
   return {
     /** Modules from registries; undefined = `--sources` is off. */
     registryModules,
     /** Reads a modules directory that is not part of the operator's settings, such as a candidate from a registry. */
     readModulesDir: (modulesDir: string): Promise<Tree> =>
-      readTree({
-        ...treeOptions,
-        modulesDirs: [modulesDir],
-        globalHooksDir: undefined,
-        registryModules: undefined,
-      }),
+      readTree({ ...treeOptions, ...onlyModules, modulesDirs: [modulesDir] }),
     restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Reads all directories. `previous` is the tree that was read before; undefined at a start. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>

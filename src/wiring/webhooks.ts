@@ -73,7 +73,7 @@ export class WebhookWiring {
     });
   }
 
-  /** Whether the sender of a request is the operator or the account of a module. */
+  /** Whether the sender of a request is the operator or the account of a module: a task waits for the answer, so the answer must not wait for tasks. */
   async #isOwnRequest({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     const { username } = userInfo;
     if (typeof username !== "string") return false;
@@ -118,11 +118,17 @@ export class WebhookWiring {
     });
   }
 
-  /** Returns a source that enables hooks in `other` and serves their webhooks, too. */
+  /** Returns a source that enables and disables hooks in `other`, and their webhooks. */
   addHookWebhooks(other: Source): Source {
     return {
-      enable: (hook) => [other, this.hooks].forEach((each) => each.enable(hook)),
-      disable: (hook) => [other, this.hooks].forEach((each) => each.disable(hook)),
+      enable: (hook) => {
+        other.enable(hook);
+        this.hooks.enable(hook);
+      },
+      disable: (hook) => {
+        other.disable(hook);
+        this.hooks.disable(hook);
+      },
       close: () => other.close(),
     };
   }
@@ -137,11 +143,11 @@ export class WebhookWiring {
   #markHooksComplete(): void {
     this.hooks.markComplete();
     if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
-    const name = configurationName(this.#base);
+    const name = makeConfigurationName(this.#base);
     void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }
 
-  /** Opens the server as the leader. Records a failure as an issue in the operator's status, and throws it. */
+  /** Opens the server as the leader. Records a failure as an issue in the operator's status, and throws it; the next call tries again. */
   async #openAsLeader(): Promise<Webhooks> {
     try {
       const webhooks = await this.#openOnce();
@@ -176,7 +182,7 @@ export class WebhookWiring {
         isLeader: () => leadership.isLeader,
       }),
       hasReplicas: settings.ha,
-      name: configurationName(this.#base),
+      name: makeConfigurationName(this.#base),
       target,
       findLeader: async () => {
         const address = await leadership.address();
@@ -201,15 +207,14 @@ export class WebhookWiring {
   }
 }
 
-/** Whether all enabled modules have run, so that their hooks are active. */
+/** Whether all enabled modules have run since the start, so that all hooks with webhooks are known. */
 function areAllModulesReady({ boot, modules }: View): boolean {
-  return (
-    boot === "running" && [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready")
-  );
+  const hasNotRun = [...modules.values()].some(({ enabled, phase }) => enabled && phase !== "ready");
+  return boot === "running" && !hasNotRun;
 }
 
 /** The prefix of the names of the configuration objects. */
-function configurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
+function makeConfigurationName({ settings: { webhookName, configMap }, namespace }: Base): string {
   return webhookName ?? `addon-operator-${namespace}-${configMap}`;
 }
 
@@ -220,11 +225,8 @@ function readTarget({ settings, namespace }: Base): WebhookTarget {
   const { protocol, search, hash, username } = new URL(url);
   if (protocol === "https:" && search + hash + username === "") return { url };
   const message = "Kubernetes calls webhooks only at a plain https URL";
-  throw new ProblemError({
-    file: "--webhook-url",
-    message,
-    remedy: "write it as https://HOST:PORT or https://HOST:PORT/PATH",
-  });
+  const remedy = "write it as https://HOST:PORT or https://HOST:PORT/PATH";
+  throw new ProblemError({ file: "--webhook-url", message, remedy });
 }
 
 /** Chooses the source of the certificate by the settings: a directory, another program's Secret, or the operator's own Secret. */
@@ -240,16 +242,13 @@ function chooseCertificateSource(
   if (dir !== undefined) return webhooksPackage.mountedCertificateSource(dir);
   if (secretName !== undefined) return webhooksPackage.secretCertificateSource(base, secretName);
   const secret = `addon-operator-${configMap}-webhooks`;
-  return new webhooksPackage.OwnCertificate({
-    ...base,
-    secret,
-    hosts: [webhooksPackage.serverName(target)],
-    mayWrite: isLeader,
-  });
+  const hosts = [webhooksPackage.serverName(target)];
+  return new webhooksPackage.OwnCertificate({ ...base, secret, hosts, mayWrite: isLeader });
 }
 
 /** Reads the CAs of clients from a comma-separated list of files, as one PEM bundle. */
 async function readClientCa(files: string | undefined): Promise<string | undefined> {
   if (files === undefined) return undefined;
-  return (await Promise.all(files.split(",").map((file) => readFile(file, "utf8")))).join("\n");
+  const texts = await Promise.all(files.split(",").map((file) => readFile(file, "utf8")));
+  return texts.join("\n");
 }

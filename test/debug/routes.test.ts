@@ -11,7 +11,7 @@ import type { LogLevel } from "../../src/lib/index.ts";
 import { KnownSecrets, parseYaml } from "../../src/lib/index.ts";
 import type { Module, Task } from "../../src/model/index.ts";
 import type { QueueView } from "../../src/queue/index.ts";
-import { RunRing, Tracer, origin, span } from "../../src/trace/index.ts";
+import { RunRing, Tracer, getTaskOrigin, span } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
 import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock } from "../support/clock.ts";
@@ -135,7 +135,13 @@ describe("debug socket", () => {
     const tracer = new Tracer({ clock });
     tracer.addListener(ring);
     const attributes = { module: "web-shop" };
-    const start = { name: "run", attributes, module: "web-shop", from: origin(), waitingSince: clock.now() };
+    const start = {
+      name: "run",
+      attributes,
+      module: "web-shop",
+      from: getTaskOrigin(),
+      waitingSince: clock.now(),
+    };
     const logLine = { level: "info", time: undefined, message: `it is ${SECRET}`, fields: {} } as const;
     await tracer.task(start, async () => ring.onEntry(logLine));
     const displayed = async (
@@ -159,7 +165,7 @@ describe("debug socket", () => {
     const tracer = new Tracer({ clock });
     tracer.addListener(ring);
     const attributes = { module: "web-shop", about: `about ${SECRET}` };
-    const from = { ...origin(), name: `Modified ${SECRET}` };
+    const from = { ...getTaskOrigin(), name: `Modified ${SECRET}` };
     const start = { name: `run ${SECRET}`, attributes, module: "web-shop", from, waitingSince: clock.now() };
     const failing = tracer.task(start, async () => {
       await span({ kind: "hook", name: SECRET, attributes: { of: SECRET } }, async () => {

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
 import { toFilterResult } from "../../src/filter/evaluate.ts";
-import { jqProgram } from "../../src/filter/jq-process.ts";
+import { buildJqProgram } from "../../src/filter/jq-process.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import { Children } from "../../src/process/index.ts";
@@ -83,7 +83,7 @@ const TABLE = JSON.parse(
 
 /** Many filters in one process: starting hundreds takes jq 1.6 a minute. */
 async function answersOf({ file, env }: Jq): Promise<Answer[]> {
-  const programs = TABLE.filters.map(([text]) => `(${jqProgram(text)})`);
+  const programs = TABLE.filters.map(([text]) => `(${buildJqProgram(text)})`);
   const answers: Answer[] = [];
   for (let from = 0; from < programs.length; from += 60) {
     const program = `[${programs.slice(from, from + 60).join(",\n")}]`;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
 import type { Cause } from "../../src/model/index.ts";
-import { activationLabel } from "../../src/metrics/recorder.ts";
+import { getActivationLabel } from "../../src/metrics/recorder.ts";
 
 const page = readFileSync(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
 
@@ -26,8 +26,8 @@ it.each<readonly [Cause | undefined, string, string]>([
   [{ kind: "hook", by: "onStartup" }, "Other", "Other"],
   [undefined, "Other", "Other"],
 ])("%j", (cause, ofModule, ofConverge) => {
-  expect(activationLabel(cause, "module")).toBe(ofModule);
-  expect(activationLabel(cause, "converge")).toBe(ofConverge);
+  expect(getActivationLabel(cause, "module")).toBe(ofModule);
+  expect(getActivationLabel(cause, "converge")).toBe(ofConverge);
   expect(page).toContain(`\`${ofModule}\``);
   expect(page).toContain(`\`${ofConverge}\``);
 });

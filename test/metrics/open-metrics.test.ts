@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { Metrics, SERIES } from "../../src/metrics/index.ts";
-import { makeOtlpExport, origin, Tracer } from "../../src/trace/index.ts";
+import { makeOtlpExport, getTaskOrigin, Tracer } from "../../src/trace/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
@@ -26,7 +26,7 @@ async function within(metrics: Metrics, seconds: readonly number[], ratio?: numb
   };
   const around = { clock, logger: silentLogger, redactDeep: <T>(value: T): T => value };
   const spanExport = ratio === undefined ? undefined : makeOtlpExport(target, { ...around, ratio });
-  const from = origin();
+  const from = getTaskOrigin();
   const start = { name: "run-module web", attributes: {}, module: "web", from, waitingSince: 0 };
   await new Tracer({ clock, spanExport }).task(start, async () => {
     for (const each of seconds) metrics.observe("moduleHelm", HELM, each);

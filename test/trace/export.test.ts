@@ -8,7 +8,7 @@ import {
   currentSpan,
   makeOtlpExport,
   traceEvent,
-  origin,
+  getTaskOrigin,
   span,
   currentTraceParent,
   Tracer,
@@ -49,7 +49,7 @@ function lab(send: (batch: readonly Span[]) => Promise<void>, ratio = 1) {
   });
   target.onDropped = (reason, count) => (dropped[reason] = (dropped[reason] ?? 0) + count);
   const give = (count: number): void => {
-    for (let n = 0; n < count; n++) target.ended(newSpan(`GET ${n}`));
+    for (let n = 0; n < count; n++) target.onSpanEnded(newSpan(`GET ${n}`));
   };
   return { clock, lines, sent, dropped, target, give };
 }
@@ -59,7 +59,7 @@ describe("spans on their way to a collector", () => {
     const got: Span[] = [];
     const { target, clock } = lab(async (batch) => void got.push(...batch));
     const given = { ...newSpan("of hunter22"), attributes: { a: "hunter22", n: 1 }, error: "no hunter22" };
-    target.ended(given);
+    target.onSpanEnded(given);
     await clock.advance(2000);
     expect(got).toEqual([{ ...given, name: "of ***", attributes: { a: "***", n: 1 }, error: "no ***" }]);
   });
@@ -132,7 +132,7 @@ describe("spans on their way to a collector", () => {
     for (let n = 0; n < 1000; n++) {
       const one = newSpan("one");
       expect(target.isSampled(one.traceId)).toBe(target.isSampled(one.traceId));
-      target.ended(one);
+      target.onSpanEnded(one);
     }
     await clock.advance(5000);
     expect(count).toBeGreaterThanOrEqual(least);
@@ -179,7 +179,7 @@ describe("OTLP", () => {
     );
     const clock = new ManualClock(1_700_000_000_123);
     const tracer = new Tracer({ clock, spanExport });
-    let from = origin();
+    let from = getTaskOrigin();
     traceEvent("edit", { configMap: "ops" }, () => (from = currentSpan() ?? from));
     const start = {
       name: "run-module web",
@@ -253,7 +253,13 @@ describe("OTLP", () => {
     const parents: (string | undefined)[] = [];
     for (const spanExport of [lab(() => Promise.resolve(), 0).target, undefined]) {
       const tracer = new Tracer({ clock, spanExport });
-      const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
+      const start = {
+        name: "task",
+        attributes: {},
+        module: undefined,
+        from: getTaskOrigin(),
+        waitingSince: 0,
+      };
       await tracer.task(start, async () => void parents.push(currentTraceParent()));
     }
     expect(parents).toEqual([expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/), undefined]);

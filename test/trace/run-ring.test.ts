@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { KnownSecrets, createLogger } from "../../src/lib/index.ts";
 import type { LogEntry, LogFields, Logger } from "../../src/lib/index.ts";
-import { RunRing, Tracer, origin, span } from "../../src/trace/index.ts";
+import { RunRing, Tracer, getTaskOrigin, span } from "../../src/trace/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const entry = (message: string, fields: LogFields = {}): LogEntry => ({
@@ -45,7 +45,7 @@ class Runs {
       name: `${kind} ${module}`,
       attributes,
       module,
-      from: origin(),
+      from: getTaskOrigin(),
       waitingSince: this.clock.now(),
     };
     return this.#tracer.task(start, async () => void (await work()));

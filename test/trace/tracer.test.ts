@@ -5,7 +5,7 @@ import {
   currentSpan,
   traceEvent,
   recordFinishedSpan,
-  origin,
+  getTaskOrigin,
   withoutActiveSpan,
   span,
 } from "../../src/trace/index.ts";
@@ -16,8 +16,13 @@ function traced() {
   const clock = new ManualClock(1000);
   const ended: Span[] = [];
   const tracer = new Tracer({ clock });
-  tracer.addListener({ ended: (each) => ended.push(each) });
-  const start = { name: "run-module web", attributes: { module: "web" }, module: "web", from: origin() };
+  tracer.addListener({ onSpanEnded: (each) => ended.push(each) });
+  const start = {
+    name: "run-module web",
+    attributes: { module: "web" },
+    module: "web",
+    from: getTaskOrigin(),
+  };
   return { clock, ended, tracer, start };
 }
 
@@ -31,7 +36,7 @@ describe("a trace", () => {
   it("goes from what happened over the task and its waiting to hooks, helm and requests", async () => {
     const { clock, ended, tracer, start } = traced();
     let { from } = start;
-    traceEvent("edit", { configMap: "ops" }, () => (from = origin()));
+    traceEvent("edit", { configMap: "ops" }, () => (from = getTaskOrigin()));
     const waitingSince = clock.now();
     await clock.advance(500);
     await tracer.task({ ...start, from, waitingSince }, async () => {
@@ -98,7 +103,7 @@ describe("a trace", () => {
   it("joins what happens within it, and reports a cause of several tasks once", async () => {
     const { clock, ended, tracer, start } = traced();
     let { from } = start;
-    traceEvent("edit", {}, () => traceEvent("inner", {}, () => (from = origin())));
+    traceEvent("edit", {}, () => traceEvent("inner", {}, () => (from = getTaskOrigin())));
     for (const _ of [1, 2])
       await tracer.task({ ...start, from, waitingSince: clock.now() }, async () =>
         traceEvent("edit of its own", {}, () => expect(currentSpan()?.name).toBe("run-module web")),
@@ -109,7 +114,7 @@ describe("a trace", () => {
 
   it("has what happened for a cause in the same turn of the event loop, not later", async () => {
     const seen: string[] = [];
-    const check = (): void => void seen.push(origin().name);
+    const check = (): void => void seen.push(getTaskOrigin().name);
     traceEvent("edit", {}, () => {
       queueMicrotask(check);
       setImmediate(check);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { refusalReason } from "../../src/ui/index.ts";
+import { findRefusalReason } from "../../src/ui/index.ts";
 import { MAX_STREAMS, type StreamSink } from "../../src/ui/streams.ts";
 import type {
   GraphNode,
@@ -206,7 +206,7 @@ describe("access control", () => {
     ["addon-operator.addons.svc.cluster.local", undefined],
     ["localhost:9115", "http://localhost:9115"],
   ])("allows %s from %s", (host, origin) => {
-    expect(refusalReason({ host, origin })).toBeUndefined();
+    expect(findRefusalReason({ host, origin })).toBeUndefined();
   });
 
   it.each([
@@ -221,7 +221,7 @@ describe("access control", () => {
     ["localhost:9115", "http://localhost:80"],
     ["localhost:9115", "null"],
   ])("refuses %s from %s", (host, origin) => {
-    expect(refusalReason({ host, origin })).toEqual(expect.any(String));
+    expect(findRefusalReason({ host, origin })).toEqual(expect.any(String));
   });
 
   it.each(["/ui/", "/ui/events", "/ui/module?name=loki", "/ui/values?name=loki"])(

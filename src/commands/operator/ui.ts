@@ -7,7 +7,7 @@ import { pipeline } from "node:stream";
 import { UsageError, socketPaths } from "../../config.ts";
 import { serve, type RunningServer } from "../../debug/index.ts";
 import { Children } from "../../process/index.ts";
-import { isPagePath, refusalReason, type RequestOrigin } from "../../ui/index.ts";
+import { isPagePath, findRefusalReason, type RequestOrigin } from "../../ui/index.ts";
 import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { queryFirstOperator } from "./socket.ts";
 
@@ -65,7 +65,7 @@ type Answer = Awaited<ReturnType<Parameters<typeof serve>[1]["handle"]>>;
 
 /** Forwards a request for the page to the first operator that listens; refuses requests of other sites. */
 async function forwardPageRequest(socketFiles: readonly string[], requested: PageRequest): Promise<Answer> {
-  const reason = refusalReason(requested);
+  const reason = findRefusalReason(requested);
   if (reason !== undefined) return { status: 403, body: `${reason}\n` };
   if (requested.path === "/") return { status: 308, body: "see /ui/\n", headers: { location: "/ui/" } };
   if (!isPagePath(requested.path)) return { status: 404, body: "not found\n" };

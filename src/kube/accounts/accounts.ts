@@ -1,7 +1,7 @@
 /** Decides which ServiceAccount a module acts as, and checks that the account exists. */
 
 import { matchesGlob } from "../../lib/index.ts";
-import { accountIn, describeAccount, ProblemError, userOf } from "../../model/index.ts";
+import { resolveAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
 import type { Account, Module, Problem } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import { getMetadata } from "../client/verbs.ts";
@@ -127,7 +127,7 @@ export class Accounts {
   #requireAllowed(module: AccountSettings, serviceAccountName: string): Account {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
     const ownNamespace = configuredNamespaceOf(module.name);
-    const account = accountIn(serviceAccountName, namespaceOf(module));
+    const account = resolveAccount(serviceAccountName, namespaceOf(module));
     if (account.namespace === ownNamespace || allowed.some((each) => matchesGlob(each, account.namespace)))
       return account;
     const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${ownNamespace}`;

@@ -26,7 +26,7 @@ const REMOVAL_MS = 30_000;
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** The directory in a scratch directory in which the other user may create files. */
-export function homeDirIn(dir: string): string {
+export function homePathOf(dir: string): string {
   return join(dir, "home");
 }
 
@@ -34,13 +34,13 @@ export function homeDirIn(dir: string): string {
 export async function giveUserAccess({ uid }: OtherUser, root: string, dir: string): Promise<void> {
   await chmod(root, PASSABLE);
   await chmod(dir, PASSABLE);
-  await mkdir(homeDirIn(dir), PRIVATE);
-  await chown(homeDirIn(dir), uid, uid);
+  await mkdir(homePathOf(dir), PRIVATE);
+  await chown(homePathOf(dir), uid, uid);
 }
 
 /** Removes the home by a process of the other user: if the operator removed it, a link in it could lead anywhere. Never throws. */
 export async function removeHomeDir({ uid, children }: OtherUser, dir: string): Promise<void> {
-  const home = homeDirIn(dir);
+  const home = homePathOf(dir);
   const isRemoved = await rmdir(home).then(
     () => true,
     () => false,

@@ -19,7 +19,7 @@ export class UserIds {
   readonly #ids = new Map<string, number>();
 
   /** The user id of a module, assigned at the first call. Throws after 30,000 modules. */
-  idFor(module: string): number {
+  getOrAssignId(module: string): number {
     const id = this.#ids.get(module) ?? FIRST_UID + this.#ids.size;
     if (id > LAST_UID) throw new Error(`more than ${LAST_UID - FIRST_UID + 1} modules have a user id`);
     this.#ids.set(module, id);
@@ -66,15 +66,15 @@ function findMissingProgram(env: Readonly<Record<string, string>>): string | und
 function findMissingCapability(): string | undefined {
   const status = attempt(() => readFileSync("/proc/self/status", "utf8")) ?? "";
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-  const bits = BigInt(`0x${effective ?? "0"}`);
   // CapEff is a hexadecimal mask with one bit for each capability.
-  const hasAll = NEEDED_CAPABILITIES.every((bit) => (bits >> BigInt(bit)) % 2n === 1n);
+  const mask = BigInt(`0x${effective ?? "0"}`);
+  const hasAll = NEEDED_CAPABILITIES.every((bit) => (mask >> BigInt(bit)) % 2n === 1n);
   return hasAll
     ? undefined
     : "the operator does not run as root with the capabilities CHOWN, DAC_OVERRIDE, KILL, SETGID and SETUID";
 }
 
-/** Runs a process of another user, which must read its own file and none of the secrets. Returns the problem; undefined = none. */
+/** Runs a process of another user, which must be able to read its own file and none of the secrets. Returns the problem; undefined = none. */
 async function probeIsolation(
   tmpDir: string,
   secrets: readonly string[],
@@ -83,15 +83,11 @@ async function probeIsolation(
   const scratch = await ScratchDir.open(tmpDir, "user-id", { user: { uid: LAST_UID, children } });
   try {
     const ownFile = await scratch.write("own", "own");
+    // Ends with 3 if it cannot read its own file ($0), and prints the other files that it can read.
     const script = '[ -r "$0" ] || exit 3; for file; do [ ! -r "$file" ] || echo "$file"; done';
     const args = ["-c", script, ownFile, ...secrets, `/proc/${process.pid}/environ`];
-    const { outcome, stdout, message, exitCode } = await children.run({
-      file: "/bin/sh",
-      args,
-      cwd: "/",
-      env,
-      uid: LAST_UID,
-    });
+    const request = { file: "/bin/sh", args, cwd: "/", env, uid: LAST_UID };
+    const { outcome, stdout, message, exitCode } = await children.run(request);
     if (exitCode === 3) return `other users cannot reach files below ${tmpDir}`;
     if (outcome !== "succeeded") return `setpriv failed: ${message}`;
     const [readableFile] = stdout.trim().split("\n");

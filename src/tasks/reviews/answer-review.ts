@@ -14,7 +14,7 @@ import type {
   Task,
 } from "../../model/index.ts";
 import type { RateLimits } from "../../queue/index.ts";
-import { origin } from "../../trace/index.ts";
+import { getTaskOrigin } from "../../trace/index.ts";
 import type {
   AdmissionRequest,
   AdmissionResponse,
@@ -155,7 +155,7 @@ export class ReviewRuns {
     const run = async (): Promise<HookAnswers> => {
       await this.#waitForToken(hook, trigger, signal);
       signal.throwIfAborted();
-      return tracer.task({ ...start, from: origin() }, () =>
+      return tracer.task({ ...start, from: getTaskOrigin() }, () =>
         executeHook(ports, { hook, triggers, queue: "", signal }),
       );
     };

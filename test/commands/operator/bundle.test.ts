@@ -10,7 +10,7 @@ import { serveSocket } from "../../../src/debug/index.ts";
 import type { RunningServer, DebugSources } from "../../../src/debug/index.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import type { Module } from "../../../src/model/index.ts";
-import { RunRing, Tracer, origin } from "../../../src/trace/index.ts";
+import { RunRing, Tracer, getTaskOrigin } from "../../../src/trace/index.ts";
 import { State } from "../../../src/state/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { lineOf } from "../../support/command-line.ts";
@@ -83,7 +83,7 @@ beforeEach(async () => {
   const runs = new RunRing(clock);
   const tracer = new Tracer({ clock });
   tracer.addListener(runs);
-  const start = { name: "run", attributes: {}, module: "web", from: origin(), waitingSince: NOW };
+  const start = { name: "run", attributes: {}, module: "web", from: getTaskOrigin(), waitingSince: NOW };
   const line = { level: "info", time: undefined, message: `it is ${SECRETS.known}`, fields: {} } as const;
   await tracer.task(start, async () => runs.onEntry(line));
   sources = {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { runHook } from "../../../src/hooks/index.ts";
-import { Tracer, origin, span } from "../../../src/trace/index.ts";
+import { Tracer, getTaskOrigin, span } from "../../../src/trace/index.ts";
 import type { Span } from "../../../src/trace/index.ts";
 import { Children } from "../../../src/process/index.ts";
 import { ManualClock } from "../../support/clock.ts";
@@ -27,8 +27,8 @@ async function within(script: string) {
   const lines: LoggedLine[] = [];
   const ended: Span[] = [];
   const tracer = new Tracer({ clock: new ManualClock() });
-  tracer.addListener({ ended: (each) => ended.push(each) });
-  const start = { name: "task", attributes: {}, module: undefined, from: origin(), waitingSince: 0 };
+  tracer.addListener({ onSpanEnded: (each) => ended.push(each) });
+  const start = { name: "task", attributes: {}, module: undefined, from: getTaskOrigin(), waitingSince: 0 };
   const settings = {
     env: { PATH: process.env["PATH"] ?? "" },
     children: new Children(),

@@ -42,7 +42,9 @@ async function probe(secrets: readonly string[]): Promise<string | undefined> {
 
 test("each module has an id of its own, below 65536", () => {
   const ids = new UserIds();
-  expect([ids.idFor("a"), ids.idFor("b"), ids.idFor("a")]).toEqual([30_000, 30_001, 30_000]);
+  expect([ids.getOrAssignId("a"), ids.getOrAssignId("b"), ids.getOrAssignId("a")]).toEqual([
+    30_000, 30_001, 30_000,
+  ]);
 });
 
 test("without setpriv, ids are not promised", async () => {
