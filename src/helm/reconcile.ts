@@ -10,18 +10,18 @@ import {
   type ReleasePlan,
 } from "./decide.ts";
 import { withHookWatch } from "./hook-watch.ts";
-import { restoreObjects } from "./objects/live-objects.ts";
+import { restoreObjects } from "./objects/restore-objects.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { ChartChangedError, withUpgradeOptions } from "./rendering.ts";
+import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
 import {
   countFailure,
   describeRefusal,
-  lacksRollbackTarget,
   markInstalledRevisionGood,
   getNextUpgradeOptions,
   rollBack,
-} from "./rollback.ts";
+} from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
 import { installOrUpgrade, recoverPendingRelease } from "./upgrade.ts";
 

@@ -158,7 +158,7 @@ async function withChartCopy<T>(
   try {
     const valuesFile = await scratch.write("values.json", values);
     const chartDir = copyChart({ module, chart }, scratch);
-    return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
+    return await act({ release: module.name, overrides: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
   }

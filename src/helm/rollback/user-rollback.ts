@@ -1,9 +1,10 @@
 /** Rollbacks that a user requests (docs/guides/on-call.md): `module rollback NAME [REVISION]`. */
 
-import { isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { BY_HAND, GOOD_LABEL, isRejectedRevision, findRejectedRevision, rollBackTo } from "./rollback.ts";
-import type { Reconciliation, Refusal } from "./types.ts";
-import { recoverPendingRelease } from "./upgrade.ts";
+import { isPendingStatus, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import { BY_HAND, findRejectedRevision, GOOD_LABEL, isRejectedRevision } from "./revision-labels.ts";
+import { rollBackTo } from "./rollback.ts";
+import type { Reconciliation, Refusal } from "../types.ts";
+import { recoverPendingRelease } from "../upgrade.ts";
 
 /** A release cannot be rolled back to the requested revision. The message names the possible ones. */
 class NoRollbackTargetError extends Error {}
