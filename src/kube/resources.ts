@@ -35,6 +35,11 @@ export function apiVersionOf(resource: Pick<Resource, "group" | "version">): str
   return resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
 }
 
+/** The API group in an `apiVersion`; "" for the core group. */
+export function apiGroupOf(apiVersion: string): string {
+  return apiVersion.includes("/") ? (apiVersion.split("/")[0] ?? "") : "";
+}
+
 /** Builds the URL path of a collection, an object or its subresource; ignores the namespace for cluster-wide resources. */
 export function pathOf(resource: ResourceType, object: ObjectPath = {}): string {
   const parts = [resource.group === "" ? "api" : "apis"];

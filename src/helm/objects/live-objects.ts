@@ -47,7 +47,7 @@ export function readOwner(
     : { release, namespace: annotations[OWNER_ANNOTATIONS.namespace] ?? namespace };
 }
 
-/** The owner of an object, if it is another release than `own`; otherwise undefined. */
+/** The owner of an object if it is another release than `own`, which must then not change the object; otherwise undefined. */
 export function readOtherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
   const owner = readOwner(annotations, own.namespace);
   return owner?.release === own.release && owner.namespace === own.namespace ? undefined : owner;
@@ -76,7 +76,7 @@ interface CallOptions {
   readonly timeoutMs?: number;
 }
 
-/** Reads and writes one object of the cluster. Its methods throw ApiError, ConnectionError. */
+/** Reads and writes one object of the cluster, as helm does. Its methods throw ApiError, ConnectionError. */
 export class LiveObjectClient {
   readonly #client: CheckTools["client"];
   readonly #target: Target;
@@ -136,8 +136,9 @@ export class RecordedObjects {
   }
 
   /**
-   * Compares a live object with the record, and changes nothing. Returns undefined if the object does not exist, is being
-   * deleted, belongs to another release, or is not in the record. Throws ApiError, ConnectionError, DepthError.
+   * Compares a live object with the record, and changes nothing: a dry-run apply of the recorded object shows what the server would make of
+   * it, defaults and admission included. Returns undefined if the object does not exist, is being deleted, belongs to another release, or
+   * is not in the record. Throws ApiError, ConnectionError, DepthError.
    */
   async inspect(
     object: ObjectRef,
@@ -187,7 +188,7 @@ function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }
 
-/** Converts `stringData` of a Secret to `data`, as the server does. */
+/** Converts `stringData` of a Secret to `data`, as the server does, because live Secrets have only `data`, with which paths are compared. */
 function withEncodedData(body: JsonObject): JsonObject {
   const { stringData, ...rest } = body;
   if (body["kind"] !== "Secret" || !isJsonObject(stringData)) return body;

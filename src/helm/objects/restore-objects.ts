@@ -19,7 +19,7 @@ interface RestoreRequest {
 }
 
 const MAX_PARALLEL_RESTORES = 4;
-/** After this many refusals of one kind, by a webhook or a quota, the other objects are not tried. */
+/** After this many refusals of one kind, by a webhook or a quota, the other objects of the kind are not tried. */
 const MAX_REFUSALS_PER_KIND = 3;
 
 /** A missing object: `name` as the request has it, and what the record contains. */
@@ -38,27 +38,23 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   const { release, signal } = request;
   const [manifest = ""] = await tools.store.readManifests(release, signal);
   const { applyMethod } = await tools.store.readSummary(release);
-  const left = new Set(request.missingObjects);
+  const stillMissing = new Set(request.missingObjects);
   const refusals: string[] = [];
-  for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, left))) {
-    const before = refusals.length;
-    await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body, name }) => {
-      if (refusals.length - before >= MAX_REFUSALS_PER_KIND) return;
+  for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, stillMissing))) {
+    const refusalsBefore = refusals.length;
+    await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body: recorded, name }) => {
+      if (refusals.length - refusalsBefore >= MAX_REFUSALS_PER_KIND) return;
+      const body = withHelmMetadata(recorded, release.name, tools.namespace);
       try {
-        await restoreObject(tools, {
-          ref,
-          body: withHelmMetadata(body, release.name, tools.namespace),
-          applyMethod,
-          signal,
-        });
-        left.delete(name);
+        await restoreObject(tools, { ref, body, applyMethod, signal });
+        stillMissing.delete(name);
       } catch (error) {
         signal.throwIfAborted();
         refusals.push(`${name}: ${oneLine(error)}`);
       }
     });
   }
-  if (refusals.length > 0) throw new RestoreError(refusals, [...left]);
+  if (refusals.length > 0) throw new RestoreError(refusals, [...stillMissing]);
 }
 
 /** Finds the recorded objects whose names are in `missingObjects`, with or without the release's namespace `own`. */

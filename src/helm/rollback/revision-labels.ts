@@ -5,6 +5,7 @@ import type { Refusal, RollbackPolicy } from "../types.ts";
 
 /** A rollback needs three revisions: the failed one, the good one, and its own. */
 const MIN_HISTORY = 3;
+/** So that a module whose upgrades fail for weeks does not fill etcd with revisions. */
 const MAX_HISTORY = 50;
 /** The value of the label that marks a revision good. */
 const LABEL_SET = "true";
@@ -23,7 +24,7 @@ export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseM
   return newest;
 }
 
-/** Counts how many upgrades in a row have failed with these user inputs. The label of the last failed revision has the number. */
+/** How many upgrades in a row have failed with these user inputs, as the label of the last failed revision counts them. */
 export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
   const [newest] = revisions;
   const last = findRejectedRevision(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
@@ -32,18 +33,21 @@ export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDi
 }
 
 /**
- * Refuses inputs that were rejected because upgrades with them failed. Inputs that only hooks have changed since then are
- * tried again, until twice the allowed number of tries has failed. Returns undefined if the inputs may be applied.
+ * Refuses inputs that were rejected because upgrades with them failed. Inputs that only hooks have changed since then are tried again,
+ * because the change may repair them, until twice the allowed number of tries has failed: a hook may write other values in each run.
+ * Returns undefined if the inputs may be applied.
  */
 export function findRefusalAfterRejection(
   revisions: readonly ReleaseMeta[],
   inputsDigest: string,
   { userInputsDigest, contentDigest, retries }: RollbackPolicy,
 ): Refusal | undefined {
-  const [rejectedRevision, goodRevision] = [findRejectedRevision(revisions), findLastGoodRevision(revisions)];
+  const rejectedRevision = findRejectedRevision(revisions);
+  const goodRevision = findLastGoodRevision(revisions);
   if (rejectedRevision === undefined || goodRevision === undefined) return undefined;
   const [newest] = revisions;
   const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
+  // The current inputs are those of the installed revision, so there is nothing to refuse.
   if (isRolledBack && newest.labels[LABELS.inputs] === inputsDigest) return undefined;
   // Another helm binary, from another image of the operator, does not change rejected inputs.
   const isSame =
@@ -85,7 +89,8 @@ export function findRefusalOfUnhealthy(
   revisions: readonly ReleaseMeta[],
   inputsDigest: string,
 ): Refusal | undefined {
-  const [rejectedRevision, goodRevision] = [findMarkableRevision(revisions), findLastGoodRevision(revisions)];
+  const rejectedRevision = findMarkableRevision(revisions);
+  const goodRevision = findLastGoodRevision(revisions);
   if (rejectedRevision?.labels[LABELS.inputs] !== inputsDigest || goodRevision === undefined)
     return undefined;
   return { rejectedRevision, goodRevision, isRolledBack: false };
@@ -121,24 +126,24 @@ export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number
 }
 
 /**
- * Computes `--history-max` such that helm does not delete the good revision; by itself, helm only retains the deployed one.
- * `most` is the configured limit, where 0 means unlimited.
+ * Computes `--history-max` such that helm does not delete the good revision, the target of rollbacks: helm by itself only retains the
+ * deployed one. `configuredMax` is `--helm-history-max`, where 0 means unlimited.
  */
-export function computeHistoryMax(most: number, revisions: readonly ReleaseMeta[]): number {
-  if (most === 0) return 0;
+export function computeHistoryMax(configuredMax: number, revisions: readonly ReleaseMeta[]): number {
+  if (configuredMax === 0) return 0;
   const [newest] = revisions;
   const goodRevision = findLastGoodRevision(revisions);
-  const revisionsToGood =
+  // Good revision, failed ones after it, the next one, and a rollback.
+  const neededForGood =
     goodRevision === undefined ? 0 : (newest?.revision ?? 0) - goodRevision.revision + MIN_HISTORY;
-  return Math.max(most, MIN_HISTORY, Math.min(revisionsToGood, MAX_HISTORY));
+  return Math.max(configuredMax, MIN_HISTORY, Math.min(neededForGood, MAX_HISTORY));
 }
 
-/** Whether a revision is labelled good. */
 function isGood({ labels }: ReleaseMeta): boolean {
   return labels[LABELS.good] === LABEL_SET;
 }
 
-/** Whether a revision was rejected. */
+/** Whether a revision was rejected, so that its inputs are not applied again. */
 export function isRejectedRevision({ labels }: ReleaseMeta): boolean {
   return labels[LABELS.rejected] !== undefined;
 }

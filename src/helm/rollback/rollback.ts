@@ -36,10 +36,10 @@ export function getRollbackPolicy(
 /** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
 export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
-  const inForce = findMarkableRevision(store.revisions(request.module.name));
-  if (policy === undefined || !mayBeRollbackTarget(request.unhealthy) || inForce === undefined) return;
-  const labels = { ...inForce.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
-  await store.setLabels(inForce, labels, request.signal);
+  const installed = findMarkableRevision(store.revisions(request.module.name));
+  if (policy === undefined || !mayBeRollbackTarget(request.unhealthy) || installed === undefined) return;
+  const labels = { ...installed.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
+  await store.setLabels(installed, labels, request.signal);
 }
 
 /** The options of the next upgrade that rollbacks depend on: labels of the new revision, and how many revisions helm keeps. */
@@ -50,9 +50,11 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
   const revisions = tools.store.revisions(request.module.name);
   const [newest] = revisions;
   if (newest === undefined || newest.status === "uninstalled") return { labels: {}, historyMax: undefined };
+  // A run that a user requests starts to count again.
   const isCounted = policy !== undefined && request.isRequested !== true;
+  const tries = isCounted ? countFailedTries(revisions, policy.userInputsDigest) : 0;
   return {
-    labels: resetCopiedLabels(newest, isCounted ? countFailedTries(revisions, policy.userInputsDigest) : 0),
+    labels: resetCopiedLabels(newest, tries),
     historyMax: policy && computeHistoryMax(tools.historyMax, revisions),
   };
 }
@@ -143,14 +145,15 @@ export async function rollBackTo(
     from: rejectedRevision.revision,
     to: goodRevision.revision,
   });
-  const keep = computeHistoryMax(tools.historyMax, store.revisions(name));
-  const call = { release: name, overrides: module.helm, signal, applyMethod, historyMax: keep };
-  const [from, before] = [clock.monotonic(), store.get(name)];
+  const historyMax = computeHistoryMax(tools.historyMax, store.revisions(name));
+  const options = { release: name, overrides: module.helm, signal, applyMethod, historyMax };
+  const before = store.get(name);
+  const startedAt = clock.monotonic();
   try {
-    await helm.rollback({ ...call, revision: goodRevision.revision });
+    await helm.rollback({ ...options, revision: goodRevision.revision });
   } finally {
     await store.refresh(name);
-    logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - from) });
+    logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - startedAt) });
   }
   store.requireNewRevision(name, "rollback", before);
 }
@@ -159,15 +162,15 @@ export async function rollBackTo(
 export async function describeRefusal({ tools, request }: Reconciliation, refusal: Refusal): Promise<string> {
   const { store } = tools;
   const rejectedRevision = withCurrentLabels(store, refusal.rejectedRevision);
-  const inForce = store.get(request.module.name);
-  const failed = await tryReadRecord(rejectedRevision);
-  const kept = inForce === undefined ? undefined : await tryReadRecord(inForce);
-  const why = oneLine(withoutSecretValues(failed?.description || "see the log"));
+  const installed = store.get(request.module.name);
+  const failedRecord = await tryReadRecord(rejectedRevision);
+  const installedRecord = installed === undefined ? undefined : await tryReadRecord(installed);
+  const why = oneLine(withoutSecretValues(failedRecord?.description || "see the log"));
   const problem = {
     unhealthy: `was not healthy in time: ${why}`,
     [BY_HAND]: `was taken out of force by hand, for revision ${rejectedRevision.labels[LABELS.rolledBackTo] ?? "?"}`,
   }[rejectedRevision.labels[LABELS.rejected] ?? ""];
-  return `Rolled back to ${describeChart(kept)} (revision ${inForce?.revision ?? "?"}): ${describeChart(failed)}, revision ${rejectedRevision.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
+  return `Rolled back to ${describeChart(installedRecord)} (revision ${installed?.revision ?? "?"}): ${describeChart(failedRecord)}, revision ${rejectedRevision.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
 
   /** The record of a revision; undefined if it cannot be read, because the sentence is useful without it. */
   async function tryReadRecord(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {

@@ -2,8 +2,8 @@
 
 import type { Dispatcher } from "undici";
 
-import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
-import { TokenBucket, cutDeepParts, orAborted, sleep, systemClock } from "../../lib/index.ts";
+import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
+import { cutDeepParts, Deadline, orAborted, sleep, systemClock, TokenBucket } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
@@ -282,43 +282,4 @@ async function readErrorAnswer(response: Response, requestName: string, path: st
     requestName,
     isSecret: SECRETS_PATH.test(path),
   });
-}
-
-/** A signal that is aborted by a time limit or by the caller's signal, whichever comes first. */
-class Deadline {
-  readonly #controller = new AbortController();
-  readonly #callerSignal: AbortSignal | undefined;
-  readonly #timer: Timer;
-  readonly #abortByCaller = (): void => this.#controller.abort(this.#callerSignal?.reason);
-  #isTimedOut = false;
-
-  constructor(clock: Clock, ms: number, outer?: AbortSignal) {
-    this.#callerSignal = outer;
-    this.#timer = clock.setTimer(ms, () => {
-      this.#isTimedOut = true;
-      this.#controller.abort();
-    });
-    if (outer?.aborted) this.#abortByCaller();
-    else outer?.addEventListener("abort", this.#abortByCaller, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** The time limit, not the caller, aborted the signal. */
-  get isTimedOut(): boolean {
-    return this.#isTimedOut;
-  }
-
-  /** Removes the time limit; the caller's signal still counts. */
-  removeTimeLimit(): void {
-    this.#timer.cancel();
-  }
-
-  /** Releases the timer and the caller's signal. */
-  release(): void {
-    this.#timer.cancel();
-    this.#callerSignal?.removeEventListener("abort", this.#abortByCaller);
-  }
 }
