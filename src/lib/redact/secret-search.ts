@@ -26,6 +26,13 @@ interface Use {
   uses: number;
 }
 
+/** The range of a text to hide, and the secret that was found there. */
+interface Match {
+  readonly from: number;
+  readonly to: number;
+  readonly secret: string;
+}
+
 /**
  * Finds many secrets in one walk over a text. A filter finds places where a form may start, by its first eight
  * characters. A map then gives the forms with this start.
@@ -69,7 +76,9 @@ export class SecretSearch {
     const start = text.slice(0, START_LENGTH);
     const candidates = this.#byStart.get(start);
     const use = candidates instanceof Map ? candidates.get(text) : candidates;
-    if (use?.form.text !== text || --use.uses > 0) return;
+    if (use?.form.text !== text) return;
+    use.uses--;
+    if (use.uses > 0) return;
     if (candidates instanceof Map) candidates.delete(text);
     if (!(candidates instanceof Map) || candidates.size === 0) this.#byStart.delete(start);
   }
@@ -93,11 +102,7 @@ export class SecretSearch {
    * Finds the longest form that begins at index `at`. Returns the range to hide and the secret; undefined if none begins there. The
    * range may begin before `at`, in a longer base64 text, but not before `minIndex`.
    */
-  #findMatch(
-    text: string,
-    at: number,
-    minIndex: number,
-  ): { from: number; to: number; secret: string } | undefined {
+  #findMatch(text: string, at: number, minIndex: number): Match | undefined {
     const start = text.slice(at, at + START_LENGTH);
     const found = this.#byStart.get(start);
     if (found === undefined) return undefined;
@@ -105,7 +110,8 @@ export class SecretSearch {
     const [first] = candidates.values();
     if (candidates.size > MAX_FORMS_PER_START) {
       const character = this.#startsOfLines.has(start) ? /./ : WORD;
-      return { from: at, to: findRunEnd(text, at, character), secret: first?.form.secret ?? "" };
+      const to = findRunEnd(text, at + START_LENGTH, character);
+      return { from: at, to, secret: first?.form.secret ?? "" };
     }
     const [longest] = [...candidates.values()]
       .map(({ form }) => ({ form, length: commonPrefixLength(text, at, form.text) }))
@@ -114,11 +120,15 @@ export class SecretSearch {
     if (longest === undefined) return undefined;
     const { secret, isPart } = longest.form;
     if (!isPart) return { from: at, to: at + longest.length, secret };
-    return { from: findBase64Start(text, at, minIndex), to: findRunEnd(text, at, BASE64), secret };
+    const to = findRunEnd(text, at + START_LENGTH, BASE64);
+    return { from: findBase64Start(text, at, minIndex), to, secret };
   }
 }
 
-/** Reports where a text may have one of many starts, from a rolling hash of the text. */
+/**
+ * Reports where a text may have one of many starts (a Bloom filter with one hash): a rolling hash of each eight characters tells cheaply
+ * that most positions have none.
+ */
 class StartFilter {
   readonly #bits: Uint32Array;
   #count = 0;
@@ -128,9 +138,9 @@ class StartFilter {
     this.#bits = new Uint32Array(bitCount >>> 5);
   }
 
-  /** Whether so many bits are set that the filter reports too many wrong places. */
+  /** Whether more than a 16th of the bits is set, so that the filter reports too many wrong positions. */
   get isCrowded(): boolean {
-    return this.#count > this.#bits.length * 2;
+    return this.#count > (this.#bits.length * 32) / 16;
   }
 
   /** Sets the bit of a start. */
@@ -164,12 +174,13 @@ class StartFilter {
     return indexes;
   }
 
-  /** Spreads the hash over all bits of the filter. */
+  /** Mixes the bits of a hash (multiplicative hashing by the golden ratio), and takes as many as select a bit of the filter. */
   #toBitIndex(hash: number): number {
     return (Math.imul(hash ^ (hash >>> 15), 0x9e3779b1) >>> 7) & (this.#bits.length * 32 - 1);
   }
 }
 
+/** The prime of the FNV hash. */
 const BASE = 0x01000193;
 /** BASE to the power of START_LENGTH: the weight of a character when it leaves the hash. */
 const LEAVING_FACTOR = Array<number>(START_LENGTH)
@@ -209,9 +220,9 @@ function findBase64Start(text: string, at: number, minIndex: number): number {
   return from;
 }
 
-/** The index after the form start at `at` and all following characters that match `character`. */
-function findRunEnd(text: string, at: number, character: RegExp): number {
-  let to = at + START_LENGTH;
+/** The index of the first character from `from` that does not match `character`. */
+export function findRunEnd(text: string, from: number, character: RegExp): number {
+  let to = from;
   while (to < text.length && character.test(text[to] ?? "")) to++;
   return to;
 }
@@ -230,14 +241,9 @@ function listEncodedForms(secret: string): Form[] {
   const written = IS_NEVER_ENCODED.test(secret)
     ? []
     : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
-  return [
-    ...Array.from(new Set([...parts, ...urlSafe, ...encodeHex(bytes)]), (text) => ({
-      text,
-      secret,
-      isPart: true,
-    })),
-    ...toForms(secret, written),
-  ];
+  const partTexts = new Set([...parts, ...urlSafe, ...encodeHex(bytes)]);
+  const partForms = Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
+  return [...partForms, ...toForms(secret, written)];
 }
 
 /** Makes forms of the encodings of a secret that differ from the secret, each once. */
@@ -247,7 +253,10 @@ function toForms(secret: string, texts: readonly string[]): Form[] {
     .map((text) => ({ text, secret, isPart: false }));
 }
 
-/** The base64 text of the secret at offset 0, 1 and 2 of a group of three, without characters that adjacent bytes influence. */
+/**
+ * The base64 text of the secret at offset 0, 1 and 2 of a group of three bytes, because a secret may be anywhere in a longer encoded text.
+ * Without the characters at both ends that adjacent bytes influence.
+ */
 function encodeBase64Parts(secret: string): string[] {
   const bytes = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
   return [0, 1, 2].map((offset) => {

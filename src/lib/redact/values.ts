@@ -75,11 +75,8 @@ function hideEverything(value: Json, options: HideOptions, depth: number): Json 
   if (typeof value !== "object") return options.hide(String(value));
   if (depth > MAX_DEPTH) return options.hide("");
   if (Array.isArray(value)) return value.map((item) => hideEverything(item, options, depth + 1));
-  const entries = Object.entries(value).map(([key, member]) => [
-    key,
-    hideEverything(member ?? null, options, depth + 1),
-  ]);
-  return Object.fromEntries(entries) as JsonObject;
+  const hideMember = (member: Json | undefined): Json => hideEverything(member ?? null, options, depth + 1);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, hideMember(member)]));
 }
 
 /** Hides a text as a whole if its key or its form is secret, else only the secrets in it. */
@@ -137,17 +134,11 @@ function hideMembers(value: JsonObject, context: ValueContext, options: HideOpti
   const isSecret = value["kind"] === "Secret";
   const entries = keys.map((key) => {
     const isData = key === "stringData" || (isSecret && key === "data");
-    const memberClass = isData
-      ? "secret"
-      : isReferenceMap
-        ? "about"
-        : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
-    const below = {
-      keyClass: memberClass,
-      key,
-      paths: pathsBelow(context.paths, key),
-      depth: context.depth + 1,
-    };
+    const ownClass = isReferenceMap
+      ? "about"
+      : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
+    const keyClass = isData ? "secret" : ownClass;
+    const below = { keyClass, key, paths: pathsBelow(context.paths, key), depth: context.depth + 1 };
     return [key, hideValue(value[key] ?? null, below, options)] as const;
   });
   return Object.fromEntries(entries);
