@@ -91,12 +91,12 @@ function shortDigest(value: Json): string {
 }
 
 /**
- * Segments as in `fieldsV1`: `f:` and the name of a member; of an item of a list `k:` and its keys, `v:` and its value, or
- * `i:` and its place.
+ * Segments as in `fieldsV1`: `f:` and the name of a member; for an item of a list `k:` and its keys (`k:{"name":"web"}`), `v:` and its
+ * value, or `i:` and its index.
  */
 export type FieldPath = readonly string[];
 
-/** Resolves a segment of a path to a member name or a list index; undefined if the value has no such member or item. */
+/** Resolves a segment of a path, see {@link FieldPath}, to a member name or a list index; undefined if `value` has no such member or item. */
 function resolveSegment(value: Json | undefined, segment: string): string | number | undefined {
   const kind = segment.slice(0, 2);
   const rest = segment.slice(2);

@@ -49,7 +49,10 @@ export function provesBroken(condition: Pick<HealthCondition, "status" | "isOuta
   return condition?.status === "False" && condition.isOutage !== true;
 }
 
-/** Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began. */
+/**
+ * Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began: a rollback to a revision that
+ * does not work would help nobody. A revision in progress may be a target, because its health may only not be known yet.
+ */
 export function mayBeRollbackTarget(
   condition: Pick<HealthCondition, "status" | "isFailing"> | undefined,
 ): boolean {
@@ -107,7 +110,7 @@ function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing):
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
-/** Builds the condition of a release by the worst level that has objects, with the first of them in the message. */
+/** Builds the condition of a release by the worst level that has objects. Its message names the first of these objects. */
 function buildCondition(by: ByLevel): HealthCondition {
   const [unhealthy] = by.unhealthy;
   if (unhealthy !== undefined) {

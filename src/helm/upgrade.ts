@@ -122,6 +122,7 @@ async function repairRecords(reconciliation: Reconciliation, stderr: string): Pr
   if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
     throw await buildUnrecognizedRecordError(reconciliation);
   if (!stderr.includes(NOTHING_DEPLOYED)) return false;
+  // helm upgrades no release whose revisions all failed; without records it installs the release.
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await claimRemainingHookObjects(tools, module.name);
   await store.deleteRecords(module.name, signal);

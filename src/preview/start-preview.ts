@@ -134,7 +134,7 @@ function previewRemovals(
     orphans,
     presentModules: [...releases.observed.installed(), ...state.view.enabledModules],
     config: state.values.config,
-    // The operator confirms orphans by a second check; the preview takes it for granted.
+    // The operator purges an orphan only after a second check. The preview assumes that the check was long ago.
     view: {
       ...state.view,
       deletionLimit,
@@ -239,7 +239,10 @@ function explainWaiting(
   return text === undefined ? [] : [text];
 }
 
-/** Decides which modules are enabled, as a start would, and records the decisions in the preview's own state. */
+/**
+ * Decides which modules are enabled, as a start would, and records the decisions in the preview's own state. Checks the schemas of modules
+ * but does not load their hooks, because that would run them.
+ */
 async function decideEnablement(inputs: Inputs): Promise<void> {
   const { releases, state, tree } = inputs;
   const factsOf = (module: Module): ModuleFacts => collectModuleFacts(state, releases.observed, module);

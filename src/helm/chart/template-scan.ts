@@ -122,15 +122,19 @@ function scanAction(file: FileScan, tokens: readonly Token[]): void {
     return;
   }
   // After `else`, the dot is again that of the block around this one.
-  if (keyword === "else")
-    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = file.mayDotBeRootByBlock.at(-2) ?? true;
+  if (keyword === "else") setInnermostDot(file, file.mayDotBeRootByBlock.at(-2) ?? true);
   tokens.forEach((token, at) => {
     if (token.type === "string") scanString(file.scan, token.text);
     else if (token.type === "word") scanWord(file, tokens, at);
   });
   if (keyword !== undefined && BLOCK_KEYWORDS.has(keyword)) openBlock(file, tokens, keyword);
   else if (keyword === "else" && tokens[1]?.text === "with")
-    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = mayDotBeRootInWith(file, tokens);
+    setInnermostDot(file, mayDotBeRootInWith(file, tokens));
+}
+
+/** Sets whether the dot may be the root context in the innermost open block. */
+function setInnermostDot({ mayDotBeRootByBlock }: FileScan, mayBeRoot: boolean): void {
+  mayDotBeRootByBlock[mayDotBeRootByBlock.length - 1] = mayBeRoot;
 }
 
 /** Makes the scan dynamic where a string names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
@@ -139,7 +143,7 @@ function scanString(scan: Scan, text: string): void {
   if (text.includes("Capabilities")) scan.capabilities = true;
 }
 
-/** Records the functions, the values and the root context that a word names. */
+/** Records which functions, values or root context a word of an action names. The root context contains all values, so its way matters. */
 function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";

@@ -1,14 +1,7 @@
 /** Existing objects that a chart contains: who owns them, and which of them a release adopts (docs/guides/running.md, "Taking over"). */
 
-import {
-  annotateCommand,
-  getMetadata,
-  isNotFound,
-  mergePatch,
-  findMissingPermissions,
-  type Target,
-  type WatchedObject,
-} from "../../kube/index.ts";
+import { annotateCommand, findMissingPermissions, getMetadata, isNotFound } from "../../kube/index.ts";
+import { mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
 import { confirmationToken, mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
@@ -32,7 +25,6 @@ export const KEEP = "keep";
 /** Annotation of the AddonModule that confirms the adoption of existing objects once, by their token. */
 export const CONFIRM_TAKEOVER = "addon-operator.io/confirm-takeover";
 
-/** Number of parallel requests. */
 export const MAX_PARALLEL_REQUESTS = 8;
 export const MAX_LOGGED_OBJECTS = 20;
 /** Limits the names in a message, so that the remedy after them is not cut off. */

@@ -178,7 +178,10 @@ export interface OrphanFacts {
   readonly excluded: ReadonlySet<string>;
 }
 
-/** Lists the releases that have no module directory and that the purge policy covers, sorted by name. */
+/**
+ * Lists the releases to purge, sorted by name: those that have no module directory and that the policy covers. `owned` covers releases
+ * that this operator has labelled, `all` also those of users and of the Go operator, but never those of another addon-operator.
+ */
 export function listOrphans(input: OrphanFacts): string[] {
   const { policy, modules, managedBy, excluded } = input;
   if (policy === "off") return [];

@@ -75,18 +75,15 @@ export async function countFailure(
   if (goodRevision === undefined) throw addNoRollbackTarget(failure);
   const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
   const isLast = tries >= policy.retries;
-  await store.setLabels(
-    rejectedRevision,
-    buildFailureLabels(tries, isLast ? "failed" : undefined),
-    request.signal,
-  );
+  const labels = buildFailureLabels(tries, isLast ? "failed" : undefined);
+  await store.setLabels(rejectedRevision, labels, request.signal);
   if (!isLast) throw failure;
   return { rejectedRevision: withCurrentLabels(store, rejectedRevision), goodRevision, isRolledBack: false };
 }
 
 /** The same revision as the store has it now, because its labels may have changed since `meta` was read. */
-function withCurrentLabels(store: ReleaseStore, { name, revision, ...rest }: ReleaseMeta): ReleaseMeta {
-  return store.revisions(name).find((meta) => meta.revision === revision) ?? { name, revision, ...rest };
+function withCurrentLabels(store: ReleaseStore, meta: ReleaseMeta): ReleaseMeta {
+  return store.revisions(meta.name).find(({ revision }) => revision === meta.revision) ?? meta;
 }
 
 /** The revision that this run of helm has created, if it failed: the newest one, if it is newer than `before`. */
@@ -115,13 +112,11 @@ export async function rollBack(
   const { store } = tools;
   const { signal } = request;
   if (!isRejectedRevision(rejectedRevision)) {
+    // An unhealthy revision uses up all tries: helm was successful, so another try would have the same result.
     const tries = Math.max(Number(rejectedRevision.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
     const why = request.unhealthy?.message ?? "";
-    await store.markRejected(
-      rejectedRevision,
-      { labels: buildFailureLabels(tries, "unhealthy"), why },
-      signal,
-    );
+    const labels = buildFailureLabels(tries, "unhealthy");
+    await store.markRejected(rejectedRevision, { labels, why }, signal);
   }
   await rollBackTo({ tools, request }, { rejectedRevision, goodRevision });
 }
@@ -166,11 +161,8 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
   const failedRecord = await tryReadRecord(rejectedRevision);
   const installedRecord = installed === undefined ? undefined : await tryReadRecord(installed);
   const why = oneLine(withoutSecretValues(failedRecord?.description || "see the log"));
-  const problem = {
-    unhealthy: `was not healthy in time: ${why}`,
-    [BY_HAND]: `was taken out of force by hand, for revision ${rejectedRevision.labels[LABELS.rolledBackTo] ?? "?"}`,
-  }[rejectedRevision.labels[LABELS.rejected] ?? ""];
-  return `Rolled back to ${describeChart(installedRecord)} (revision ${installed?.revision ?? "?"}): ${describeChart(failedRecord)}, revision ${rejectedRevision.revision}, ${problem ?? `failed: ${why}`}; an edit or a requested run tries again`;
+  const problem = describeRejection(rejectedRevision, why);
+  return `Rolled back to ${describeChart(installedRecord)} (revision ${installed?.revision ?? "?"}): ${describeChart(failedRecord)}, revision ${rejectedRevision.revision}, ${problem}; an edit or a requested run tries again`;
 
   /** The record of a revision; undefined if it cannot be read, because the sentence is useful without it. */
   async function tryReadRecord(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
@@ -181,6 +173,14 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
       return undefined;
     }
   }
+}
+
+/** Describes the reason in the label of a rejected revision. `why` is the description in its record. */
+function describeRejection({ labels }: ReleaseMeta, why: string): string {
+  const reason = labels[LABELS.rejected];
+  if (reason === BY_HAND)
+    return `was taken out of force by hand, for revision ${labels[LABELS.rolledBackTo] ?? "?"}`;
+  return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
 }
 
 /** The version of the chart in a record, with a question mark where it is unknown. */

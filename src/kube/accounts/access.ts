@@ -57,12 +57,8 @@ export async function openAccountKubeconfig(
       scheduleRenewal(RETRY_MS);
     });
   await writeToken();
-  const text = buildAccountKubeconfig(client.exportKubeconfig(), {
-    account,
-    namespace,
-    tokenFile: scratch.path("token"),
-  });
-  const path = await scratch.write("kubeconfig", text);
+  const run = { account, namespace, tokenFile: scratch.path("token") };
+  const path = await scratch.write("kubeconfig", buildAccountKubeconfig(client.exportKubeconfig(), run));
   return {
     path,
     close() {

@@ -226,7 +226,7 @@ class RunToken {
     }
   }
 
-  /** Records that the token outlives the run, and logs a new reason. */
+  /** Records why the token stays valid after the run, for the status of the module. Logs a reason only when it is new. */
   #reportProblem(error: unknown): void {
     const { module } = this.#owner;
     const { problems, logger } = this.#options;

@@ -19,6 +19,7 @@ export class Deletions {
     if (isLater(version, this.#listVersions.get(group) ?? "")) this.#listVersions.set(group, version);
   }
 
+  /** Records that an object was deleted as of `version`. */
   recordDeletion(key: string, version: string): void {
     this.#tombstones.set(key, version);
   }

@@ -60,6 +60,7 @@ export class WatchHub {
     const wasLast = shared.remove(member);
     if (!wasLast) return;
     shared.close();
+    // A second call may find a newer watch under the key.
     if (this.#sharedWatches.get(key) === shared) this.#sharedWatches.delete(key);
   }
 }

@@ -236,6 +236,7 @@ export class SharedWatch {
       waitForAll(this.#inRankOrder(joiners).map((member) => member.deliverListed(object))),
     );
     await Promise.all(this.#inRankOrder(joiners).map((member) => member.completeList(version)));
+    // Clears errors of earlier tries, unless the watch itself fails.
     if (this.#lastError === undefined) for (const member of joiners) member.reportError(undefined);
   }
 }

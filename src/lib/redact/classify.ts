@@ -127,7 +127,10 @@ function classifyWords(all: readonly string[], ownCount: number): KeyClass {
   return "plain";
 }
 
-/** `https://hooks.…/…`: knowing the URL is enough to post there. `url` below `webhook` may be any address. */
+/**
+ * Whether a key names a URL such as `https://hooks.…/…`, which is secret: knowing it is enough to post there. The key itself must have both
+ * words, because `url` below a key `webhook` may be any address.
+ */
 function isWebhookUrl({ last, before, ownCount }: KeyWords): boolean {
   return ownCount > 1 && /^ur[li]s?$/.test(last) && /^(?:webhook|hook|incoming)s?$/.test(before);
 }

@@ -1,6 +1,7 @@
 /** Finds many secrets in a text at once, in each encoding that programs use. */
 
 import type { Hide } from "./placeholder.ts";
+import { listForms, type Form } from "./secret-forms.ts";
 
 /** So many characters identify a longer form. A message may be cut within the form. */
 const MIN_MATCH = 32;
@@ -11,14 +12,6 @@ const START_LENGTH = 8;
  * line from this start on, if one of the forms has several words.
  */
 const MAX_FORMS_PER_START = 16;
-
-/** A text as which a secret may appear in output: the secret itself or an encoding of it. */
-interface Form {
-  readonly text: string;
-  readonly secret: string;
-  /** The form may be part of a longer base64 or hex text. Then that whole text is hidden. */
-  readonly isPart: boolean;
-}
 
 /** A form, and how many texts have it: certificates share lines. */
 interface Use {
@@ -44,7 +37,7 @@ export class SecretSearch {
   /** Starts of forms that do not end where a word ends. */
   readonly #startsOfLines = new Set<string>();
 
-  /** Adds a text with its forms in JSON, which leave lines apart; if `isFirst`, with all that it may be encoded as. */
+  /** Adds a part of a secret with the forms in which it may appear. `isFirst`: the part is the first one of its secret. */
   add(secret: string, isFirst: boolean): void {
     for (const form of listForms(secret, isFirst)) this.#addForm(form);
   }
@@ -54,7 +47,7 @@ export class SecretSearch {
     for (const form of listForms(secret, isFirst)) this.#removeForm(form);
   }
 
-  /** Counts one more use of a form. */
+  /** Counts one more use of a form. The second form with the same start turns the entry into a map. */
   #addForm(form: Form): void {
     const start = form.text.slice(0, START_LENGTH);
     const candidates = this.#byStart.get(start);
@@ -196,16 +189,6 @@ const BASE64 = /[A-Za-z0-9+/=_-]/;
 const WORD = /[^\s"',;]/;
 const WORD_END = /[\s"',;]/;
 
-/** Longer texts are not encoded completely: their head identifies them. */
-const LONGEST_FORM = 2048;
-
-/** Lists what to search for: the secret itself and its forms in JSON; if `isFirst`, its other encodings, too. */
-function listForms(secret: string, isFirst: boolean): Form[] {
-  const plain = { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
-  if (isFirst) return [plain, ...listEncodedForms(secret)];
-  return IS_NEVER_ENCODED.test(secret) ? [plain] : [plain, ...toForms(secret, encodeForJson(secret))];
-}
-
 /** Length of the common prefix of `form` and the text from `at`; their first START_LENGTH characters are equal. */
 function commonPrefixLength(text: string, at: number, form: string): number {
   let length = START_LENGTH;
@@ -225,85 +208,4 @@ export function findRunEnd(text: string, from: number, character: RegExp): numbe
   let to = from;
   while (to < text.length && character.test(text[to] ?? "")) to++;
   return to;
-}
-
-/** So many bytes identify a secret in base64 and in hex. */
-const HEAD_BYTES = 48;
-
-/** Matches a secret whose text is the same in a URL, in JSON and as a number. */
-const IS_NEVER_ENCODED = /^(?!\d+$)[\w.~-]*$/;
-
-/** The forms of a secret that programs write: within base64 at each of its three offsets, in hex, in a URL, in JSON. */
-function listEncodedForms(secret: string): Form[] {
-  const parts = encodeBase64Parts(secret);
-  const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
-  const written = IS_NEVER_ENCODED.test(secret)
-    ? []
-    : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
-  const partTexts = new Set([...parts, ...urlSafe, ...encodeHex(bytes)]);
-  const partForms = Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
-  return [...partForms, ...toForms(secret, written)];
-}
-
-/** Makes forms of the encodings of a secret that differ from the secret, each once. */
-function toForms(secret: string, texts: readonly string[]): Form[] {
-  return [...new Set(texts)]
-    .filter((text) => text !== secret)
-    .map((text) => ({ text, secret, isPart: false }));
-}
-
-/**
- * The base64 text of the secret at offset 0, 1 and 2 of a group of three bytes, because a secret may be anywhere in a longer encoded text.
- * Without the characters at both ends that adjacent bytes influence.
- */
-function encodeBase64Parts(secret: string): string[] {
-  const bytes = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
-  return [0, 1, 2].map((offset) => {
-    const text = bytes.toString("base64", 2 - offset);
-    return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length - 2) * 8) / 6));
-  });
-}
-
-/** Bytes in hex, in lower and in upper case. */
-export function encodeHex(bytes: Buffer): string[] {
-  const text = bytes.toString("hex");
-  return [text, text.toUpperCase()];
-}
-
-/** The secret as languages write it in URLs: they escape different characters. Half a surrogate pair is replaced. */
-function encodeForUrls(secret: string): string[] {
-  const plain = encodeURIComponent(secret.toWellFormed());
-  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${charCodeInHex(char).toUpperCase()}`);
-  return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
-}
-
-/** The secret in JSON: once, JSON in JSON, with HTML characters escaped (Go), with non-ASCII escaped (Python). */
-function encodeForJson(secret: string): string[] {
-  const plain = escapeForJson(secret);
-  const escape = (char: string): string => `\\u${charCodeInHex(char).padStart(4, "0")}`;
-  return [
-    plain,
-    escapeForJson(plain),
-    plain.replaceAll(/[<>&]/g, escape),
-    plain.replaceAll(/[\u0080-\uffff]/g, escape),
-  ];
-}
-
-/** A text as the inside of a JSON string, without its quotes. */
-function escapeForJson(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
-}
-
-function charCodeInHex(char: string): string {
-  return char.charCodeAt(0).toString(16);
-}
-
-/** A long number as helm templates print it, in floating point (`1.2e+09`); other secrets unchanged. */
-function formatAsHelmNumber(secret: string): string {
-  return /^[1-9]\d{7,20}$/.test(secret)
-    ? Number(secret)
-        .toExponential()
-        .replace(/\+(?=\d$)/, "+0")
-    : secret;
 }

@@ -5,7 +5,8 @@
 
 import { placeholderOf } from "./placeholder.ts";
 import { HIDDEN } from "./quoted.ts";
-import { encodeHex, findRunEnd } from "./secret-search.ts";
+import { encodeHex, escapeForJson } from "./secret-forms.ts";
+import { findRunEnd } from "./secret-search.ts";
 
 /** Shorter texts would hide parts of most lines. */
 const MIN_LENGTH = 3;
@@ -98,7 +99,7 @@ function listForms(secret: string): Form[] {
   const ownLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
   const texts = [
     trimmed,
-    JSON.stringify(trimmed).slice(1, -1),
+    escapeForJson(trimmed),
     encodeURIComponent(trimmed.toWellFormed()),
     ...ownLines,
     ...encodeBase64Lines(secret),

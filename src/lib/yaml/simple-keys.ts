@@ -41,7 +41,7 @@ export class SimpleKeys {
     return level !== undefined && this.findPossible(level) !== undefined;
   }
 
-  /** Finds the possible key of a level, by default the innermost. A key expires with its line, and when it becomes too long. */
+  /** Finds the possible key of a level of brackets, by default the innermost. By the rules of YAML, a key ends with its line or 1024 characters. */
   findPossible(level = this.flowLevel): SimpleKey | undefined {
     const key = this.#keys[level];
     if (key === undefined) return undefined;
