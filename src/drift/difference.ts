@@ -44,14 +44,14 @@ interface CompareOptions {
   readonly isAutoscaled: boolean;
 }
 
-/** At most this many fields of an object are compared. */
+/** At most this many fields of an object are compared, which bounds the time for one object. */
 const MAX_FIELDS = 5000;
 const MAX_NAME_LENGTH = 100;
 
 /**
- * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only
- * fields that the manifest sets count. A difference in a field that only helm owns is no drift: a webhook causes it, because
- * it changes each apply in a different way.
+ * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only fields that
+ * the manifest sets count. A difference in a field that only helm owns is no drift: nobody else has written it, so a webhook causes the
+ * difference by changing each apply in another way.
  */
 export function compareObjects(
   live: JsonObject,
@@ -59,23 +59,23 @@ export function compareObjects(
   { ignore, isAutoscaled }: CompareOptions,
 ): Comparison {
   const entries = parseEntries(live);
-  const own = entries.filter(isHelmEntry);
-  const set = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
-  const walk = new FieldComparer();
-  walk.compareBelow(set?.fields, [applied, live], []);
-  const differing = walk.differing.map((path) => ({
+  const helmEntries = entries.filter(isHelmEntry);
+  const applyEntry = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
+  const comparer = new FieldComparer();
+  comparer.compareBelow(applyEntry?.fields, [applied, live], []);
+  const differing = comparer.differing.map((path): Difference => ({
     path,
     pointer: fieldPathToPointer(applied, path),
     holder: findForeignEntry(entries, path),
   }));
   const foreignOrUnowned = differing.filter(
-    ({ path, holder }) => holder !== undefined || !own.some(({ fields }) => ownsField(fields, path)),
+    ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => ownsField(fields, path)),
   );
   const ignored = foreignOrUnowned.filter((each) => isExpected(each));
   const fields = foreignOrUnowned
     .filter((each) => !ignored.includes(each))
     .map(({ path, holder }) => toDriftedField(path, holder, getValueAt(live, path)));
-  return { fields, ignored: ignored.map(({ path }) => path), isShared: walk.leaves.some(isOwnedByOther) };
+  return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
 
   /** Whether a difference does not count as drift. */
   function isExpected(difference: Difference): boolean {
@@ -119,12 +119,10 @@ class FieldComparer {
     if (wanted === undefined && live === undefined) return;
     const segments = Object.keys(node).filter((segment) => segment !== ".");
     if (live === undefined || segments.length === 0) return this.#compareLeaf(node, [wanted, live], path);
-    for (const segment of segments)
-      this.compareBelow(
-        member(node, segment),
-        [getChild(wanted, segment), getChild(live, segment)],
-        [...path, segment],
-      );
+    for (const segment of segments) {
+      const pair: Pair = [getChild(wanted, segment), getChild(live, segment)];
+      this.compareBelow(member(node, segment), pair, [...path, segment]);
+    }
   }
 
   /** Records a field that helm owns as a whole, and whether its values differ. */
@@ -147,7 +145,7 @@ const OWN_MANAGER = "addon-operator";
 /** Tools with which people scale, even if an autoscaler targets the object. */
 const INTERACTIVE_TOOLS = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
 
-/** Annotations and labels that controllers overwrite. */
+/** Annotations and labels that controllers and tools overwrite. */
 const CONTROLLER_METADATA =
   /^(?:(?:deployment|deprecated\.daemonset\.template|pv|volume|volume\.beta|autoscaling\.alpha|control-plane\.alpha|endpoints)\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|prometheus-operator-validated$|helm\.sh\/resource-policy$)/;
 
@@ -161,7 +159,7 @@ function isByAutoscaler({ holder }: Pick<Difference, "holder">): boolean {
   return holder?.subresource === "scale" && !INTERACTIVE_TOOLS.test(holder.manager);
 }
 
-/** Whether an autoscaler may have scaled an object. Only then is it worth a request to look for the autoscaler. */
+/** Whether an autoscaler may have scaled an object. Only then a request to look for the autoscaler is worth its cost. */
 export function mayBeAutoscaled(object: JsonObject): boolean {
   return parseEntries(object).some((holder) => isByAutoscaler({ holder }));
 }
@@ -254,7 +252,8 @@ export function summarizeDrift(objects: readonly DriftedObject[], issue?: string
 /** For people: `kubectl-edit changed spec.replicas of Deployment kube-system/web, and 2 more objects`. */
 export function describeDrift({ objects: [first], count }: Drift): string {
   if (first === undefined) return "Everything is as helm has left it";
-  const more = count === 1 ? "" : `, and ${count - 1} more object${count === 2 ? "" : "s"}`;
+  const others = count - 1;
+  const more = others === 0 ? "" : `, and ${others} more object${others === 1 ? "" : "s"}`;
   return `${describeObject(first)}${more}`;
 }
 
@@ -267,8 +266,8 @@ export function describeChangesByOthers(drift: Drift): string | undefined {
 export function describeObject({ title, fields, isContested }: DriftedObject): string {
   const [first] = fields;
   if (first === undefined) return title;
-  const more =
-    fields.length === 1 ? "" : ` and ${fields.length - 1} more field${fields.length === 2 ? "" : "s"}`;
+  const others = fields.length - 1;
+  const more = others === 0 ? "" : ` and ${others} more field${others === 1 ? "" : "s"}`;
   const often = isContested ? "; it was restored many times, so restores back off" : "";
   return `${describeField(first)}${more} of ${title}${often}`;
 }

@@ -50,12 +50,12 @@ function isForeign(entry: Entry): boolean {
 
 /** Finds who changed a field: the newest entry of another manager than helm that owns the field; undefined if none does. */
 export function findForeignEntry(entries: readonly Entry[], path: FieldPath): Entry | undefined {
-  return entries
-    .filter((entry) => isForeign(entry) && ownsField(entry.fields, path))
-    .reduce<Entry | undefined>(
-      (newest, entry) => ((newest?.at ?? 0) > (entry.at ?? 0) ? newest : entry),
-      undefined,
-    );
+  let newest: Entry | undefined;
+  for (const entry of entries) {
+    const isOwner = isForeign(entry) && ownsField(entry.fields, path);
+    if (isOwner && (entry.at ?? 0) >= (newest?.at ?? 0)) newest = entry;
+  }
+  return newest;
 }
 
 /** Digests of the field ownership in one version of an object: while they are equal, the object need not be compared again. */
@@ -65,7 +65,7 @@ export interface FieldManagers {
   readonly helm: string;
   /** The fields that others own; empty where helm is the only owner. */
   readonly others: string;
-  /** Changes with every write of others, and of the object's spec. */
+  /** Changes with every write of others, and with every change of the object's spec. */
   readonly moves: string;
 }
 
@@ -76,16 +76,11 @@ export function digestFieldManagers(object: JsonObject): FieldManagers {
   const version = asString(resourceVersion) ?? "";
   const others = entries.filter(isForeign);
   const own = entries.filter(isHelmEntry);
-  const texts = others.map(({ manager, operation, subresource, fields }) => [
-    manager,
-    operation,
-    subresource,
-    fields,
-  ]);
+  const foreignFields = others.map((each) => [each.manager, each.operation, each.subresource, each.fields]);
   return {
     version,
     helm: shortDigest([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
-    others: others.length === 0 && own.length > 0 ? "" : shortDigest(texts),
+    others: others.length === 0 && own.length > 0 ? "" : shortDigest(foreignFields),
     moves: shortDigest([generation ?? version, others.map(({ at }) => at ?? null)]),
   };
 }
@@ -96,14 +91,15 @@ function shortDigest(value: Json): string {
 }
 
 /**
- * Segments as in `fieldsV1`: `f:` and the name of a member; of an item of a list `k:` and its keys, `v:` and its value, or
- * `i:` and its place.
+ * Segments as in `fieldsV1`: `f:` and the name of a member; for an item of a list `k:` and its keys (`k:{"name":"web"}`), `v:` and its
+ * value, or `i:` and its index.
  */
 export type FieldPath = readonly string[];
 
-/** Resolves a segment of a path to a member name or a list index; undefined if the value has no such member or item. */
+/** Resolves a segment of a path, see {@link FieldPath}, to a member name or a list index; undefined if `value` has no such member or item. */
 function resolveSegment(value: Json | undefined, segment: string): string | number | undefined {
-  const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
+  const kind = segment.slice(0, 2);
+  const rest = segment.slice(2);
   if (kind === "f:") return isJsonObject(value) && member(value, rest) !== undefined ? rest : undefined;
   if (!Array.isArray(value)) return undefined;
   const index = kind === "i:" ? Number(rest) : value.findIndex(createItemMatcher(kind, rest));
@@ -131,8 +127,9 @@ export function fieldPathToPointer(object: Json, path: FieldPath): string {
   const segments: (string | number)[] = [];
   let value: Json | undefined = object;
   for (const segment of path) {
-    const keyOrIndex =
-      resolveSegment(value, segment) ?? (segment.startsWith("f:") ? segment.slice(2) : undefined);
+    // A member that the object lacks has a name all the same; a list item has no index then.
+    const missingMember = segment.startsWith("f:") ? segment.slice(2) : undefined;
+    const keyOrIndex = resolveSegment(value, segment) ?? missingMember;
     if (keyOrIndex === undefined) break;
     segments.push(keyOrIndex);
     value = getChild(value, segment);
@@ -185,7 +182,8 @@ export function describePath(path: FieldPath): string {
 
 /** Describes a segment of a path for people: `.name`, or `[key="value"]` for an item of a list. */
 function describeSegment(segment: string): string {
-  const [kind, rest] = [segment.slice(0, 2), segment.slice(2)];
+  const kind = segment.slice(0, 2);
+  const rest = segment.slice(2);
   if (kind === "f:") return PLAIN_NAME.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;
   if (kind === "v:") return `[=${rest}]`;
   if (kind === "i:") return `[${rest}]`;

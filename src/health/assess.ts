@@ -25,8 +25,8 @@ import {
 } from "./workloads.ts";
 
 /**
- * Computes the status that kstatus (`sigs.k8s.io/cli-utils` 0.37) gives an object, with our own messages. Where the library
- * returns an error, the status is Unknown. Never throws. `now` is in ms since the epoch.
+ * Computes the status that kstatus (`sigs.k8s.io/cli-utils` 0.37) gives an object, because tools such as Flux report the same, with our own
+ * messages. Where the library returns an error, the status is Unknown. Never throws. `now` is in ms since the epoch.
  */
 export function assessObject(object: JsonObject, now: number): Assessment {
   try {
@@ -139,9 +139,9 @@ const assessVolumeClaim: Rule = ({ object }) => {
 
 /** A Service is Current, except one of type LoadBalancer without a cluster IP. */
 const assessService: Rule = ({ object }) => {
-  const isUnplaced =
-    readText(object, "spec.type") === "LoadBalancer" && readText(object, "spec.clusterIP") === "";
-  return assessSteps([[isUnplaced, "NoIPAssigned", "has no cluster IP"]]);
+  const isLoadBalancer = readText(object, "spec.type") === "LoadBalancer";
+  const lacksIp = isLoadBalancer && readText(object, "spec.clusterIP") === "";
+  return assessSteps([[lacksIp, "NoIPAssigned", "has no cluster IP"]]);
 };
 
 /** Current once the definition is established. Failed if its names are refused or it is no longer served. */

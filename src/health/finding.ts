@@ -1,7 +1,6 @@
 /** What is stored about an object of a release: its assessment, not the object. */
 
-import type { CelTest } from "../lib/index.ts";
-import { plainLine } from "../lib/index.ts";
+import { plainLine, type CelTest } from "../lib/index.ts";
 import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
 import { assessObject, groupKindOf } from "./assess.ts";
 import { describeOwnPods, type OwnPods } from "./own-pods.ts";
@@ -10,6 +9,7 @@ import {
   describeCount,
   CURRENT,
   createInProgress,
+  isObserved,
   readInt,
   PAUSED,
   readText,
@@ -80,10 +80,8 @@ function assessByCheckOrRules(object: JsonObject, wall: number, check: CelTest |
   if (check === undefined) return assessRollout(object) ?? withRemedy(object, assessment);
   const { isMet, why } = check(object);
   if (isMet) return CURRENT;
-  return createInProgress(
-    "CheckNotMet",
-    why === undefined ? "does not meet its check" : `has a check that ${why}`,
-  );
+  const message = why === undefined ? "does not meet its check" : `has a check that ${why}`;
+  return createInProgress("CheckNotMet", message);
 }
 
 /** Adds to the message of an Unknown assessment how a user can define the health of the kind. Returns any other unchanged. */
@@ -103,6 +101,7 @@ function computeSince(generation: number | undefined, now: number, before: Findi
   return before.generation === generation ? before.since : now;
 }
 
+/** The details of an object that is Current or unknown. */
 const NO_DETAILS = {
   generation: undefined,
   settled: undefined,
@@ -111,7 +110,7 @@ const NO_DETAILS = {
   isOrdered: false,
 };
 
-/** The finding for a missing object. It never becomes unhealthy, because it is restored. */
+/** The finding for a missing object. It never becomes unhealthy, because the next run restores the object. */
 export const NOT_FOUND: Finding = {
   ...NO_DETAILS,
   ...createInProgress("NotFound", "is not there"),
@@ -120,13 +119,8 @@ export const NOT_FOUND: Finding = {
 
 /** Creates the finding for an object whose kind cannot be watched, so that its health is unknown. */
 export function createUnwatchedFinding(why: string): Finding {
-  return {
-    ...NO_DETAILS,
-    status: "Unknown",
-    reason: "NotWatched",
-    message: `cannot be watched: ${why}`,
-    since: 0,
-  };
+  const message = `cannot be watched: ${why}`;
+  return { ...NO_DETAILS, status: "Unknown", reason: "NotWatched", message, since: 0 };
 }
 
 /**
@@ -139,18 +133,11 @@ function assessStoppedObject(object: JsonObject): Assessment | undefined {
   const kind = groupKindOf(object);
   if (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) return CURRENT;
   if (kind !== "apps/Deployment" || spec["paused"] !== true || isUnavailable(object)) return undefined;
-  const [updated, wanted] = [
-    readInt(object, "status.updatedReplicas", 0),
-    readInt(object, "spec.replicas", 1),
-  ];
-  if (updated < wanted)
-    return createInProgress(
-      PAUSED,
-      `its rollout is paused: ${describeCount(updated, wanted, "replicas updated")}`,
-    );
-  const isObserved =
-    readInt(object, "status.observedGeneration", 0) >= readInt(object, "metadata.generation", 0);
-  return isObserved ? CURRENT : undefined;
+  const updated = readInt(object, "status.updatedReplicas", 0);
+  const wanted = readInt(object, "spec.replicas", 1);
+  const count = describeCount(updated, wanted, "replicas updated");
+  if (updated < wanted) return createInProgress(PAUSED, `its rollout is paused: ${count}`);
+  return isObserved(object) ? CURRENT : undefined;
 }
 
 /** Whether an object has reached its goal in this generation. A running Job is Current by the rules, but may still fail. */
@@ -170,7 +157,6 @@ function isUnavailable(object: JsonObject): boolean {
 
 /** Whether a StatefulSet replaces its Pods one at a time. */
 function isOrdered(object: JsonObject): boolean {
-  return (
-    groupKindOf(object) === "apps/StatefulSet" && readText(object, "spec.podManagementPolicy") !== "Parallel"
-  );
+  const isParallel = readText(object, "spec.podManagementPolicy") === "Parallel";
+  return groupKindOf(object) === "apps/StatefulSet" && !isParallel;
 }

@@ -9,7 +9,7 @@ import {
   type LabelSelector,
 } from "../model/index.ts";
 import { groupKind, groupKindOf } from "./assess.ts";
-import { readInt, readText } from "./rule.ts";
+import { isObserved, readText } from "./rule.ts";
 
 /**
  * How a workload's Pods are recognized. Selectors of workloads may overlap, so the owner reference decides. During a
@@ -45,22 +45,20 @@ export function makesPods(apiVersion: string, kind: string): boolean {
 
 type Revision = Pick<OwnPods, "replicaSet" | "label">;
 
-const REVISION_READERS: ReadonlyMap<string, (object: JsonObject) => Revision> = new Map<
-  string,
-  (object: JsonObject) => Revision
->([
+type RevisionReader = (object: JsonObject) => Revision;
+
+/** How to read the current revision of a workload, by kind. Pods of a ReplicaSet or a Job are all of one revision. */
+const REVISION_READERS: ReadonlyMap<string, RevisionReader> = new Map<string, RevisionReader>([
   [
     "apps/Deployment",
     (object) => ({ replicaSet: revisionIfObserved(object, () => readAnnotation(object, REVISION_NUMBER)) }),
   ],
   [
     "apps/StatefulSet",
-    (object) => ({
-      label: [
-        "controller-revision-hash",
-        revisionIfObserved(object, () => readText(object, "status.updateRevision")),
-      ],
-    }),
+    (object) => {
+      const revision = revisionIfObserved(object, () => readText(object, "status.updateRevision"));
+      return { label: ["controller-revision-hash", revision] };
+    },
   ],
   [
     "apps/DaemonSet",
@@ -76,9 +74,7 @@ const REVISION_READERS: ReadonlyMap<string, (object: JsonObject) => Revision> = 
  * because until then the object names the previous revision.
  */
 function revisionIfObserved(object: JsonObject, revision: () => string): string {
-  const isObserved =
-    readInt(object, "status.observedGeneration", 0) >= readInt(object, "metadata.generation", 0);
-  return isObserved ? revision() : NO_REVISION;
+  return isObserved(object) ? revision() : NO_REVISION;
 }
 
 /** The value of an annotation; NO_REVISION without it. */
@@ -88,9 +84,8 @@ function readAnnotation({ metadata }: JsonObject, name: string): string {
 
 /** The uid of the controller of an object. */
 export function controllerUidOf({ metadata }: JsonObject): string | undefined {
-  return asString(
-    objectsIn(objectOf(metadata)["ownerReferences"]).find(({ controller }) => controller === true)?.["uid"],
-  );
+  const owners = objectsIn(objectOf(metadata)["ownerReferences"]);
+  return asString(owners.find(({ controller }) => controller === true)?.["uid"]);
 }
 
 /** Whether a ReplicaSet belongs to a Deployment's current revision. */

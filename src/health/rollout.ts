@@ -18,11 +18,8 @@ export function assessRollout(object: JsonObject): Assessment | undefined {
     return undefined;
   const generation = String(readInt(object, "metadata.generation", 0));
   const observed = readText(object, "status.observedGeneration", "none");
-  if (observed !== generation)
-    return createInProgress(
-      "LatestGenerationNotObserved",
-      `its controller has seen generation ${observed}, not ${generation}`,
-    );
+  const lag = `its controller has seen generation ${observed}, not ${generation}`;
+  if (observed !== generation) return createInProgress("LatestGenerationNotObserved", lag);
   const phase = readText(object, "status.phase", "Progressing");
   const message = readText(object, "status.message", `its phase is ${phase}`);
   if (phase === "Healthy") return CURRENT;

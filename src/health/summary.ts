@@ -49,7 +49,10 @@ export function provesBroken(condition: Pick<HealthCondition, "status" | "isOuta
   return condition?.status === "False" && condition.isOutage !== true;
 }
 
-/** Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began. */
+/**
+ * Whether a failed upgrade may be rolled back to a revision that had this condition when the upgrade began: a rollback to a revision that
+ * does not work would help nobody. A revision in progress may be a target, because its health may only not be known yet.
+ */
 export function mayBeRollbackTarget(
   condition: Pick<HealthCondition, "status" | "isFailing"> | undefined,
 ): boolean {
@@ -73,16 +76,14 @@ const MAX_LISTED_OBJECTS = 20;
 
 /** `lost`: it was healthy, and its spec has not changed since. */
 type Level = "unhealthy" | "lost" | "inProgress" | "unknown" | "healthy";
+type ByLevel = Record<Level, AssessedObject[]>;
 
 /**
  * Summarizes the health of a release from its objects: True if all objects are Current, False if one of them is unhealthy or lost,
  * otherwise Unknown.
  */
 export function summarizeHealth(targets: readonly AssessedObject[], timing: Timing): Health {
-  const by = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] } as Record<
-    Level,
-    AssessedObject[]
-  >;
+  const by: ByLevel = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] };
   for (const target of targets) by[getLevel(target, timing)].push(target);
   const unhealthy = [...by.unhealthy, ...by.lost];
   const notReady = [...unhealthy, ...by.inProgress, ...by.unknown];
@@ -103,20 +104,19 @@ function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing):
   if (finding === undefined || finding.status === "Unknown") return "unknown";
   if (finding.status === "Current") return "healthy";
   // A Pod of another revision does not matter.
-  if ((pod?.isPermanent === true && pod.isWanted) || now - finding.since >= timeoutMs) return "unhealthy";
+  const hasBrokenPod = pod?.isPermanent === true && pod.isWanted;
+  if (hasBrokenPod || now - finding.since >= timeoutMs) return "unhealthy";
   if (finding.isLost) return "lost";
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
-/** Builds the condition of a release by the worst level that has objects, with the first of them in the message. */
-function buildCondition(by: Record<Level, readonly AssessedObject[]>): HealthCondition {
+/** Builds the condition of a release by the worst level that has objects. Its message names the first of these objects. */
+function buildCondition(by: ByLevel): HealthCondition {
   const [unhealthy] = by.unhealthy;
-  if (unhealthy !== undefined)
-    return {
-      status: "False",
-      reason: "Unhealthy",
-      message: describeTarget(unhealthy, by.unhealthy.length, true),
-    };
+  if (unhealthy !== undefined) {
+    const message = describeTarget(unhealthy, by.unhealthy.length, true);
+    return { status: "False", reason: "Unhealthy", message };
+  }
   const [lost] = by.lost;
   if (lost !== undefined) {
     const message = describeTarget(lost, by.lost.length, true);
@@ -129,12 +129,10 @@ function buildCondition(by: Record<Level, readonly AssessedObject[]>): HealthCon
     return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
   }
   const [unknown] = by.unknown;
-  if (unknown !== undefined)
-    return {
-      status: "Unknown",
-      reason: getReason(unknown),
-      message: describeTarget(unknown, by.unknown.length),
-    };
+  if (unknown !== undefined) {
+    const message = describeTarget(unknown, by.unknown.length);
+    return { status: "Unknown", reason: getReason(unknown), message };
+  }
   const message = `All objects are as they should be (${by.healthy.length})`;
   return { status: "True", reason: "Healthy", message };
 }
@@ -152,12 +150,8 @@ export function findReassessTime(targets: readonly AssessedObject[], timing: Tim
 const UNCHECKED = { reason: "NotLookedAt", message: "has not been checked yet" };
 
 /** The reason of a finding for the status; an unchecked object has its own. */
-function getReason({
-  finding = UNCHECKED,
-}: {
-  readonly finding?: Pick<Finding, "reason"> | undefined;
-}): string {
-  return finding.reason || "Unhealthy";
+function getReason({ finding }: AssessedObject): string {
+  return (finding ?? UNCHECKED).reason || "Unhealthy";
 }
 
 /** E.g. `Deployment kube-system/web: 1 of 3 replicas available; Pod web-7d-x: CrashLoopBackOff: exit code 1`. */
@@ -184,12 +178,8 @@ function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealth
 /** Converts an object that is not Current to its entry in the status. */
 function toUnhealthyObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
   const status = target.finding?.status ?? "Unknown";
-  return {
-    object: target.name,
-    status,
-    reason: getReason(target),
-    message: describeIssue(target, isUnhealthy),
-  };
+  const message = describeIssue(target, isUnhealthy);
+  return { object: target.name, status, reason: getReason(target), message };
 }
 
 /** Counts the objects by their status; an unchecked object counts as unknown. */
@@ -237,10 +227,8 @@ function isContainerBroken({ rank }: PodIssue): boolean {
 export function findPodIssue(pod: JsonObject): PodIssue | undefined {
   const status = objectOf(pod["status"]);
   if (status["phase"] === "Succeeded" || conditionOf(pod, "Ready", "True") !== undefined) return undefined;
-  const containers = [
-    ...objectsIn(status["initContainerStatuses"]),
-    ...objectsIn(status["containerStatuses"]),
-  ];
+  const keys = ["initContainerStatuses", "containerStatuses"];
+  const containers = keys.flatMap((key) => objectsIn(status[key]));
   const issues = [...containers.flatMap(findContainerIssues), ...findPodLevelIssues(pod, status)];
   return issues.toSorted((a, b) => b.rank - a.rank)[0];
 }
@@ -276,14 +264,10 @@ function findPodLevelIssues(pod: JsonObject, status: JsonObject): PodIssue[] {
   if (status["phase"] === "Failed")
     return [createIssue(asString(status["reason"]) ?? "Failed", status["message"], RANK.ended)];
   const unscheduled = conditionOf(pod, "PodScheduled", "False");
-  if (unscheduled !== undefined)
-    return [
-      createIssue(
-        asString(unscheduled["reason"]) ?? "Unschedulable",
-        unscheduled["message"],
-        RANK.unscheduled,
-      ),
-    ];
+  if (unscheduled !== undefined) {
+    const reason = asString(unscheduled["reason"]) ?? "Unschedulable";
+    return [createIssue(reason, unscheduled["message"], RANK.unscheduled)];
+  }
   const unready = conditionOf(pod, "Ready", "False");
   return unready === undefined || status["phase"] !== "Running"
     ? []

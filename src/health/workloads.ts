@@ -28,17 +28,13 @@ export const assessDeployment: Rule = ({ object, conditions }) => {
     ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
   );
   const spec = readInt(object, "spec.replicas", 1);
-  const [all, updated] = [
-    readInt(object, "status.replicas", 0),
-    readInt(object, "status.updatedReplicas", 0),
-  ];
+  const all = readInt(object, "status.replicas", 0);
+  const updated = readInt(object, "status.updatedReplicas", 0);
   const ready = readInt(object, "status.readyReplicas", 0);
   const available = readInt(object, "status.availableReplicas", 0);
+  const count = describeCount(available, spec, "replicas available");
   if (deadlineExceeded !== undefined)
-    return createFailed(
-      deadlineExceeded.reason,
-      `${describeCount(available, spec, "replicas available")}, and its deadline is over`,
-    );
+    return createFailed(deadlineExceeded.reason, `${count}, and its deadline is over`);
   const isComplete =
     readInt(object, "spec.progressDeadlineSeconds", NO_DEADLINE) === NO_DEADLINE ||
     conditions.some(
@@ -97,10 +93,8 @@ const NO_PARTITION = -1;
 export const assessStatefulSet: Rule = ({ object }) => {
   if (readText(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
   const spec = readInt(object, "spec.replicas", 1);
-  const [all, updated] = [
-    readInt(object, "status.replicas", 0),
-    readInt(object, "status.updatedReplicas", 0),
-  ];
+  const all = readInt(object, "status.replicas", 0);
+  const updated = readInt(object, "status.updatedReplicas", 0);
   const ready = readInt(object, "status.readyReplicas", 0);
   const current = readInt(object, "status.currentReplicas", 0);
   const partition = readInt(object, "spec.updateStrategy.rollingUpdate.partition", NO_PARTITION);

@@ -11,7 +11,10 @@ export type AdoptPolicy = "all" | "go" | "none";
 /** Who made a release: this operator, another one of its kind, the Go operator, or someone with helm. */
 export type ReleaseOwner = "ours" | "other" | "go" | "manual";
 
-/** Determines who made a release by its labels. `hasGoOperatorMark`: an older Go operator has left its checksum in the values. */
+/**
+ * Determines who made a release by its labels. `hasGoOperatorMark`: an older Go operator, which wrote no labels, has left its checksum in
+ * the values.
+ */
 export function determineReleaseOwner(
   { labels }: Pick<ReleaseMeta, "labels">,
   managedBy: string,
@@ -20,19 +23,22 @@ export function determineReleaseOwner(
   const label = labels[LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
-  // A label of another scheme version does not show which operator wrote it.
+  // A label of another scheme version does not show which operator wrote it. An upgrade must not disown all releases, so it counts.
   if (label !== undefined) return "ours";
   return hasGoOperatorMark || GO_LABELS.some((name) => name in labels) ? "go" : "manual";
 }
 
-/** Whether a module may take over a release of this owner. A release of another addon-operator never is. */
+/** Whether a module may take over a release of this owner. Never that of another addon-operator: both would overwrite each other. */
 export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
   if (owner === "ours") return true;
   if (owner === "other" || policy === "none") return false;
   return owner === "go" || policy === "all";
 }
 
-/** Determines who made a release. Throws ForeignReleaseError if this operator must not adopt it (`--adopt`). */
+/**
+ * Determines who made a release. Reads its record only if the labels do not tell, because that costs a request. Throws
+ * ForeignReleaseError if this operator must not adopt it (`--adopt`).
+ */
 export async function requireAdoptableRelease(
   tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
   release: ReleaseMeta,
@@ -58,14 +64,13 @@ const OWNER_NAMES: Readonly<Record<ReleaseOwner, string>> = {
  * Whether an older Go operator has left its checksum in the values of a release. False for a broken record, because helm itself
  * reports that.
  */
-function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
-  return store.readSummary(release).then(
-    ({ hasGoOperatorMark }) => hasGoOperatorMark,
-    (error: unknown) => {
-      if (error instanceof SyntaxError) return false;
-      throw new Error(`cannot determine who made release "${release.name}": ${oneLine(error)}`, {
-        cause: error,
-      });
-    },
-  );
+async function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {
+  try {
+    return (await store.readSummary(release)).hasGoOperatorMark;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw new Error(`cannot determine who made release "${release.name}": ${oneLine(error)}`, {
+      cause: error,
+    });
+  }
 }

@@ -8,8 +8,9 @@ import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { toArtifactLabel, isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
-import { getRollbackPolicy, findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback.ts";
-import { findRefusalAfterUserRollback } from "./user-rollback.ts";
+import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/revision-labels.ts";
+import { getRollbackPolicy } from "./rollback/rollback.ts";
+import { findRefusalAfterUserRollback } from "./rollback/user-rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
 
 /** The decision about a release, and the facts behind it. */

@@ -51,7 +51,7 @@ export async function renderRelease(tools: Reconciler, request: ReconcileRequest
 }
 
 /** Number of parallel requests. */
-const AT_ONCE = 4;
+const MAX_PARALLEL_REQUESTS = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 
 /** An object of a release: `stored` as it was applied last, `wanted` as it is rendered now; undefined where it does not exist. */
@@ -62,8 +62,8 @@ interface ObjectPair {
 }
 
 /**
- * What a run would change, object by object, with lines that begin with `-`, `+` or a blank; "" for nothing. A dry-run apply
- * of each object prevents that defaults of the server appear as differences. *Drifted* marks objects that are rendered as
+ * What a run would change, object by object, as text for the user, with lines that begin with `-`, `+` or a blank; "" for nothing. A
+ * dry-run apply of each object prevents that defaults of the server appear as differences. *Drifted* marks objects that are rendered as
  * before, but were changed by others. Helm hooks are left out. Throws as `reconcile`.
  */
 export async function diffRelease(tools: Reconciler, request: DiffRequest): Promise<string> {
@@ -72,20 +72,20 @@ export async function diffRelease(tools: Reconciler, request: DiffRequest): Prom
   const rendered = await renderManifests(reconciliation);
   const stored = release === undefined ? "" : await readStoredManifest(tools, release, request.signal);
   const all = pairObjects(tools.namespace, [stored], rendered);
-  const moves = release !== undefined && release.namespace !== tools.namespace;
+  const isMoving = release !== undefined && release.namespace !== tools.namespace;
   // The objects of a release that moves get another annotation, which is no drift.
-  const pairs = moves ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
-  const found = new Map<string, string>();
-  await mapInParallel(AT_ONCE, pairs, async (pair) => {
+  const pairs = isMoving ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
+  const differences = new Map<string, string>();
+  await mapInParallel(MAX_PARALLEL_REQUESTS, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
     const text = await describeDifference(tools, pair, request).catch((error: unknown) => {
       request.signal.throwIfAborted();
       return `cannot be compared: ${oneLine(error)}\n`;
     });
-    if (text !== "") found.set(`${apiVersion} ${kind} ${namespace} ${name}`, text);
+    if (text !== "") differences.set(`${apiVersion} ${kind} ${namespace} ${name}`, text);
   });
-  const names = [...found.keys()].sort();
-  return names.map((name) => `# ${name}: ${found.get(name) ?? ""}`).join("");
+  const names = [...differences.keys()].sort();
+  return names.map((name) => `# ${name}: ${differences.get(name) ?? ""}`).join("");
 }
 
 /**
@@ -144,14 +144,13 @@ async function describeDifference(
   const served = await LiveObjectClient.resolve(tools, ref);
   if (served === undefined) return wanted === undefined ? "" : "is created, once its kind is served\n";
   const live = await served.get({ signal });
+  const before = live && withoutServerFields(live);
   if (wanted === undefined)
-    return live === undefined
-      ? ""
-      : `is removed\n${diffObjects(redact(withoutServerFields(live)), undefined)}`;
+    return before === undefined ? "" : `is removed\n${diffObjects(redact(before), undefined)}`;
   const body = withHelmMetadata(wanted, module.name, tools.namespace);
-  if (live === undefined) return `is created\n${diffObjects(undefined, redact(body))}`;
-  const after = await served.apply(body, { signal, dryRun: true });
-  if (sameJson(withoutServerFields(live), withoutServerFields(after))) return "";
+  if (before === undefined) return `is created\n${diffObjects(undefined, redact(body))}`;
+  const after = withoutServerFields(await served.apply(body, { signal, dryRun: true }));
+  if (sameJson(before, after)) return "";
   const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffObjects(redact(withoutServerFields(live)), redact(withoutServerFields(after)))}`;
+  return `${what}\n${diffObjects(redact(before), redact(after))}`;
 }

@@ -10,27 +10,27 @@ import {
   type ReleasePlan,
 } from "./decide.ts";
 import { withHookWatch } from "./hook-watch.ts";
-import { restoreObjects } from "./objects/live-objects.ts";
+import { restoreObjects } from "./objects/restore-objects.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { ChartChangedError, withUpgradeOptions } from "./rendering.ts";
+import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
 import {
   countFailure,
   describeRefusal,
-  lacksRollbackTarget,
   markInstalledRevisionGood,
   getNextUpgradeOptions,
   rollBack,
-} from "./rollback.ts";
+} from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
 import { installOrUpgrade, recoverPendingRelease } from "./upgrade.ts";
 
 type ReconcileResult = Omit<ReleaseOutcome, "release">;
 type ActionResult = Omit<ReconcileResult, "wasRecovered">;
 
-/** A chart that changes on disk during a run is read again: at most so often, and after this time. */
-const MAX_CHART_READS = 10;
-const CHART_REREAD_MS = 500;
+/** While files of a chart are being written, a run decides again: at most this often, each time after this pause. */
+const MAX_DECISIONS = 10;
+const CHART_CHANGE_PAUSE_MS = 500;
 
 /**
  * Reconciles a release with as little work as possible: nothing for equal inputs, new labels for an equal manifest,
@@ -40,13 +40,13 @@ export async function reconcileRelease(
   tools: Reconciler,
   request: ReconcileRequest,
 ): Promise<ReconcileResult> {
-  for (let check = 1; ; check++) {
+  for (let decisions = 1; ; decisions++) {
     try {
       return await reconcileOnce(tools, request);
     } catch (error) {
-      if (!(error instanceof ChartChangedError) || check === MAX_CHART_READS) throw error;
+      if (!(error instanceof ChartChangedError) || decisions === MAX_DECISIONS) throw error;
     }
-    await sleep(tools.clock, CHART_REREAD_MS, request.signal);
+    await sleep(tools.clock, CHART_CHANGE_PAUSE_MS, request.signal);
   }
 }
 
@@ -69,7 +69,7 @@ async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Prom
   return { ...result, action: "restored" };
 }
 
-/** Adds to the result whether an unhealthy release should be rolled back but has no good revision. */
+/** Adds to the result that an unhealthy release should be rolled back but has no good revision, so that the status tells the user. */
 function addMissingRollbackTarget(
   { tools, request, policy }: Reconciliation,
   result: ReconcileResult,
@@ -124,13 +124,13 @@ async function updateLabels(
   manifest: string,
 ): Promise<ReconcileResult["action"]> {
   const labels = buildRevisionLabels(reconciliation, manifest, false);
-  const isDue = (key: string): boolean => release.labels[key] !== labels[key];
-  if (!Object.keys(labels).some(isDue)) return "unchanged";
+  const differs = (key: string): boolean => release.labels[key] !== labels[key];
+  if (!Object.keys(labels).some(differs)) return "unchanged";
   const { store, deferredLabels } = reconciliation.tools;
   reportAdoption(reconciliation);
   // The owner must be on the server at once. The other labels only save a later rendering, so a converge of many modules
   // does not wait for them.
-  if (isDue(LABELS.managedBy)) await store.setLabels(release, labels, reconciliation.request.signal);
+  if (differs(LABELS.managedBy)) await store.setLabels(release, labels, reconciliation.request.signal);
   else {
     store.deferLabels(release, labels);
     deferredLabels.schedule(release.name);
@@ -151,8 +151,8 @@ function recordArtifact({ tools, request, release }: Reconciliation): void {
 }
 
 /**
- * Installs or upgrades a release. A failure counts: when the allowed number of failures is reached, the release is rolled back.
- * `rendered` is the chart's rendering, if there is one already.
+ * Installs or upgrades a release. Counts a failure: when the allowed number of failures is reached, rolls the release back. `rendered`
+ * is the chart's rendering, if there is one already; without it, `DeferredLabels` computes the manifest label later.
  */
 function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart): Promise<ActionResult> {
   const { release } = reconciliation;

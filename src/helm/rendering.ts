@@ -31,8 +31,8 @@ export async function renderChart(reconciliation: Reconciliation): Promise<Rende
 }
 
 /**
- * Renders the chart and returns the texts of manifest and helm hooks. Reads the apply method in parallel, because a later
- * upgrade needs it and finds it in the cache then.
+ * Renders the chart and returns the texts of manifest and helm hooks. Reads the apply method in parallel, although it needs none: an
+ * upgrade that follows finds the method in the cache.
  */
 export async function renderManifests(reconciliation: Reconciliation): Promise<string[]> {
   if (needsServer(reconciliation))
@@ -61,8 +61,7 @@ export async function renderManifestsFromCopy(
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
 function needsServer({ chart }: Reconciliation): boolean {
-  const { lookup, capabilities } = chart.reach;
-  return lookup || capabilities;
+  return chart.reach.lookup || chart.reach.capabilities;
 }
 
 /** Runs `helm template`, as an upgrade if the release exists (`.Release.IsUpgrade`), otherwise as a first installation. */
@@ -107,9 +106,8 @@ async function getApplyMethod({
   release,
 }: Reconciliation): Promise<"csa" | "ssa" | undefined> {
   if (release === undefined || release.status === "uninstalled") return undefined;
-  return (await helm.getMajorVersion(signal)) < 4
-    ? undefined
-    : (await store.readSummary(release)).applyMethod;
+  const isHelm3 = (await helm.getMajorVersion(signal)) < 4;
+  return isHelm3 ? undefined : (await store.readSummary(release)).applyMethod;
 }
 
 /**
@@ -158,7 +156,7 @@ async function withChartCopy<T>(
   try {
     const valuesFile = await scratch.write("values.json", values);
     const chartDir = copyChart({ module, chart }, scratch);
-    return await act({ release: module.name, terms: module.helm, chartDir, valuesFile, signal });
+    return await act({ release: module.name, overrides: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
   }
@@ -181,10 +179,10 @@ export function copyChart(
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
   for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
   if (!chart.needsChartYaml) return dir;
-  const [, given] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
-  const own =
-    given === undefined ? GENERATED_CHART : objectOf(parseYaml(given.toString("utf8"), "Chart.yaml").value);
-  writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...own, name: module.name }), { mode: 0o600 });
+  const [, bytes] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
+  const metadata =
+    bytes === undefined ? GENERATED_CHART : objectOf(parseYaml(bytes.toString("utf8"), "Chart.yaml").value);
+  writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...metadata, name: module.name }), { mode: 0o600 });
   return dir;
 }
 

@@ -37,17 +37,14 @@ export async function installOrUpgrade(
   if (problem !== undefined) throw new UnusableChartError(problem);
   await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
   for (let repairs = 0; ; repairs += 1) {
+    await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
     try {
-      return await upgrade();
+      return await upgradeAndAdopt(reconciliation, options);
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
-      if (!(await repairRecords(reconciliation, error.result.stderr))) throw error;
+      const isRepaired = await repairRecords(reconciliation, error.result.stderr);
+      if (!isRepaired) throw error;
     }
-  }
-
-  async function upgrade(): Promise<void> {
-    await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
-    await upgradeAndAdopt(reconciliation, options);
   }
 }
 
@@ -94,8 +91,8 @@ const OPERATION_PENDING = ["another operation ", " is in progress"];
 const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release"];
 
 /**
- * Runs helm without `--take-ownership`. Where helm refuses existing objects, claims those that the release may adopt and
- * runs helm again. Throws as `adoptExistingObjects` and `Helm.upgradeInstall`.
+ * Runs helm without `--take-ownership`, which would silently overwrite objects of others. If helm refuses existing objects, annotates
+ * those that the release may adopt, and runs helm again. Throws as `adoptExistingObjects` and `Helm.upgradeInstall`.
  */
 async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
   const { helm, store } = reconciliation.tools;
@@ -125,6 +122,7 @@ async function repairRecords(reconciliation: Reconciliation, stderr: string): Pr
   if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
     throw await buildUnrecognizedRecordError(reconciliation);
   if (!stderr.includes(NOTHING_DEPLOYED)) return false;
+  // helm upgrades no release whose revisions all failed; without records it installs the release.
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await claimRemainingHookObjects(tools, module.name);
   await store.deleteRecords(module.name, signal);

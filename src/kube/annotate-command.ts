@@ -1,6 +1,6 @@
 /** Builds the command that users copy to annotate an object. */
 
-/** Builds a command line such as `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is a kind and a name. */
+/** Builds the command `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is kind and name. */
 export function annotateCommand(
   object: string,
   namespace: string,

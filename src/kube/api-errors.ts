@@ -68,17 +68,20 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 403;
 }
 
-/** Optimistic concurrency: calls `work` up to `maxTries` times while it fails with a conflict. Throws the last conflict and every other error. */
+/**
+ * Optimistic concurrency: calls `work`, which reads and writes an object, up to `maxTries` times while it fails because another writer was
+ * faster. Throws the last conflict and every other error.
+ */
 export async function retryConflicts<T>(
   maxTries: number,
   work: () => Promise<T>,
-  isSuperseded: (error: unknown) => boolean = isConflict,
+  isLostRace: (error: unknown) => boolean = isConflict,
 ): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await work();
     } catch (error) {
-      if (!isSuperseded(error) || tries >= maxTries) throw error;
+      if (!isLostRace(error) || tries >= maxTries) throw error;
     }
   }
 }
@@ -142,9 +145,9 @@ function parseStatus(body: string): JsonObject {
   return isJsonObject(value) && value["kind"] === "Status" ? value : {};
 }
 
-/** Parses `Retry-After` in seconds; the API server does not use the date form of the header. Undefined if there is none. */
+/** Converts `Retry-After` in seconds to ms; undefined without one. The API server does not use the date form of the header. */
 function parseRetryAfterMs(seconds: unknown): number | undefined {
-  const ms = Number(seconds ?? Number.NaN) * 1000;
+  const ms = seconds === undefined || seconds === null ? Number.NaN : Number(seconds) * 1000;
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }
 

@@ -45,7 +45,8 @@ export class RedactionKey {
   async ensure(): Promise<void> {
     if (this.#isKnown) return;
     try {
-      if (!(await this.#loadStoredKey())) await this.#createSecret();
+      const isLoaded = await this.#loadStoredKey();
+      if (!isLoaded) await this.#createSecret();
     } catch (error) {
       this.#options.logger.warn(
         "The redaction key cannot be stored in its Secret, so placeholders of secrets differ after each start",
@@ -60,10 +61,8 @@ export class RedactionKey {
     const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
     if (found === undefined) return false;
     const key = Buffer.from(found.data?.["key"] ?? "", "base64");
-    if (key.length < KEY_BYTES)
-      throw new Error(
-        `its key does not have ${KEY_BYTES} bytes. Delete the Secret, and the operator creates a new one`,
-      );
+    const remedy = "Delete the Secret, and the operator creates a new one";
+    if (key.length < KEY_BYTES) throw new Error(`its key does not have ${KEY_BYTES} bytes. ${remedy}`);
     this.#useKey(key);
     return true;
   }
@@ -72,8 +71,7 @@ export class RedactionKey {
   async #createSecret(): Promise<void> {
     const { client, namespace, secret } = this.#options;
     const key = randomBytes(KEY_BYTES);
-    const labels = MANAGED_BY_OPERATOR;
-    const metadata = { name: secret, namespace, labels };
+    const metadata = { name: secret, namespace, labels: MANAGED_BY_OPERATOR };
     const data = { key: key.toString("base64") };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };
     try {

@@ -35,6 +35,11 @@ export function apiVersionOf(resource: Pick<Resource, "group" | "version">): str
   return resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
 }
 
+/** The API group in an `apiVersion`; "" for the core group. */
+export function apiGroupOf(apiVersion: string): string {
+  return apiVersion.includes("/") ? (apiVersion.split("/")[0] ?? "") : "";
+}
+
 /** Builds the URL path of a collection, an object or its subresource; ignores the namespace for cluster-wide resources. */
 export function pathOf(resource: ResourceType, object: ObjectPath = {}): string {
   const parts = [resource.group === "" ? "api" : "apis"];
@@ -52,14 +57,12 @@ export function pathOf(resource: ResourceType, object: ObjectPath = {}): string 
  */
 export function toPathTemplate(path: string): string {
   const parts = path.split("/");
-  // The API server's paths are `/api/v1/…` and `/apis/group/version/…`.
+  // Names follow `/api/v1/` or `/apis/group/version/`; the first part is empty.
   const start = parts[1] === "api" ? 3 : parts[1] === "apis" ? 4 : parts.length;
-  if (parts[start] === "namespaces" && parts.length > start + 2) {
-    parts[start + 1] = "{namespace}";
-    if (parts.length > start + 3) parts[start + 3] = "{name}";
-  } else if (parts.length > start + 1) {
-    parts[start + 1] = "{name}";
-  }
+  const isInNamespace = parts[start] === "namespaces" && parts.length > start + 2;
+  if (isInNamespace) parts[start + 1] = "{namespace}";
+  const nameIndex = isInNamespace ? start + 3 : start + 1;
+  if (parts.length > nameIndex) parts[nameIndex] = "{name}";
   return parts.join("/");
 }
 

@@ -34,17 +34,13 @@ export async function findMissingPermissions(
 }
 
 /** A permission as text: `create configmaps in namespace ops`. */
-export function describePermission({
-  verb,
-  group,
-  resource,
-  subresource,
-  namespace,
-  name,
-}: Permission): string {
-  const resourceName = [[resource, group].filter(Boolean).join("."), subresource].filter(Boolean).join("/");
+export function describePermission(permission: Permission): string {
+  const { verb, group, resource, subresource, namespace, name } = permission;
+  const qualifiedResource = group === "" ? resource : `${resource}.${group}`;
+  const resourcePath = subresource === undefined ? qualifiedResource : `${qualifiedResource}/${subresource}`;
   const objectName = name === undefined ? "" : ` ${name}`;
-  return `${verb} ${resourceName}${objectName} ${namespace === "" ? "in all namespaces" : `in namespace ${namespace}`}`;
+  const scope = namespace === "" ? "in all namespaces" : `in namespace ${namespace}`;
+  return `${verb} ${resourcePath}${objectName} ${scope}`;
 }
 
 /** Whether the API server would allow the client's user to do this. */
@@ -103,17 +99,14 @@ interface WebhookNeeds {
 /** Lists the permissions that registering webhooks needs. */
 export function listWebhookPermissions(namespace: string, { service, crds }: WebhookNeeds): Permission[] {
   const verbs = [...READ_VERBS, "create", "update", "delete"];
+  const { group: crdGroup, plural: crdResource } = CUSTOM_RESOURCE_DEFINITIONS;
+  const crd = { group: crdGroup, resource: crdResource, namespace: "" };
   return [
     ...(service ? [{ verb: "get", group: "", resource: "services", namespace }] : []),
     ...[VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS].flatMap(({ group, plural: resource }) =>
       verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
     ),
-    ...crds.flatMap((name) =>
-      [...READ_VERBS, "update"].map((verb) => {
-        const { group, plural: resource } = CUSTOM_RESOURCE_DEFINITIONS;
-        return { verb, group, resource, namespace: "", name };
-      }),
-    ),
+    ...crds.flatMap((name) => [...READ_VERBS, "update"].map((verb) => ({ ...crd, verb, name }))),
   ];
 }
 
@@ -156,8 +149,8 @@ export function createPermissionCheck(
         logger.warn("Rights are missing; what needs them will fail", { rights: missing });
       onFound(missing);
     }
-    const isComplete = missing !== undefined && missing.length === 0;
-    if (!isComplete) recheckTimer = clock.setTimer(RECHECK_MS, checkInOrder);
+    const hasAll = missing !== undefined && missing.length === 0;
+    if (!hasAll) recheckTimer = clock.setTimer(RECHECK_MS, checkInOrder);
   };
   // Checks run one after another, so that an old result cannot replace a newer one.
   let lastCheck = Promise.resolve();

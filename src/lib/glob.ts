@@ -2,15 +2,16 @@
 
 /** Whether a pattern, in which `*` stands for any characters, describes all of a text. Takes linear time. */
 export function matchesGlob(pattern: string, text: string): boolean {
-  const [start = "", ...rest] = pattern.split("*");
-  const end = rest.pop();
+  const [start = "", ...middleParts] = pattern.split("*");
+  const end = middleParts.pop();
   if (end === undefined) return pattern === text;
   if (!text.startsWith(start) || !text.slice(start.length).endsWith(end)) return false;
-  let at = start.length;
-  for (const part of rest) {
-    const found = text.indexOf(part, at);
+  // The first place of each part leaves the most text for the parts after it.
+  let index = start.length;
+  for (const part of middleParts) {
+    const found = text.indexOf(part, index);
     if (found < 0) return false;
-    at = found + part.length;
+    index = found + part.length;
   }
-  return at <= text.length - end.length;
+  return index <= text.length - end.length;
 }

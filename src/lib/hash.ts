@@ -18,6 +18,14 @@ export function digest(...parts: readonly (string | Uint8Array)[]): string {
   return digestAll(parts);
 }
 
+const CONFIRMATION_TOKEN_LENGTH = 12;
+
+/** A short digest of `parts`, which a user copies into an annotation to confirm exactly these. It becomes stale when one of them changes. */
+export function confirmationToken(...parts: readonly string[]): string {
+  const start = `${DIGEST_SCHEME}-`.length;
+  return digest(...parts).slice(start, start + CONFIRMATION_TOKEN_LENGTH);
+}
+
 /** As `digest` for many parts, with only one in memory at a time. */
 export function digestAll(parts: Iterable<string | Uint8Array>): string {
   const hash = createHash("sha256");

@@ -20,16 +20,14 @@ const MIN_GARBAGE_SHARE = 0.25;
  * idle operator allocates so little that V8 does not collect for hours. `freeOtherMemory` returns memory outside the heap.
  */
 export function collectGarbageWhenIdle(clock: Clock, freeOtherMemory: () => void): Debounce {
+  // A new context has the function `gc` after this flag is set; the process need not be started with the flag.
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as Collect;
   /** Bytes in use after the last collection. */
   let bytesAfterCollection = 0;
   return new Debounce(clock, IDLE_MS, () => {
-    if (
-      readBytesInUse() <
-      bytesAfterCollection + Math.max(MIN_GARBAGE_BYTES, bytesAfterCollection * MIN_GARBAGE_SHARE)
-    )
-      return;
+    const garbageBytes = readBytesInUse() - bytesAfterCollection;
+    if (garbageBytes < Math.max(MIN_GARBAGE_BYTES, bytesAfterCollection * MIN_GARBAGE_SHARE)) return;
     collect({ type: "major", execution: "sync", flavor: "last-resort" });
     freeOtherMemory();
     bytesAfterCollection = readBytesInUse();

@@ -3,6 +3,7 @@ export * from "./time/clock.ts";
 export * from "./expressions/cel.ts";
 export * from "./json.ts";
 export * from "./limit.ts";
+export { Deadline } from "./time/deadline.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";

@@ -23,7 +23,7 @@ export function parseLimit(text: string): Limit | undefined {
   return percent !== undefined && percent > 100 ? undefined : { count: readNumber(numbers[0]), percent };
 }
 
-/** The number in a part of a limit that {@link COUNT_OR_SHARE} matched; undefined if the limit has no such part. */
+/** The number in a part of a limit; undefined if the limit has no such part. */
 function readNumber(part: RegExpExecArray | null | undefined): number | undefined {
   return part?.[1] === undefined ? undefined : Number(part[1]);
 }

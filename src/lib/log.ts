@@ -60,7 +60,7 @@ export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   };
 }
 
-/** Drops fields without a value, such as the module of a global hook. */
+/** Drops fields without a value, such as the module of a global hook, which would appear as `module=undefined`. */
 function withoutUndefined(fields: LogFields): LogFields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

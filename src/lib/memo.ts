@@ -24,8 +24,8 @@ export class Memo<T> {
 }
 
 /**
- * Shares one call of `ask` among concurrent callers and those up to `ms` after its result. After a failure the next
- * caller repeats it.
+ * Returns a function that shares one call of `call` among concurrent callers and those up to `ms` after its result. After a failure the
+ * next caller repeats it.
  */
 export function shareCalls<T>(clock: Clock, ms: number, call: () => Promise<T>): () => Promise<T> {
   let sharedResult: Promise<T> | undefined;

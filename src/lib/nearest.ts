@@ -6,18 +6,20 @@ export function withSuggestion(name: string, names: readonly string[]): string {
   return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
 }
 
-/** The candidate nearest to `word`, ignoring separators and case; at most a third of the letters may differ. */
+const MAX_DISTANCE = 2;
+
+/** The candidate nearest to `word`, ignoring separators and case; at most two letters, and a third of the letters, may differ. */
 export function findNearestName(word: string, candidates: readonly string[]): string | undefined {
   const plain = toComparable(word);
-  let best: string | undefined;
-  let least = Math.min(2, Math.floor(plain.length / 3)) + 1;
+  let nearest: string | undefined;
+  let leastDistance = Math.min(MAX_DISTANCE, Math.floor(plain.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(plain, toComparable(candidate), least);
-    if (distance >= least) continue;
-    least = distance;
-    best = candidate;
+    const distance = editDistance(plain, toComparable(candidate), leastDistance);
+    if (distance >= leastDistance) continue;
+    leastDistance = distance;
+    nearest = candidate;
   }
-  return best;
+  return nearest;
 }
 
 /** A name without separators and in lower case: `my-App` and `myApp` are the same then. */

@@ -12,12 +12,12 @@ export async function mapInParallel<T, R>(
   work: (item: T) => Promise<R>,
 ): Promise<R[]> {
   const failure = new AbortController();
-  const guarded = items.map((item) => async () => {
+  const jobs = items.map((item) => async () => {
     failure.signal.throwIfAborted();
     return work(item).catch((error: unknown) => {
       failure.abort(error);
       throw error;
     });
   });
-  return new PQueue({ concurrency: limit }).addAll(guarded);
+  return new PQueue({ concurrency: limit }).addAll(jobs);
 }

@@ -1,7 +1,7 @@
 /** The deletion limit: whether too many modules are removed within its window (docs/guides/running.md, "The deletion limit"). */
 
 import { annotateCommand } from "../kube/index.ts";
-import { listNames, digest, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
+import { listNames, confirmationToken, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
 import type { DeletionLimitView, DeletionWindow, View } from "../state/index.ts";
 import type { ModuleFacts } from "./discovery.ts";
 
@@ -58,7 +58,7 @@ export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitR
     covers,
     removed: counted.size - names.length,
     installed,
-    token: confirmationToken(covers, view),
+    token: removalToken(covers, view),
   };
   return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
 }
@@ -78,22 +78,18 @@ function recordFirstSeen(
   return new Map(presentModules.map((name) => [name, known.get(name) ?? firstSeen]));
 }
 
-const TOKEN_LENGTH = 12;
-
 /**
  * The token that a user must write into the annotation to confirm the removal of exactly these installations. It depends on
  * the value that the annotation has when the removal is first blocked, so that an old confirmation never confirms a new
  * removal.
  */
-function confirmationToken(
+function removalToken(
   covers: readonly string[],
   { deletionLimit, confirmation }: Pick<View, "confirmation" | "deletionLimit">,
 ): string {
   const isSameQuestion =
     deletionLimit?.covers.length === covers.length && isCoveredByLimit(covers, deletionLimit);
-  return isSameQuestion
-    ? deletionLimit.token
-    : digest(...covers, confirmation ?? "").slice(3, 3 + TOKEN_LENGTH);
+  return isSameQuestion ? deletionLimit.token : confirmationToken(...covers, confirmation ?? "");
 }
 
 /** Whether the removal that was blocked before contained all these installations. */

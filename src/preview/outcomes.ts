@@ -35,7 +35,7 @@ export type ModuleOutcome = readonly [name: string, outcome: Outcome, reason: st
  * modules whose releases a start deletes. For a disabled module that others require, use `buildRequiredOutcome`.
  */
 export async function previewModule(
-  from: Facts,
+  sources: Facts,
   facts: ModuleFacts,
   deletes: readonly string[],
 ): Promise<ModuleOutcome> {
@@ -44,13 +44,12 @@ export async function previewModule(
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
   if (!record.enabled) return buildDisabledOutcome(facts, deletes.includes(name));
-  const [missing] = from.state.view.modules.get(name)?.missingValues ?? [];
+  const [missing] = sources.state.view.modules.get(name)?.missingValues ?? [];
   if (missing !== undefined) return [name, "waiting", `its values are in ${missing}`];
-  const reasonWithoutHelm = withoutHelm(from.state.values, module);
-  if (reasonWithoutHelm === undefined) return previewModuleRelease(from, module);
-  return reasonWithoutHelm === "suspended"
-    ? [name, "suspended", "helm does not run for it"]
-    : [name, "hooksOnly", "it has no chart"];
+  const reasonWithoutHelm = withoutHelm(sources.state.values, module);
+  if (reasonWithoutHelm === undefined) return previewModuleRelease(sources, module);
+  if (reasonWithoutHelm === "suspended") return [name, "suspended", "helm does not run for it"];
+  return [name, "hooksOnly", "it has no chart"];
 }
 
 /** The outcome for a disabled module that is not deleted yet, because the enabled modules `users` still require it. */
@@ -63,9 +62,9 @@ function buildDisabledOutcome(
   { module, record, settings, owner }: ModuleFacts,
   isRemoved: boolean,
 ): ModuleOutcome {
-  const { enabledBy: by, enabledReason = "no reason given" } = record;
-  const why =
-    by === "script" ? `switched off by its enabled script: ${enabledReason}` : `switched off by ${by}`;
+  const { enabledBy, enabledReason = "no reason given" } = record;
+  const by = enabledBy === "script" ? `its enabled script: ${enabledReason}` : enabledBy;
+  const why = `switched off by ${by}`;
   if (isRemoved) return [module.name, "delete", why];
   if (owner !== "ours") return [module.name, "disabled", why];
   if (settings.suspended) return [module.name, "suspended", why];

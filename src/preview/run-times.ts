@@ -46,6 +46,7 @@ export function estimateWaveSeconds(
   const known = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
   if (known.length < wave.length) return null;
   const sum = known.reduce((all, each) => all + each, 0);
+  // In parallel, a wave takes at least as long as its longest module.
   const seconds =
     concurrency.moduleQueues === "main" ? sum : Math.max(sum / concurrency.parallelModules, ...known);
   return Math.round(seconds * 10) / 10;

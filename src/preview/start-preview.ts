@@ -57,7 +57,7 @@ interface Sources {
   readonly readTree: () => Promise<Tree>;
 }
 
-/** Everything that a preview decides from. */
+/** What a preview decides from. */
 interface Inputs {
   readonly base: Sources;
   readonly releases: Releases;
@@ -78,26 +78,20 @@ const ALWAYS_LISTED: readonly Outcome[] = ["install", "upgrade", "delete", "purg
 export async function previewStart(base: Sources, releases: Releases, running?: State): Promise<Json> {
   const { state, tree, configFound } = await readInputs(base, running);
   const inputs = { base, releases, state, tree, configFound };
-  const errors = startupErrors(inputs);
+  const errors = listStartErrors(inputs);
   if (errors.length > 0) return base.secrets.redactDeep({ refuses: errors });
   await decideEnablement(inputs);
-  const { signal } = new AbortController();
-  await recordServerVersion(
-    { state, serverVersion: (requested) => requestServerVersion(base.client, requested) },
-    signal,
-  );
+  const serverVersion = (signal: AbortSignal) => requestServerVersion(base.client, signal);
+  await recordServerVersion({ state, serverVersion }, new AbortController().signal);
   const crds = await previewCrds(inputs);
-  // Facts are snapshots: discovery and the check of CRDs have recorded problems.
+  // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
   const all = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
   const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, all, running);
   const outcomes: ModuleOutcome[] = [];
   for (const facts of all) {
     const users = requiredBy.get(facts.module.name);
-    outcomes.push(
-      users === undefined
-        ? await previewModule(inputs, facts, modulesToDelete)
-        : buildRequiredOutcome(facts, users),
-    );
+    if (users !== undefined) outcomes.push(buildRequiredOutcome(facts, users));
+    else outcomes.push(await previewModule(inputs, facts, modulesToDelete));
   }
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS_LISTED.map((outcome) => [outcome, {}]));
   for (const [name, outcome, reason] of [...outcomes, ...previewOrphans(inputs, releasesToPurge, requiredBy)])
@@ -112,8 +106,8 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
 }
 
 /**
- * Describes in which waves modules would run, and how long each wave usually takes. `waits` lists modules that wait for something
- * that no run brings.
+ * Describes in which waves modules would run, and how long each wave usually takes. `waits` lists modules that never run, because they
+ * wait for something that no run of another module provides.
  */
 function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
   const { waves, blockedModules } = simulateStart(state.view);
@@ -132,9 +126,7 @@ function previewRemovals(
   { base, releases, state, tree }: Inputs,
   modules: readonly ModuleFacts[],
   running: State | undefined,
-): Pick<Removals, "modulesToDelete" | "releasesToPurge" | "requiredBy"> & {
-  readonly blocked: readonly string[];
-} {
+): Omit<Removals, "deletionLimit"> & { readonly blocked: readonly string[] } {
   const orphans = releases.observed.withoutModule(tree);
   const { deletionLimit, confirmation, deletions } = running?.view ?? state.view;
   const input = {
@@ -142,7 +134,7 @@ function previewRemovals(
     orphans,
     presentModules: [...releases.observed.installed(), ...state.view.enabledModules],
     config: state.values.config,
-    // The operator confirms orphans by a second check; the preview takes it for granted.
+    // The operator purges an orphan only after a second check. The preview assumes that the check was long ago.
     view: {
       ...state.view,
       deletionLimit,
@@ -155,6 +147,7 @@ function previewRemovals(
   };
   const { deletionLimit: found } = decideRemovals({ ...input, limit: base.settings.deleteBrake });
   const blocked = found === undefined || found.confirmed ? [] : [explainDeletionLimit(found, input.view)];
+  // The plan lists blocked removals, too, so that a user sees what the confirmation covers.
   return { ...decideRemovals({ ...input, limit: NO_LIMIT }), blocked };
 }
 
@@ -201,13 +194,18 @@ function copyRunningState(from: State, to: State): void {
   }
 }
 
-/** The errors with which a start would fail: unreadable modules, and an invalid ConfigMap without a last valid content. */
-function startupErrors({ tree, state }: Inputs): string[] {
+/** Lists the errors with which a start would fail: unreadable modules, and an invalid ConfigMap without a last valid content. */
+function listStartErrors({ tree, state }: Inputs): string[] {
   const { config } = state.view;
   const isRefused = config.condition === "invalid" && !config.isInForce;
   const why = isRefused ? [...config.problems.map(describeProblem), explainInvalid(state.view)] : [];
   return [...tree.problems.map(describeProblem), ...why];
 }
+
+const MISSING_CONFIG_NOTE =
+  "the ConfigMap is missing while releases of this operator exist: a start waits for the ConfigMap";
+const NO_OPERATOR_NOTE =
+  "no operator is running: patches of hooks are unknown, so more modules may be enabled or changed";
 
 /** Builds notes that concern the whole plan: why nothing is purged, the state of the ConfigMap, unknown patches of hooks. */
 function buildNotes({ state, tree, configFound, releases }: Inputs, running: State | undefined): string[] {
@@ -217,18 +215,12 @@ function buildNotes({ state, tree, configFound, releases }: Inputs, running: Sta
     notes.push(
       `the ConfigMap is invalid, so the values accepted last stay in force: ${config.problems.map(describeProblem).join("; ")}`,
     );
-  if (!configFound && releases.observed.hasOwnReleases())
-    notes.push(
-      "the ConfigMap is missing while releases of this operator exist: a start waits for the ConfigMap",
-    );
-  if (running === undefined)
-    notes.push(
-      "no operator is running: patches of hooks are unknown, so more modules may be enabled or changed",
-    );
+  if (!configFound && releases.observed.hasOwnReleases()) notes.push(MISSING_CONFIG_NOTE);
+  if (running === undefined) notes.push(NO_OPERATOR_NOTE);
   return notes;
 }
 
-/** A note on the first module that fails, or would fail, while modules after it wait. */
+/** Explains which modules wait for the first one that fails, or would fail, as a list of at most one note. */
 function explainWaiting(
   { base, state }: Inputs,
   outcomes: readonly ModuleOutcome[],
@@ -237,9 +229,9 @@ function explainWaiting(
   const { modules } = state.view;
   const order = [...modules.values()].filter(isRunnable).map(({ name }) => name);
   const retrying = new Set(outcomes.flatMap(([name, outcome]) => (outcome === "retrying" ? name : [])));
-  const fails = (name: string): boolean =>
-    retrying.has(name) || running?.view.modules.get(name)?.retry !== undefined;
-  const failed = order.find(fails);
+  const failed = order.find(
+    (name) => retrying.has(name) || running?.view.modules.get(name)?.retry !== undefined,
+  );
   if (failed === undefined) return [];
   const { moduleQueues } = base.settings;
   const behind = order.slice(order.indexOf(failed) + 1);
@@ -247,14 +239,16 @@ function explainWaiting(
   return text === undefined ? [] : [text];
 }
 
-/** Decides which modules are enabled, as a start would, and records the decisions in the preview's own state. */
+/**
+ * Decides which modules are enabled, as a start would, and records the decisions in the preview's own state. Checks the schemas of modules
+ * but does not load their hooks, because that would run them.
+ */
 async function decideEnablement(inputs: Inputs): Promise<void> {
   const { releases, state, tree } = inputs;
   const factsOf = (module: Module): ModuleFacts => collectModuleFacts(state, releases.observed, module);
   for (const module of tree.modules) {
-    const problem = mustLoadModule(factsOf(module))
-      ? checkSchemas({ logger: silentLogger }, module.schemas)
-      : undefined;
+    const isLoaded = mustLoadModule(factsOf(module));
+    const problem = isLoaded ? checkSchemas({ logger: silentLogger }, module.schemas) : undefined;
     state.recordModule(module.name, "hooksLoaded", { module, hooks: undefined, problem });
   }
   const decisions = await decideAllModules(tree.modules, {

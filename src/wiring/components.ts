@@ -132,7 +132,7 @@ export class Components {
       onHealth: (module, health) => {
         reportHealth(module, health);
         const record = this.state.module(module);
-        if (record !== undefined) this.releases.recordHealth(record.module, record.health);
+        if (record !== undefined) this.releases.goodRevisions.recordHealth(record.module, record.health);
       },
       onMissing: (module, object) => this.metrics.add("absent", { module, resource: object }),
     });

@@ -289,7 +289,7 @@ describe.each(HELMS)("rollback with %s", (which) => {
         lacksRollbackTarget: true,
       });
       expect(await reconcile()).not.toHaveProperty("lacksRollbackTarget");
-      await releases.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
+      await releases.goodRevisions.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
       await putChart("3.0.0", false);
       expect(await reported()).toBe("upgraded");
       const outcome = await reconcile({ unhealthy: ILL });

@@ -51,7 +51,7 @@ export class HelmBinary {
     }
   }
 
-  /** The recorded major version, or else the one that helm reports. Throws Error for an unsupported one. */
+  /** The recorded major version, which saves a process at each start, or else the one that helm reports. Throws for an unsupported one. */
   async #findMajor(binary: Binary, queryVersion: () => Promise<string>): Promise<number> {
     const recorded = await readRecordedMajor(this.#home, binary);
     if (recorded !== undefined) return recorded;
@@ -75,15 +75,19 @@ async function readRecordedMajor(dir: string, binary: Binary): Promise<number | 
   }
 }
 
-/** Records the major version of a binary for later operator processes. If the directory cannot be written, the next process runs `helm version` again. */
+/**
+ * Records the major version of a binary for later operator processes. Ignores a directory that cannot be written: the next process then
+ * runs `helm version` again.
+ */
 async function recordMajor(dir: string, binary: Binary, major: number): Promise<void> {
-  const fresh = `${versionFile(dir)}.${process.pid}`;
+  // Renamed when it is complete, so that no other operator process reads half of it.
+  const temporaryFile = `${versionFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    await writeFile(fresh, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
-    await rename(fresh, versionFile(dir));
+    await writeFile(temporaryFile, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
+    await rename(temporaryFile, versionFile(dir));
   } catch {
-    // See above.
+    // The record only saves time.
   }
 }
 

@@ -50,6 +50,6 @@ function withoutConnection(env: Readonly<Record<string, string>>): Record<string
 function withoutProxy(env: Readonly<Record<string, string>>, server: string): Record<string, string> {
   const host = URL.parse(server)?.hostname.replace(/^\[|\]$/g, "");
   if (host === undefined) return {};
-  const given = env["NO_PROXY"] || env["no_proxy"];
-  return { NO_PROXY: given === undefined ? host : `${given},${host}` };
+  const otherHosts = env["NO_PROXY"] || env["no_proxy"];
+  return { NO_PROXY: otherHosts === undefined ? host : `${otherHosts},${host}` };
 }

@@ -57,8 +57,8 @@ export interface HelmOptions {
 /** Options of each helm command for one release. */
 export interface ReleaseOptions {
   readonly release: string;
-  /** Terms of the module that override the settings. */
-  readonly terms?: HelmOverrides | undefined;
+  /** Settings of the module that override the operator's. */
+  readonly overrides?: HelmOverrides | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -87,7 +87,7 @@ export interface UpgradeOptions extends ChartOptions {
 
 type CommandOptions = ReleaseOptions & Partial<Pick<ChartOptions, "chartDir" | "valuesFile">>;
 
-/** helm has no exit code for this. */
+/** Part of helm's message if the server does not serve a kind of the chart; helm has no exit code for that. */
 const UNKNOWN_KIND = "ensure CRDs are installed first";
 
 /** Time after SIGTERM in which helm marks its release failed. */
@@ -122,11 +122,10 @@ export class Helm {
 
   /** The major version of helm, 3 or 4. */
   getMajorVersion(signal = new AbortController().signal): Promise<number> {
-    const ask = async (): Promise<string> => {
+    return this.#binary.getMajorVersion(async () => {
       const options = { release: "", signal };
       return (await this.#run("version", ["--template", "{{.Version}}"], options)).stdout;
-    };
-    return this.#binary.getMajorVersion(ask);
+    });
   }
 
   /** Manifest and hooks as `helm template` prints them, without the server. */
@@ -144,9 +143,8 @@ export class Helm {
   }
 
   /**
-   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
-   * Without the server where it lacks kinds of the chart: CRDs of sub-charts come only with the installation
-   * itself.
+   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`). If the server lacks
+   * kinds of the chart, renders without the server: helm installs CRDs of sub-charts only with the chart itself.
    */
   async dryRun(options: UpgradeOptions): Promise<string[]> {
     try {
@@ -170,7 +168,7 @@ export class Helm {
   async upgradeInstall(options: UpgradeOptions): Promise<void> {
     const labels = Object.entries(options.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(options)), "--labels", labels.join(",")];
-    if (options.terms?.wait === true) args.push("--wait");
+    if (options.overrides?.wait === true) args.push("--wait");
     await this.#run("upgrade", args, options);
   }
 
@@ -215,22 +213,22 @@ export class Helm {
   }
 
   /**
-   * Ends orphaned helm processes of an earlier operator process, for one release or for all: with SIGTERM, so that they can
-   * mark their release, then with SIGKILL.
+   * Ends helm processes that an earlier operator process left running, for one release or for all: they would change releases behind
+   * this process. SIGTERM first, so that helm can mark its release failed, then SIGKILL. Their environment identifies them.
    */
   endOrphanedProcesses(signal?: AbortSignal, release?: string): Promise<void> {
     const { managedBy, server, clock } = this.#options;
-    const ours = `${RELEASE_VARIABLE}=${managedBy}/`;
-    const isMark = (each: string): boolean =>
-      release === undefined ? each.startsWith(ours) : each === ours + release;
+    const prefix = `${RELEASE_VARIABLE}=${managedBy}/`;
+    const namesRelease = (variable: string): boolean =>
+      release === undefined ? variable.startsWith(prefix) : variable === prefix + release;
     const isOurs = (environment: readonly string[]): boolean =>
-      environment.includes(`${SERVER_VARIABLE}=${server}`) && environment.some(isMark);
+      environment.includes(`${SERVER_VARIABLE}=${server}`) && environment.some(namesRelease);
     return endOrphanedProcesses(isOurs, { clock, graceMs: GRACE_MS, signal });
   }
 
   /** How long helm may take: the time limit of the module, or else the operator's. */
-  #timeoutMs({ terms }: ReleaseOptions): number {
-    return parseDuration(terms?.timeout ?? "") ?? this.#options.timeoutMs;
+  #timeoutMs({ overrides }: ReleaseOptions): number {
+    return parseDuration(overrides?.timeout ?? "") ?? this.#options.timeoutMs;
   }
 
   /** Runs helm as a span of the trace. */

@@ -11,6 +11,7 @@ const SECRET_KIND = /\bSecret\b/;
 const SECRET_FUNCTIONS =
   /^(?:lookup|rand[A-Z]\w*|gen[A-Z]\w*|derivePassword|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|decryptAES)$/;
 
+/** An error of rendering, which quotes templates and values, in contrast to an error of the API server, which quotes objects. */
 const RENDERING =
   /(?:^|FAILED: )(?:execution error at |template: |YAML parse error |parse error )|\bexecuting "/;
 /** The parts of a template's error that may contain values: its own message, and texts in quotes. */
@@ -43,7 +44,7 @@ export function withoutSecretValues(errorText: string): string {
   return SECRET_KIND.test(errorText) ? hideQuotedValues(errorText) : errorText;
 }
 
-/** Hides the words of values that occur in none of the texts, because they may come from a Secret. */
+/** Hides in quoted parts of an error all words that occur in none of the texts, because they may come from a Secret or a `lookup`. */
 function withoutForeignWords(errorText: string, texts: readonly string[]): string {
   const foreign = findForeignWords(errorText, texts);
   const isForeign = (part: string): boolean => splitWords(part).some((word) => foreign.has(word));

@@ -77,8 +77,9 @@ export class ChartReader {
     const files = findUsableChartFiles(module);
     const fingerprint = computeFingerprint(files);
     const known = this.#cache.get(module.name);
-    const same = known?.dir === module.chartDir && known.fingerprint === fingerprint;
-    if (same && known.settled) return known.chart;
+    const isUnchanged = known?.dir === module.chartDir && known.fingerprint === fingerprint;
+    // A file that changed just now may change again within the resolution of its time stamp.
+    if (isUnchanged && known.settled) return known.chart;
     const settled = isSettled(
       files.reduce((latest, file) => Math.max(latest, file.changedAt), 0),
       this.#clock.now(),
@@ -89,7 +90,7 @@ export class ChartReader {
   }
 }
 
-/** As `chartFilesOf`, but throws UnusableChartError instead of ProblemError. */
+/** As `findChartFiles`, but throws UnusableChartError, by which callers know that only a user can help, so that they do not retry. */
 function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
   try {
     return findChartFiles(module);
@@ -113,6 +114,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   };
 }
 
+const GLOBAL_PREFIX = "global.";
 const SUB_CHART_CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const CHART_METADATA_FILE = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
@@ -155,10 +157,11 @@ function textBefore(text: string, end: string): string {
 
 /** Finds the paths below `global` that conditions of sub-charts read. `text` is a Chart.yaml or requirements.yaml. */
 function findGlobalConditionPaths(text: string): string[] {
-  const paths = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => (list ?? "").split(",")).flat();
+  const lists = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => list ?? "");
+  const paths = lists.flatMap((list) => list.split(",")).map((path) => path.trim());
   return paths
-    .map((path) => path.trim())
-    .flatMap((path) => (path.startsWith("global.") ? [path.slice(7)] : []));
+    .filter((path) => path.startsWith(GLOBAL_PREFIX))
+    .map((path) => path.slice(GLOBAL_PREFIX.length));
 }
 
 /** Whether helm accepts the name in Chart.yaml. True for a broken file, because helm reports that. */
@@ -214,20 +217,20 @@ function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefi
  * Adds to the reach of a chart what the values add: values may contain hooks or CRDs and, if the chart renders values with `tpl`,
  * templates that read `.Capabilities` or use `lookup`.
  */
-export function addReachOfValues(given: Chart, valuesText: string): Chart {
-  const hooks = given.reach.hooks || mentionsHooks(valuesText);
-  const crds = given.reach.crds || mentionsCrds(valuesText);
-  const isMore = hooks !== given.reach.hooks || crds !== given.reach.crds;
-  const chart = isMore ? { ...given, reach: { ...given.reach, hooks, crds } } : given;
-  if (!chart.reach.tpl || !valuesText.includes("{{")) return chart;
+export function addReachOfValues(chart: Chart, valuesText: string): Chart {
   const { reach } = chart;
-  const capabilities = reach.capabilities || valuesText.includes("Capabilities");
-  const lookup = reach.lookup || mentionsLookup(valuesText);
-  return { ...chart, reach: { ...reach, capabilities, lookup } };
+  const hooks = reach.hooks || mentionsHooks(valuesText);
+  const crds = reach.crds || mentionsCrds(valuesText);
+  const rendersValues = reach.tpl && valuesText.includes("{{");
+  const capabilities = reach.capabilities || (rendersValues && valuesText.includes("Capabilities"));
+  const lookup = reach.lookup || (rendersValues && mentionsLookup(valuesText));
+  return { ...chart, reach: { ...reach, hooks, crds, capabilities, lookup } };
 }
 
 /** How long an answer of the server is used again. */
 const CAPABILITIES_TTL_MS = 5000;
+/** Largest content of a packed sub-chart that is unpacked, in bytes: protects the memory of the operator. */
+const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 /** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
 export type Capabilities = () => Promise<string>;
@@ -238,47 +241,48 @@ export function cacheCapabilities(
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
   const shared = (): Capabilities => shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
-  let ask = shared();
-  return { digest: () => ask(), forget: () => void (ask = shared()) };
+  let request = shared();
+  return {
+    digest: () => request(),
+    forget: () => {
+      request = shared();
+    },
+  };
 }
 
 /** Reads the server version and all kinds, and returns their digest. */
 async function readCapabilities(client: KubeClient): Promise<string> {
-  const served = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
-  const [version, ...lists] = await Promise.all([
-    requestServerVersion(client),
-    served("/api"),
-    served("/apis"),
-  ]);
-  const kinds = lists.flatMap(readAggregated).flatMap(({ group, version: of, resources = [] }) => {
-    const at = `${group}/${of}`;
-    return [at, ...resources.map(({ kind }) => `${at}/${kind}`)];
+  const list = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
+  const [version, ...lists] = await Promise.all([requestServerVersion(client), list("/api"), list("/apis")]);
+  const kinds = lists.flatMap(readAggregated).flatMap((served) => {
+    const apiVersion = `${served.group}/${served.version}`;
+    return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
   });
   return digest(version, ...kinds.sort());
 }
 
-/** A text that changes when a file of the chart changes, computed without reading contents. */
+/** A text that changes when a file of the chart changes. Computed from file metadata only, because each run of each module computes it. */
 function computeFingerprint(files: readonly ChartFile[]): string {
   return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }
 
-/** The text of a file that may hold templates; packed sub-charts are unpacked. */
+/** The text of a file that may contain templates. Of a packed sub-chart, all files in one text, because only the words in it matter. */
 export function unpackedText(rel: string, bytes: Buffer): string {
   if (!/\.(tgz|tar\.gz)$/.test(rel)) return bytes.toString("utf8");
   try {
-    return gunzipSync(bytes, { maxOutputLength: 64 * 1024 * 1024 }).toString("utf8");
+    return gunzipSync(bytes, { maxOutputLength: MAX_UNPACKED_BYTES }).toString("utf8");
   } catch {
     // An unreadable file counts as one that uses everything.
     return "{{ tpl . }}{{ .Capabilities }}";
   }
 }
 
-/** True for files that helm renders. */
+const TEMPLATE_FILE = /^(?:charts\/[^/]+\/)*templates\//;
+const PACKED_SUB_CHART = /^(?:charts\/[^/]+\/)*charts\/[^/]+\.(tgz|tar\.gz)$/;
+
+/** Whether helm renders a file of a chart: a template of the chart or of a sub-chart, or a packed sub-chart. */
 export function isTemplate(rel: string): boolean {
-  return (
-    /^(?:charts\/[^/]+\/)*templates\//.test(rel) ||
-    /^(?:charts\/[^/]+\/)*charts\/[^/]+\.(tgz|tar\.gz)$/.test(rel)
-  );
+  return TEMPLATE_FILE.test(rel) || PACKED_SUB_CHART.test(rel);
 }
 
 /** The map in a YAML file; empty where it is missing or broken, because helm reports that when it renders the chart. */

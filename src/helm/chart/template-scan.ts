@@ -59,9 +59,9 @@ const INSPECTING_FUNCTIONS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "e
 const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
 
 /**
- * Reads which values a chart's templates can reach, without running them. Errs on the safe side: whatever cannot be
- * followed makes `dynamic` true. Passing the root context to `include` is followed, since the included templates
- * are among `templates`.
+ * Reads which values a chart's templates can reach, without running them, so that a change of other values runs no helm. Errs on the
+ * safe side: whatever the scan cannot follow makes `dynamic` true. `include` with the root context needs no following, because the
+ * included templates are among `templates`.
  */
 export function scanTemplates(templates: Iterable<string>): Reach {
   const scan: Scan = {
@@ -74,18 +74,23 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     rootKeys: new Set(),
     escapingFields: new Set(),
   };
-  let [hooks, crds] = [false, false];
+  let hooks = false;
+  let crds = false;
   for (const text of templates) {
     scanFile(scan, text);
     hooks ||= mentionsHooks(text);
     crds ||= mentionsCrds(text);
   }
+  // A template put the root context into a field, and a template passes a field of this name on.
   const escaped = [...scan.rootKeys].some((key) => scan.escapingFields.has(key));
   const { keys, globals, capabilities, lookup, tpl } = scan;
   return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks, crds };
 }
 
-/** True when a text names an annotation of helm's hooks, also one that is put together from parts. */
+/**
+ * Whether a text may create a hook of helm: it names an annotation `helm.sh/…` other than those of no hook. Templates may put the name
+ * together from parts, so the prefix suffices.
+ */
 export function mentionsHooks(text: string): boolean {
   return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
 }
@@ -106,7 +111,10 @@ function scanFile(scan: Scan, text: string): void {
   for (const action of parseActions(text)) scanAction(file, action);
 }
 
-/** Scans the words and strings of one template action, and tracks the blocks that it opens or ends. */
+/**
+ * Scans the words and strings of one template action, and tracks the blocks that it opens or ends, because `with` and `range` change
+ * what the dot means.
+ */
 function scanAction(file: FileScan, tokens: readonly Token[]): void {
   const keyword = tokens[0]?.text;
   if (keyword === "end") {
@@ -114,15 +122,19 @@ function scanAction(file: FileScan, tokens: readonly Token[]): void {
     return;
   }
   // After `else`, the dot is again that of the block around this one.
-  if (keyword === "else")
-    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = file.mayDotBeRootByBlock.at(-2) ?? true;
+  if (keyword === "else") setInnermostDot(file, file.mayDotBeRootByBlock.at(-2) ?? true);
   tokens.forEach((token, at) => {
     if (token.type === "string") scanString(file.scan, token.text);
     else if (token.type === "word") scanWord(file, tokens, at);
   });
   if (keyword !== undefined && BLOCK_KEYWORDS.has(keyword)) openBlock(file, tokens, keyword);
   else if (keyword === "else" && tokens[1]?.text === "with")
-    file.mayDotBeRootByBlock[file.mayDotBeRootByBlock.length - 1] = mayDotBeRootInWith(file, tokens);
+    setInnermostDot(file, mayDotBeRootInWith(file, tokens));
+}
+
+/** Sets whether the dot may be the root context in the innermost open block. */
+function setInnermostDot({ mayDotBeRootByBlock }: FileScan, mayBeRoot: boolean): void {
+  mayDotBeRootByBlock[mayDotBeRootByBlock.length - 1] = mayBeRoot;
 }
 
 /** Makes the scan dynamic where a string names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
@@ -131,7 +143,7 @@ function scanString(scan: Scan, text: string): void {
   if (text.includes("Capabilities")) scan.capabilities = true;
 }
 
-/** Records the functions, the values and the root context that a word names. */
+/** Records which functions, values or root context a word of an action names. The root context contains all values, so its way matters. */
 function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";
@@ -147,10 +159,10 @@ function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
 /** Parses the path below `.Values` that a word names, such as `a.b` of `.Values.a.b`; undefined if it names none. */
 function parseValuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
-  const broken = parts.findLastIndex((part) => part === "" || part.includes("$"));
-  // The part before the first dot is a variable or a field; its name does not matter.
-  const at = parts.indexOf("Values", Math.max(broken, 0) + 1);
-  return at < 1 ? undefined : parts.slice(at + 1);
+  // The path begins at the last part that is empty or a variable. That part is a variable or a field, whose name does not matter.
+  const pathStart = parts.findLastIndex((part) => part === "" || part.includes("$"));
+  const index = parts.indexOf("Values", Math.max(pathStart, 0) + 1);
+  return index < 0 ? undefined : parts.slice(index + 1);
 }
 
 /** Records a path below `.Values`. The path `.Values` itself, or all of `global`, makes the scan dynamic. */
@@ -230,7 +242,7 @@ function classifyPipelineUse(tokens: readonly Token[], at: number): Use {
 /** Tokens after which a command begins. */
 const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "else"]);
 
-/** Index of the first token of the command (function call) that `at` belongs to. */
+/** Finds the index of the first token of the command (function call) that the token at `at` belongs to. Skips commands in parentheses. */
 function findCommandStart(tokens: readonly Token[], at: number): number {
   let depth = 0;
   for (let i = at - 1; i >= 0; i--) {

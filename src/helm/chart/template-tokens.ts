@@ -21,6 +21,7 @@ const QUOTES = "\"'`";
 export function parseActions(template: string): Token[][] {
   const actions: Token[][] = [];
   const quoted = new StringLiterals(template);
+  // Behind the last end of a comment none is searched for, so that many unclosed comments take linear time.
   const lastComment = template.lastIndexOf("*/");
   for (let at = template.indexOf("{{"); at >= 0; at = template.indexOf("{{", at)) {
     const comment = at > lastComment ? undefined : findCommentEnd(template, at);

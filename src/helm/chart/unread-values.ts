@@ -14,12 +14,12 @@ import { parseActions } from "./template-tokens.ts";
  */
 export function findUnreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "valuesKey">): string[] {
   if (module.chart === "none") return [];
-  const given = Object.keys(readYamlMap(join(module.dir, "values.yaml")));
-  const own = [module.valuesKey, `${module.valuesKey}Enabled`];
-  const ofChart = module.chartDir === module.dir ? ["global", "tags"] : [];
-  const candidates = given.filter((key) => ![...own, ...ofChart].includes(key));
-  // A chart in its own directory has its own values.yaml.
-  if (module.chartDir !== module.dir) return candidates;
+  const keys = Object.keys(readYamlMap(join(module.dir, "values.yaml")));
+  const keysOfOperator = [module.valuesKey, `${module.valuesKey}Enabled`];
+  const others = keys.filter((key) => !keysOfOperator.includes(key));
+  // A chart in its own directory has its own values.yaml, so no template reads the module's.
+  if (module.chartDir !== module.dir) return others;
+  const candidates = others.filter((key) => key !== "global" && key !== "tags");
   const read = candidates.length === 0 ? undefined : findReadKeys(module);
   return read === undefined ? [] : candidates.filter((key) => !read.has(key));
 }

@@ -2,16 +2,23 @@
 
 import {
   annotateCommand,
-  ApiError,
   CUSTOM_RESOURCE_DEFINITIONS,
   get,
   ignoreNotFound,
+  isForbidden,
   isNotFound,
   listObjects,
   mergePatch,
   type WatchedObject,
 } from "../../kube/index.ts";
-import { digestJson, oneLine, plainLine, type Clock } from "../../lib/index.ts";
+import {
+  canonicalJson,
+  confirmationToken,
+  Deadline,
+  digestJson,
+  oneLine,
+  plainLine,
+} from "../../lib/index.ts";
 import {
   objectOf,
   ProblemError,
@@ -34,8 +41,8 @@ const LIST_TIMEOUT_MS = 30_000;
 const MAX_NAMED_OBJECTS = 5;
 /** Limits what a message names, so that the command after it is not cut off. */
 const MAX_MESSAGE_LENGTH = 500;
-const TOKEN_LENGTH = 12;
-const FORBIDDEN = 403;
+/** Shows a whole token, and of another text only that it is longer. */
+const MAX_QUOTED_TOKEN_LENGTH = 13;
 
 /** A definition that takes something away from the installed one, which may break existing objects. */
 interface LossyChange extends CrdFile {
@@ -91,8 +98,8 @@ function computeChangeMark(crd: JsonObject, { confirmed = "" }: CrdTools): strin
 }
 
 /**
- * Whether an earlier run began to apply exactly this confirmed change. The token of the change may differ now, because the run
- * has already changed the CRD.
+ * Whether an earlier run began to apply exactly this confirmed change. That run has already changed the CRD, so the token of the change
+ * differs now: without the annotation, the user would have to confirm again.
  */
 function wasStartedBefore({ live, crd }: LossyChange, tools: CrdTools): boolean {
   return (
@@ -133,14 +140,13 @@ export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
   };
 }
 
-/** Computes the token by which a user confirms exactly these installed definitions, their successors, and the broken objects. */
+/** Computes the token by which a user confirms exactly these changes: the installed and the new definitions, and the broken objects. */
 function computeConfirmationToken(breaking: readonly BreakingChange[]): string {
   const covered = breaking.map(({ change: { live, crd }, affected }) => {
     const { uid = null, generation = null } = live.metadata;
-    const inForce = live.spec as unknown as JsonObject;
-    return [uid, generation, inForce, objectOf(crd["spec"]), affected.toSorted()];
+    return [uid, generation, live.spec as unknown as JsonObject, objectOf(crd["spec"]), affected.toSorted()];
   });
-  return digestJson(covered).slice(3, 3 + TOKEN_LENGTH);
+  return confirmationToken(canonicalJson(covered));
 }
 
 /** Builds the question for the user: the command that confirms the change and requests the run that applies it. */
@@ -153,7 +159,7 @@ function buildQuestion(token: string, { namespace = "NAMESPACE", release = "NAME
 /** Describes that the present confirmation of the user is for another change; "" without a confirmation. */
 function describeStaleConfirmation(confirmed: string | undefined): string {
   if (confirmed === undefined || confirmed === "") return "";
-  return `; its present value ${plainLine(confirmed, TOKEN_LENGTH + 1)} does not confirm this change`;
+  return `; its present value ${plainLine(confirmed, MAX_QUOTED_TOKEN_LENGTH)} does not confirm this change`;
 }
 
 /** Compares a definition with the installed one. Undefined if no definition is installed, or if nothing can break. */
@@ -205,6 +211,7 @@ async function describeLoss(
   affected.push(...(readError === undefined ? ids : [`${loss.description} unread`]));
   if (readError !== undefined) return `${loss.description}: its objects cannot be read (${readError})`;
   if (count === 0) return loss.countsWithoutObjects ? `${loss.description}, though none is there` : undefined;
+  // The token covers `ids`; the message names only the first objects.
   const more = count > named.length ? ` and ${count - named.length} more` : "";
   return `${loss.description}: ${spec.names.kind} ${named.join(", ")}${more}`;
 }
@@ -218,32 +225,20 @@ async function visitObjects(
   onObject: (object: WatchedObject) => void,
   { client, clock, signal }: CrdTools,
 ): Promise<string | undefined> {
-  const limit = createTimeLimit(clock, LIST_TIMEOUT_MS);
-  const both = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
+  const deadline = new Deadline(clock, LIST_TIMEOUT_MS, signal);
   try {
     await listObjects(
       { resource, keepManagedFields: true },
-      { client, clock, signal: both, unpaged: false },
+      { client, clock, signal: deadline.signal, unpaged: false },
       onObject,
     );
     return undefined;
   } catch (error) {
     signal?.throwIfAborted();
-    if (limit.signal.aborted) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
-    // The kind is not served, or listing it is forbidden.
-    if (isNotFound(error) || (error instanceof ApiError && error.status === FORBIDDEN)) return undefined;
+    if (deadline.isTimedOut) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
+    if (isNotFound(error) || isForbidden(error)) return undefined;
     return oneLine(error);
   } finally {
-    limit.cancelTimer();
+    deadline.release();
   }
-}
-
-/** Creates a signal that aborts after a time, unless `cancelTimer` is called before. */
-function createTimeLimit(
-  clock: Clock,
-  ms: number,
-): { readonly signal: AbortSignal; readonly cancelTimer: () => void } {
-  const controller = new AbortController();
-  const timer = clock.setTimer(ms, () => controller.abort());
-  return { signal: controller.signal, cancelTimer: () => timer.cancel() };
 }

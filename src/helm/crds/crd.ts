@@ -119,17 +119,16 @@ export function findLosses(live: InstalledCrd, next: JsonObject): Loss[] {
   const { versions, group } = live.spec;
   const served = versions.filter((version) => version.served);
   const readable = served.find((version) => version.storage) ?? served[0];
+  // Objects of a definition without a served version cannot be read, nor do clients use them.
   if (readable === undefined) return [];
   const after = new Map(listVersions(next).map((version) => [version.name, version]));
-  const dropped = findDroppedStoredVersions(live, next).map((version): Loss => {
-    const description = `drops version ${version}, in which objects are stored`;
-    return {
-      description,
-      version: readable.name,
-      countsWithoutObjects: true,
-      describeEffect: () => "",
-    };
-  });
+  const dropped = findDroppedStoredVersions(live, next).map((version): Loss => ({
+    description: `drops version ${version}, in which objects are stored`,
+    version: readable.name,
+    // The API server refuses the definition while the status lists the version, even if no object exists.
+    countsWithoutObjects: true,
+    describeEffect: () => "",
+  }));
   const others = served.flatMap((version): Loss[] => {
     const now = after.get(version.name);
     if (now?.served !== true) return [buildUnservedVersionLoss(group, version.name)];
@@ -162,7 +161,7 @@ function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
   const now = objectOf(after.schema?.openAPIV3Schema);
   if (sameJson(old, now)) return [];
   const [checkBefore, checkNow] = [buildValidator(old), buildValidator(now)];
-  const hits = (object: JsonObject): string | undefined => {
+  const describeNewViolation = (object: JsonObject): string | undefined => {
     const violations = checkNow(object);
     if (violations.length === 0) return undefined;
     const oldIds = new Set(checkBefore(object).map(violationId));
@@ -174,7 +173,7 @@ function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
       description: `has a stricter schema in version ${after.name}`,
       version: after.name,
       countsWithoutObjects: false,
-      describeEffect: hits,
+      describeEffect: describeNewViolation,
     },
   ];
 }

@@ -89,8 +89,8 @@ async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<App
 }
 
 /**
- * Waits for work on a definition. If the definition is refused, adds the problems to `refused` and returns undefined, so that the
- * other definitions are still applied. Throws all other errors.
+ * Waits for work on a definition. If the server refuses the definition, adds the problems to `refused` and returns undefined, so that
+ * the caller still applies the other definitions. Throws all other errors.
  */
 async function collectRefusal<T>(work: Promise<T>, refused: Problem[]): Promise<T | undefined> {
   try {
@@ -115,7 +115,10 @@ export function checkCrdFiles(files: readonly string[]): {
   return { problems, warnings };
 }
 
-/** Whether the server will never accept this definition. A missing permission is no such refusal: it may be granted later. */
+/**
+ * Whether the server will never accept this definition, so that only a user can help and retries are useless. A missing permission is no
+ * such refusal: it may be granted later.
+ */
 function isPermanentRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   const { status, message } = error;
@@ -149,13 +152,9 @@ async function applyCrd(
   } catch (error) {
     if (!isPermanentRefusal(error)) throw error;
     const message = `the API server refuses CRD ${crdName(crd)}: ${shortenMiddle(error)}`;
-    throw new ProblemError({ file, message, remedy: remedyFor(error) });
+    const cure = error.status === 403 ? "satisfy the admission policy" : "correct the definition";
+    throw new ProblemError({ file, message, remedy: `${cure}, then request a converge` });
   }
-}
-
-/** What a user has to do about a refused definition. */
-function remedyFor({ status }: ApiError): string {
-  return `${status === 403 ? "satisfy the admission policy" : "correct the definition"}, then request a converge`;
 }
 
 /**

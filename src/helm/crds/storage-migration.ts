@@ -14,6 +14,7 @@ import { conditionOf, objectsIn, asString, type JsonObject } from "../../model/i
 import { storageVersion, findDroppedStoredVersions, type CrdTools, type InstalledCrd } from "./crd.ts";
 
 const GROUP = "storagemigration.k8s.io";
+const PLURAL = "storageversionmigrations";
 const KIND = "StorageVersionMigration";
 /** After this time all API servers of a cluster know a new storage version; the API server waits as long for a new CRD. */
 const PROPAGATION_MS = 5000;
@@ -62,7 +63,7 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
   const resource = await findMigrationResource(tools);
   if (resource === undefined) throw new Error(`the API server does not serve ${KIND} any more`);
   const { metadata, spec } = await setStorageVersion(version, live, tools);
-  // The generation distinguishes it from the migration of an earlier change.
+  // The generation distinguishes this migration from one of an earlier change, which may still exist.
   const name = `${metadata.name}-${metadata.generation}`;
   const target = { resource, name };
   const migrated = { group: spec.group, resource: spec.names.plural };
@@ -98,8 +99,7 @@ async function findMigrationResource({ client, signal }: CrdTools): Promise<Reso
   const versions = objectsIn(group?.["versions"]).map((each) => asString(each["version"]) ?? "");
   const version = versions.find((each) => !each.includes("alpha"));
   if (version === undefined) return undefined;
-  const plural = "storageversionmigrations";
-  return { group: GROUP, version, plural, kind: KIND, namespaced: false, verbs: [] };
+  return { group: GROUP, version, plural: PLURAL, kind: KIND, namespaced: false, verbs: [] };
 }
 
 /**
@@ -125,7 +125,7 @@ async function setStorageVersion(
   return stored;
 }
 
-/** Builds the kubectl commands with which a user migrates the objects where the cluster cannot. */
+/** Builds the kubectl commands that do the same as `migrateObjects`, for a user of a cluster that does not serve migrations. */
 function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, version: string): string {
   const { names, group, versions, scope } = spec;
   const versionPatch = versions.flatMap((each, index) => {

@@ -33,10 +33,7 @@ export function parseManifestDocument(text: string): Json {
   }
 }
 
-/**
- * Checksum of the meaning of a manifest: white space, comments and the order of documents and keys do not count.
- * `parts` are manifests and hooks of one release.
- */
+/** Checksum of what manifests and hooks of a release mean: white space, comments and the order of documents and keys do not count. */
 export function manifestChecksum(documents: readonly Json[]): string {
   return digest(...documents.map(canonicalJson).sort());
 }
@@ -228,19 +225,18 @@ const CONTEXT_LINES = 3;
 /** Keeps the changed lines of a diff and a few around them, and replaces each run of other lines with `…`. */
 function collapseUnchangedLines(lines: readonly string[]): string[] {
   const changes = lines.flatMap((line, index) => (line.startsWith(" ") ? [] : [index]));
-  const near = new Set(
-    changes.flatMap((at) =>
-      Array.from({ length: 2 * CONTEXT_LINES + 1 }, (_, by) => at + by - CONTEXT_LINES),
-    ),
-  );
   if (changes.length === 0) return [];
+  const shown = new Set<number>();
+  for (const change of changes)
+    for (let index = change - CONTEXT_LINES; index <= change + CONTEXT_LINES; index++) shown.add(index);
   return lines.flatMap((line, index) => {
-    if (near.has(index)) return [line];
-    return index === 0 || near.has(index - 1) ? [" …"] : [];
+    if (shown.has(index)) return [line];
+    const isFirstOmitted = index === 0 || shown.has(index - 1);
+    return isFirstOmitted ? [" …"] : [];
   });
 }
 
-/** The documents of manifests as canonical YAML, by `documentIdentity`. Documents of one identity are joined. */
+/** The documents of manifests as YAML with sorted keys, by `documentIdentity`. Documents of one identity, such as texts, are joined. */
 function indexDocuments(manifests: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const document of manifests.flatMap(parseDocuments)) {
@@ -262,7 +258,7 @@ function splitLines(text: string | undefined): string[] {
   return text === undefined ? [] : text.trimEnd().split("\n");
 }
 
-/** Above this number of changes, the diff removes all old lines and adds all new ones. */
+/** Above this number of changes, the diff removes all old lines and adds all new ones: the search for the best diff takes quadratic time. */
 const MAX_DIFF_CHANGES = 4_000;
 
 /** Computes a line diff by the longest common subsequence. Each line begins with `-`, `+` or a blank. */

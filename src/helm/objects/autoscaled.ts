@@ -1,6 +1,6 @@
 /** Finds out whether an autoscaler sets the replicas of an object. */
 
-import { isForbidden, isNotFound, pathOf, type KubeClient } from "../../kube/index.ts";
+import { apiGroupOf, isForbidden, isNotFound, pathOf, type KubeClient } from "../../kube/index.ts";
 import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 
 const AUTOSCALERS = {
@@ -20,12 +20,15 @@ export async function isAutoscaled(
   call: { readonly signal: AbortSignal; readonly timeoutMs?: number },
 ): Promise<boolean> {
   const { name, namespace } = objectOf(object["metadata"]);
+  const group = apiGroupOf(asString(object["apiVersion"]) ?? "");
   const path = pathOf(AUTOSCALERS, { namespace: asString(namespace) });
   try {
     const list = await client.json<JsonObject>({ ...call, path });
     return objectsIn(list["items"]).some((each) => {
       const target = objectOf(objectOf(each["spec"])["scaleTargetRef"]);
-      const isSameKind = target["kind"] === object["kind"] && apiGroupOf(target) === apiGroupOf(object);
+      // Without the version, because an autoscaler may name another one than the chart.
+      const isSameKind =
+        target["kind"] === object["kind"] && apiGroupOf(asString(target["apiVersion"]) ?? "") === group;
       return isSameKind && target["name"] === name;
     });
   } catch (error) {
@@ -33,10 +36,4 @@ export async function isAutoscaled(
     if (isForbidden(error)) return true;
     throw error;
   }
-}
-
-/** The API group of an object; "" for the core group. */
-function apiGroupOf({ apiVersion }: JsonObject): string {
-  const [group = "", version] = (asString(apiVersion) ?? "").split("/");
-  return version === undefined ? "" : group;
 }

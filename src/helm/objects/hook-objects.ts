@@ -3,6 +3,7 @@
  * so the records of the release decide which of them are its own (docs/guides/running.md, "Taking over").
  */
 
+import { apiGroupOf } from "../../kube/index.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
 import type { Owner } from "./live-objects.ts";
@@ -45,9 +46,9 @@ export interface HookRun {
 }
 
 /**
- * Call it before helm runs hooks, because helm deletes or overwrites existing objects of their names. Refuses that for objects
- * that no hook of this release, or of a former release of a renamed module, has created. If a user has confirmed the
- * replacement, marks the objects as owned by the release. Throws ExistingObjectsError with nothing changed; ApiError.
+ * Call it before helm runs hooks, because helm deletes or overwrites existing objects of their names without a question. Throws
+ * ExistingObjectsError, with nothing changed, for objects that no hook of this release, or of a former release of a renamed module, has
+ * created. If a user has confirmed the replacement, marks the objects as owned by the release. Throws ApiError.
  */
 export async function refuseHookReplacements(
   tools: Tools,
@@ -55,12 +56,10 @@ export async function refuseHookReplacements(
   { verb, hooks }: HookRun,
 ): Promise<void> {
   const { module, signal } = request;
-  const due = hooks.filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`));
-  const existing = await readLiveObjects(
-    tools,
-    due.map(({ ref }) => ref),
-    signal,
-  );
+  const refs = hooks
+    .filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`))
+    .map(({ ref }) => ref);
+  const existing = await readLiveObjects(tools, refs, signal);
   const objects = await findForeignObjects(tools, module.name, { existing, signal });
   requireTakeoverConsent(tools, request, {
     what: "hooks of the chart (helm.sh/hook) would replace",
@@ -83,12 +82,8 @@ export async function refuseHookReplacements(
 export async function claimRemainingHookObjects(tools: Tools, release: string): Promise<void> {
   const newest = tools.store.get(release);
   if (newest === undefined) return;
-  const hooks = await readHookObjects(tools, newest);
-  const existing = await readLiveObjects(
-    tools,
-    hooks.map(({ ref }) => ref),
-    undefined,
-  );
+  const refs = (await readHookObjects(tools, newest)).map(({ ref }) => ref);
+  const existing = await readLiveObjects(tools, refs, undefined);
   const unmarked = existing.filter(({ owner }) => owner === undefined);
   const created = await findObjectsCreatedBy(tools, release, { existing: unmarked });
   for (const object of created) await claimObject(tools, object, { release, signal: undefined });
@@ -119,19 +114,21 @@ async function findForeignObjects(
   release: string,
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
+  const { store } = tools;
   const isFormer = (name: string): boolean =>
-    tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
+    name !== release && tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
   const isOwn = (owner: Owner): boolean =>
     owner.release === release
       ? owner.namespace === tools.namespace
-      : owner.namespace === tools.store.namespaceOf(owner.release) && isFormer(owner.release);
-  let unmarked = existing.filter(({ owner }) => owner === undefined);
-  const former = tools.store.newestRevisions().map(({ name }) => name);
-  for (const name of [release, ...former.filter((each) => each !== release && isFormer(each))]) {
-    const created = await findObjectsCreatedBy(tools, name, { existing: unmarked, signal });
-    unmarked = unmarked.filter((each) => !created.includes(each));
+      : owner.namespace === store.namespaceOf(owner.release) && isFormer(owner.release);
+  const ofOtherReleases = existing.filter(({ owner }) => owner !== undefined && !isOwn(owner));
+  let ofNoRelease = existing.filter(({ owner }) => owner === undefined);
+  const formerReleases = store.newestRevisions().filter(({ name }) => isFormer(name));
+  for (const name of [release, ...formerReleases.map((former) => former.name)]) {
+    const created = await findObjectsCreatedBy(tools, name, { existing: ofNoRelease, signal });
+    ofNoRelease = ofNoRelease.filter((each) => !created.includes(each));
   }
-  return existing.filter((each) => (each.owner === undefined ? unmarked.includes(each) : !isOwn(each.owner)));
+  return existing.filter((each) => ofOtherReleases.includes(each) || ofNoRelease.includes(each));
 }
 
 /**
@@ -147,24 +144,24 @@ async function findObjectsCreatedBy(
   let unknown = existing;
   for (const meta of tools.store.revisions(release)) {
     if (unknown.length === 0) break;
-    const ran = findHookResults(await tools.store.readRecord(meta, signal), meta);
-    created.push(...unknown.filter(({ ref }) => ran.get(versionlessKey(ref, tools.namespace)) === "left"));
-    unknown = unknown.filter(({ ref }) => !ran.has(versionlessKey(ref, tools.namespace)));
+    const results = findHookResults(await tools.store.readRecord(meta, signal), meta);
+    created.push(
+      ...unknown.filter(({ ref }) => results.get(versionlessKey(ref, tools.namespace)) === "left"),
+    );
+    unknown = unknown.filter(({ ref }) => !results.has(versionlessKey(ref, tools.namespace)));
   }
   return created;
 }
 
 /** For the object of each hook that ran in a revision, whether helm left it in the cluster or deleted it. */
 function findHookResults({ hooks }: ReleaseRecord, meta: ReleaseMeta): Map<string, "left" | "deleted"> {
-  const ran = hooks.filter(({ startedAt }) => startedAt !== undefined);
-  return new Map(
-    ran.flatMap((hook) =>
-      listHookObjects(parseDocuments(hook.manifest)).map(
-        ({ ref }) =>
-          [versionlessKey(ref, meta.namespace), hasHelmDeleted(hook, meta) ? "deleted" : "left"] as const,
-      ),
-    ),
-  );
+  const results = new Map<string, "left" | "deleted">();
+  for (const hook of hooks.filter(({ startedAt }) => startedAt !== undefined)) {
+    const result = hasHelmDeleted(hook, meta) ? "deleted" : "left";
+    for (const { ref } of listHookObjects(parseDocuments(hook.manifest)))
+      results.set(versionlessKey(ref, meta.namespace), result);
+  }
+  return results;
 }
 
 /**
@@ -178,6 +175,5 @@ function hasHelmDeleted({ phase = "", deletePolicies }: HookRecord, { status }: 
 
 /** A key of an object that is the same for all versions of its kind, because records and charts may name different ones. */
 function versionlessKey(ref: ObjectRef, namespace: string): string {
-  const [group = "", version] = ref.apiVersion.split("/");
-  return namespacedKey(namespace, { ...ref, apiVersion: version === undefined ? "" : group });
+  return namespacedKey(namespace, { ...ref, apiVersion: apiGroupOf(ref.apiVersion) });
 }

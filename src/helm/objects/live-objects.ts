@@ -1,4 +1,4 @@
-/** The live objects of a release: annotated and written as helm does it, compared with the record, restored. */
+/** The live objects of a release: annotated and written as helm does it, and compared with the record. */
 
 import {
   compareObjects,
@@ -9,23 +9,12 @@ import {
   type Comparison,
   type FieldManagers,
 } from "../../drift/index.ts";
-import { serverSideApply, create, get, ignoreNotFound, isAlreadyExists } from "../../kube/index.ts";
+import { serverSideApply, create, get, ignoreNotFound } from "../../kube/index.ts";
 import type { Target } from "../../kube/index.ts";
-import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../../model/index.ts";
 import { isAutoscaled } from "./autoscaled.ts";
-import { RestoreError } from "../binary/helm-errors.ts";
-import {
-  parseDocuments,
-  namespacedKey,
-  listLastingObjects,
-  indexLastingObjects,
-  resourceName,
-  parseObjectRef,
-} from "../manifest/manifest.ts";
-import type { ObjectRef } from "../manifest/manifest.ts";
-import type { ReleaseMeta } from "../release/revisions.ts";
-import type { CheckTools, Reconciler } from "../types.ts";
+import { indexLastingObjects, namespacedKey, parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
+import type { CheckTools } from "../types.ts";
 
 /** Annotations that helm puts on each object of a release. */
 const OWNER_ANNOTATIONS = {
@@ -58,7 +47,7 @@ export function readOwner(
     : { release, namespace: annotations[OWNER_ANNOTATIONS.namespace] ?? namespace };
 }
 
-/** The owner of an object, if it is another release than `own`; otherwise undefined. */
+/** The owner of an object if it is another release than `own`, which must then not change the object; otherwise undefined. */
 export function readOtherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
   const owner = readOwner(annotations, own.namespace);
   return owner?.release === own.release && owner.namespace === own.namespace ? undefined : owner;
@@ -87,7 +76,7 @@ interface CallOptions {
   readonly timeoutMs?: number;
 }
 
-/** Reads and writes one object of the cluster. Its methods throw ApiError, ConnectionError. */
+/** Reads and writes one object of the cluster, as helm does. Its methods throw ApiError, ConnectionError. */
 export class LiveObjectClient {
   readonly #client: CheckTools["client"];
   readonly #target: Target;
@@ -147,8 +136,9 @@ export class RecordedObjects {
   }
 
   /**
-   * Compares a live object with the record, and changes nothing. Returns undefined if the object does not exist, is being
-   * deleted, belongs to another release, or is not in the record. Throws ApiError, ConnectionError, DepthError.
+   * Compares a live object with the record, and changes nothing: a dry-run apply of the recorded object shows what the server would make of
+   * it, defaults and admission included. Returns undefined if the object does not exist, is being deleted, belongs to another release, or
+   * is not in the record. Throws ApiError, ConnectionError, DepthError.
    */
   async inspect(
     object: ObjectRef,
@@ -198,7 +188,7 @@ function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }
 
-/** Converts `stringData` of a Secret to `data`, as the server does. */
+/** Converts `stringData` of a Secret to `data`, as the server does, because live Secrets have only `data`, with which paths are compared. */
 function withEncodedData(body: JsonObject): JsonObject {
   const { stringData, ...rest } = body;
   if (body["kind"] !== "Secret" || !isJsonObject(stringData)) return body;
@@ -207,101 +197,4 @@ function withEncodedData(body: JsonObject): JsonObject {
     Buffer.from(typeof text === "string" ? text : "").toString("base64"),
   ]);
   return { ...rest, data: { ...objectOf(rest["data"]), ...(Object.fromEntries(encoded) as JsonObject) } };
-}
-
-/** The objects of a release to restore. */
-interface RestoreRequest {
-  readonly release: ReleaseMeta;
-  /** Objects as `resourceName` names them, with their namespaces. */
-  readonly missingObjects: readonly string[];
-  readonly signal: AbortSignal;
-}
-
-const MAX_PARALLEL_RESTORES = 4;
-/** After this many refusals of one kind, by a webhook or a quota, the other objects are not tried. */
-const MAX_REFUSALS_PER_KIND = 3;
-
-/** A missing object: `name` as the request has it, and what the record contains. */
-interface MissingObject {
-  readonly ref: ObjectRef;
-  readonly name: string;
-  readonly body: JsonObject;
-}
-
-/**
- * Restores missing objects of a release from its record, in helm's order and with helm's labels and annotations. It renders
- * nothing, so generated passwords stay the same, and it creates no revision. Restores as many objects as possible, then
- * throws RestoreError for the others.
- */
-export async function restoreObjects(tools: Reconciler, request: RestoreRequest): Promise<void> {
-  const { release, signal } = request;
-  const [manifest = ""] = await tools.store.readManifests(release, signal);
-  const { applyMethod } = await tools.store.readSummary(release);
-  const left = new Set(request.missingObjects);
-  const refusals: string[] = [];
-  for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, left))) {
-    const before = refusals.length;
-    await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body, name }) => {
-      if (refusals.length - before >= MAX_REFUSALS_PER_KIND) return;
-      try {
-        await restoreObject(tools, {
-          ref,
-          body: withHelmMetadata(body, release.name, tools.namespace),
-          applyMethod,
-          signal,
-        });
-        left.delete(name);
-      } catch (error) {
-        signal.throwIfAborted();
-        refusals.push(`${name}: ${oneLine(error)}`);
-      }
-    });
-  }
-  if (refusals.length > 0) throw new RestoreError(refusals, [...left]);
-}
-
-/** Finds the recorded objects whose names are in `missingObjects`, with or without the release's namespace `own`. */
-function findMissingObjects(
-  manifest: string,
-  own: string,
-  missingObjects: ReadonlySet<string>,
-): MissingObject[] {
-  return listLastingObjects(parseDocuments(manifest)).flatMap((body) => {
-    const ref = parseObjectRef(body);
-    if (ref === undefined) return [];
-    const names = [ref.namespace ?? own, undefined].map((namespace) => resourceName({ ...ref, namespace }));
-    const name = names.find((each) => missingObjects.has(each));
-    return name === undefined ? [] : [{ ref, body, name }];
-  });
-}
-
-/** Groups consecutive objects of one kind; manifests are in helm's order of installation. */
-function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
-  const groups: MissingObject[][] = [];
-  for (const object of objects) {
-    const last = groups.at(-1);
-    if (last?.[0]?.ref.kind === object.ref.kind) last.push(object);
-    else groups.push([object]);
-  }
-  return groups;
-}
-
-/** A missing object, and how the release applies objects. */
-interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
-  readonly applyMethod: "csa" | "ssa";
-  readonly signal: AbortSignal;
-}
-
-/** Creates a missing object by the method of its release. An object that someone else has created meanwhile is no error. */
-async function restoreObject(
-  tools: Reconciler,
-  { ref, body, applyMethod, signal }: ObjectToRestore,
-): Promise<void> {
-  const served = await LiveObjectClient.resolve(tools, ref);
-  if (served === undefined) throw new Error(`the server knows no ${ref.kind} of ${ref.apiVersion}`);
-  try {
-    await (applyMethod === "ssa" ? served.apply(body, { signal }) : served.create(body, { signal }));
-  } catch (error) {
-    if (applyMethod === "ssa" || !isAlreadyExists(error)) throw error;
-  }
 }

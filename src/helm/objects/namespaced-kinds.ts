@@ -16,10 +16,8 @@ export async function loadNamespacedTest(
   for (const object of listManifestObjects(manifests.flatMap(parseDocuments))) {
     const key = versionAndKind(object);
     if (namespaced.has(key)) continue;
-    const resource = await discovery.resolve(
-      asString(object["kind"]) ?? "",
-      asString(object["apiVersion"]) ?? "",
-    );
+    const { kind, apiVersion } = object;
+    const resource = await discovery.resolve(asString(kind) ?? "", asString(apiVersion) ?? "");
     namespaced.set(key, resource?.namespaced === true);
   }
   return (object) => namespaced.get(versionAndKind(object)) === true;

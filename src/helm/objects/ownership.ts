@@ -1,15 +1,8 @@
 /** Existing objects that a chart contains: who owns them, and which of them a release adopts (docs/guides/running.md, "Taking over"). */
 
-import {
-  annotateCommand,
-  getMetadata,
-  isNotFound,
-  mergePatch,
-  findMissingPermissions,
-  type Target,
-  type WatchedObject,
-} from "../../kube/index.ts";
-import { digest, mapInParallel, oneLine } from "../../lib/index.ts";
+import { annotateCommand, findMissingPermissions, getMetadata, isNotFound } from "../../kube/index.ts";
+import { mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
+import { confirmationToken, mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
@@ -25,16 +18,14 @@ import {
 } from "../manifest/manifest.ts";
 import { renderManifestsFromCopy } from "../rendering.ts";
 
-/** helm looks for it in manifests and, in upgrades, on objects. */
+/** Annotation with which helm does not delete an object. helm looks for it in manifests and, in upgrades, on live objects. */
 export const RESOURCE_POLICY = "helm.sh/resource-policy";
 export const KEEP = "keep";
 
 /** Annotation of the AddonModule that confirms the adoption of existing objects once, by their token. */
 export const CONFIRM_TAKEOVER = "addon-operator.io/confirm-takeover";
 
-/** Number of parallel requests. */
 export const MAX_PARALLEL_REQUESTS = 8;
-const TOKEN_LENGTH = 12;
 export const MAX_LOGGED_OBJECTS = 20;
 /** Limits the names in a message, so that the remedy after them is not cut off. */
 const MAX_NAMES_LENGTH = 200;
@@ -63,12 +54,11 @@ export class ExistingObjectsError extends Error {
   }
 }
 
-/** Joins the first names, as many as fit into a message, and adds the number of the others. */
-function joinNames(objects: readonly string[]): string {
-  let text = objects[0] ?? "";
-  for (const [index, each] of objects.entries()) {
-    if (index === 0) continue;
-    if (text.length + each.length > MAX_NAMES_LENGTH) return `${text} and ${objects.length - index} more`;
+/** Joins the first names, as many as fit into a message but at least one, and adds the number of the others. */
+function joinNames([first = "", ...others]: readonly string[]): string {
+  let text = first;
+  for (const [index, each] of others.entries()) {
+    if (text.length + each.length > MAX_NAMES_LENGTH) return `${text} and ${others.length - index} more`;
     text = `${text}, ${each}`;
   }
   return text;
@@ -151,8 +141,8 @@ export async function mayChangeObject(
   if (!hasServiceAccount || live === undefined) return true;
   const { resource, namespace = "", name = "" } = live.target;
   const { group, plural, namespaced } = resource;
-  const right = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
-  if ((await findMissingPermissions(client, [right])).length === 0) return true;
+  const permission = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
+  if ((await findMissingPermissions(client, [permission])).length === 0) return true;
   logger.warn("The chart of a module has an object that its account may not change", {
     module,
     object: resourceName(live.ref),
@@ -161,8 +151,8 @@ export async function mayChangeObject(
 }
 
 /**
- * Call it after helm has refused existing objects with the error `refusal`. Adopts the existing objects of the chart. Objects of
- * other releases of this operator are adopted freely, because a template moved or a module was renamed. All others need
+ * Call it after helm has refused existing objects with the error `refusal`: annotates them, so that helm accepts them in another try.
+ * Objects of other releases of this operator need no consent, because a template moved or a module was renamed. All others need
  * `helm.takeOwnership` or a user's confirmation, and are retained when the module is removed. `recorded` are the objects that the
  * release has already. Throws ExistingObjectsError, with nothing changed; `refusal` if no such object is found; ApiError.
  */
@@ -175,9 +165,9 @@ export async function adoptExistingObjects(
   const { module, signal } = request;
   const existing = await findUnownedObjects(reconciliation, options, recorded);
   if (existing.length === 0) throw refusal;
-  const isOwn = ({ owner }: LiveObject): boolean =>
-    owner !== undefined && isYieldingOwner(tools, module.name, owner);
-  const others = existing.filter((each) => !isOwn(each));
+  const others = existing.filter(
+    ({ owner }) => owner === undefined || !isYieldingOwner(tools, module.name, owner),
+  );
   requireTakeoverConsent(tools, request, { what: "the chart contains", objects: others });
   for (const object of existing)
     await claimObject(tools, object, { release: module.name, keep: others.includes(object), signal });
@@ -194,7 +184,10 @@ function isYieldingOwner(tools: Reconciler, own: string, { release, namespace }:
   return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
 }
 
-/** Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. */
+/**
+ * Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. Renders the
+ * chart, because helm's error names only one of them.
+ */
 async function findUnownedObjects(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
@@ -269,7 +262,7 @@ function computeTakeoverToken(objects: readonly LiveObject[]): string {
     ({ ref, uid, resourceVersion, owner }) =>
       `${uid} ${resourceVersion} ${resourceName(ref)} ${owner?.namespace}/${owner?.release}`,
   );
-  return digest(...parts.sort()).slice(3, 3 + TOKEN_LENGTH);
+  return confirmationToken(...parts.sort());
 }
 
 /** For people: the object, and the release that owns it. */

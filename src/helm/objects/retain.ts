@@ -62,9 +62,9 @@ export async function retainBeforeUpgrade(
 }
 
 /**
- * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it,
- * another release has adopted it, or it has the policy `keep`. If another module is about to apply an object, and its account
- * may do so, the object is marked as owned by the release of that module.
+ * Removes objects that must stay from the record of a revision, because helm deletes only recorded objects. An object stays if another
+ * module is about to apply it, another release has adopted it, or it has the policy `keep`. If another module is about to apply an object,
+ * and its account may do so, marks the object as owned by the release of that module, without which helm would refuse to apply it.
  */
 async function retainObjects(
   tools: Reconciler,
@@ -90,8 +90,8 @@ async function retainObjects(
    */
   async function explainRetention(object: ObjectRef): Promise<string | undefined> {
     const live = await readLiveObject(tools, object, check.signal);
-    const owner =
-      live && readOtherOwner(live.annotations, { release: meta.name, namespace: tools.namespace });
+    const own = { release: meta.name, namespace: tools.namespace };
+    const owner = live && readOtherOwner(live.annotations, own);
     const pendingOwner = pendingOwners.get(namespacedKey(tools.namespace, object));
     if (pendingOwner !== undefined && (await mayChangeObject(tools, pendingOwner, live))) {
       if (live !== undefined && owner === undefined)

@@ -4,7 +4,6 @@ import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
 import { LABELS } from "./revisions.ts";
 
-/** Debounce: labels are written after this long without work on a release. */
 const DEBOUNCE_MS = 1000;
 
 interface LabelTools {
@@ -14,8 +13,8 @@ interface LabelTools {
 }
 
 /**
- * Labels that only save a later rendering: written one by one when no release was worked on for a second, so that a
- * first installation of many modules does not wait for them.
+ * Writes labels that only save a later rendering. Writes them when no release was worked on for a second, so that a first installation
+ * of many modules does not wait for them.
  */
 export class DeferredLabels {
   readonly #tools: LabelTools;
@@ -55,6 +54,7 @@ export class DeferredLabels {
   /** Writes the labels of all scheduled releases, one after the other. */
   async #writeAll(): Promise<void> {
     for (const release of this.#pendingReleases) {
+      // First, so that a label that is scheduled during the write is written afterwards.
       this.#pendingReleases.delete(release);
       await this.#write(release);
     }
@@ -67,12 +67,11 @@ export class DeferredLabels {
   async #write(release: string): Promise<void> {
     const { store, logger } = this.#tools;
     try {
-      const now = store.get(release);
-      if (now === undefined) return;
-      await store.setLabels(
-        now,
-        now.deferredLabels ?? { [LABELS.manifest]: (await store.readSummary(now)).checksum },
-      );
+      const newest = store.get(release);
+      if (newest === undefined) return;
+      const { deferredLabels } = newest;
+      const labels = deferredLabels ?? { [LABELS.manifest]: (await store.readSummary(newest)).checksum };
+      await store.setLabels(newest, labels);
     } catch (error) {
       logger.debug("Labels were not written", { release, error: oneLine(error) });
     }

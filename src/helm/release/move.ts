@@ -8,8 +8,7 @@ import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { loadNamespacedTest } from "../objects/namespaced-kinds.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
 import type { Reconciler } from "../types.ts";
-import { changeEncodedRecord } from "./record.ts";
-import { readEncodedRecord, withSecretInError, secretRef } from "./record-secret.ts";
+import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
 import { findComparedRevisions, isPendingStatus, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** A release, and the namespaces between which it moves. */

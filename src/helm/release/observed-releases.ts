@@ -35,14 +35,14 @@ export class ObservedReleases {
     this.store = new ReleaseStore(options);
   }
 
-  /** Resolves when all releases are known, those of an older Go operator included. */
+  /** Resolves when all releases and their owners are known. Only the records show which ones an older Go operator made. */
   async waitUntilReady(): Promise<void> {
     await this.store.waitUntilReady();
-    const unmarked = this.store.newestRevisions().filter((meta) => this.#ownerOf(meta) === "manual");
-    for (const meta of unmarked) await this.#checkForGoOperatorMark(meta);
+    const withoutLabels = this.store.newestRevisions().filter((meta) => this.#ownerOf(meta) === "manual");
+    for (const meta of withoutLabels) await this.#checkForGoOperatorMark(meta);
   }
 
-  /** A release, from memory. */
+  /** A release as statuses report it. Sends no request, so facts of a record that was not read yet are undefined. */
   get(name: string): Release | undefined {
     const meta = this.store.get(name);
     if (meta === undefined) return undefined;
@@ -95,10 +95,9 @@ export class ObservedReleases {
   /** Names of this operator's releases that are not uninstalled. */
   installed(): string[] {
     const reserved = this.#reservedNames();
-    const isInstalled = (meta: ReleaseMeta) => meta.status !== "uninstalled" && this.#isOurs(meta);
     return this.store
       .newestRevisions()
-      .filter((meta) => isInstalled(meta) && !reserved.has(meta.name))
+      .filter((meta) => meta.status !== "uninstalled" && !reserved.has(meta.name) && this.#isOurs(meta))
       .map((meta) => meta.name);
   }
 
@@ -134,7 +133,10 @@ export class ObservedReleases {
     return this.#isOurs(meta) || (this.#options.purge === "all" && this.#ownerOf(meta) !== "other");
   }
 
-  /** The names that no module may have. The name of the operator's own release is one of them, unless a module made the release. */
+  /**
+   * The names that no module may have: a module with the name of the operator's own release would replace or delete the operator. If a
+   * module made that release, the operator manages itself, and the name is not reserved.
+   */
   #reservedNames(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
     const own = ownRelease?.();
@@ -176,7 +178,10 @@ export interface OrphanFacts {
   readonly excluded: ReadonlySet<string>;
 }
 
-/** Lists the releases that have no module directory and that the purge policy covers, sorted by name. */
+/**
+ * Lists the releases to purge, sorted by name: those that have no module directory and that the policy covers. `owned` covers releases
+ * that this operator has labelled, `all` also those of users and of the Go operator, but never those of another addon-operator.
+ */
 export function listOrphans(input: OrphanFacts): string[] {
   const { policy, modules, managedBy, excluded } = input;
   if (policy === "off") return [];

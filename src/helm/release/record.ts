@@ -1,8 +1,9 @@
-/** Decodes, encodes and summarizes the record of a release, which helm stores in a Secret. */
+/** Decodes, encodes and summarizes the record of a revision, which helm stores in a Secret. */
 
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
+import { SECRETS } from "../../kube/index.ts";
 import { cutDeepParts, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
 import {
   isJsonObject,
@@ -14,7 +15,8 @@ import {
 } from "../../model/index.ts";
 import { adoptionChecksum, parseDocuments, listHookObjects } from "../manifest/manifest.ts";
 import { listLastingRefs, manifestChecksum, type RenderedChart } from "../manifest/manifest.ts";
-import { GO_CONFIG_KEY } from "./revisions.ts";
+import { BrokenRecordError } from "../binary/helm-errors.ts";
+import { GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
 /** Maximal size of an uncompressed record in bytes. */
 const MAX_RECORD_BYTES = 64 * 1024 * 1024;
@@ -180,4 +182,39 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
     applyMethod: record.applyMethod,
     hasGoOperatorMark: record.config[GO_CONFIG_KEY] !== undefined,
   };
+}
+
+/** Namespace and name of a Secret. */
+export interface SecretTarget {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The Secret of a revision, as the target of requests. */
+export function secretRef({ namespace, secret }: ReleaseMeta) {
+  return { resource: SECRETS, namespace, name: secret };
+}
+
+/** The key of a Secret in an ObjectStore. */
+export function secretKey({ namespace, name }: SecretTarget): string {
+  return `${namespace}/${name}`;
+}
+
+/** Reads the encoded record from the Secret of a revision. Throws BrokenRecordError if there is none. */
+export function readEncodedRecord(meta: ReleaseMeta, secret: JsonObject): string {
+  const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
+  if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
+  return data;
+}
+
+/**
+ * Waits for the decoding of a record. Converts the SyntaxError of an invalid record into a BrokenRecordError, which names the
+ * Secret for the user.
+ */
+export async function withSecretInError<T>(meta: ReleaseMeta, decoding: Promise<T>): Promise<T> {
+  try {
+    return await decoding;
+  } catch (error) {
+    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
+  }
 }

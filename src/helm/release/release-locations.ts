@@ -28,8 +28,8 @@ export function locationsSecretName(configMap: string): string {
 }
 
 /**
- * The locations of releases, stored in a Secret of the operator's namespace. A release in another namespace counts only if it is
- * listed there: records elsewhere may be written by those who use that namespace.
+ * The locations of releases, stored in a Secret of the operator's namespace. A release in another namespace counts only if this Secret
+ * lists it: tenants of that namespace could otherwise forge the record of a release and have the operator act on it.
  */
 export class ReleaseLocations {
   readonly #options: ReleaseLocationsOptions;
@@ -39,7 +39,6 @@ export class ReleaseLocations {
     this.#options = options;
   }
 
-  /** The location of a release; undefined = the operator's namespace. */
   get(release: string): ReleaseLocation | undefined {
     return this.#locations.get(release);
   }
@@ -49,12 +48,10 @@ export class ReleaseLocations {
     return this.#locations.keys();
   }
 
-  /** All namespaces of releases beside the operator's. */
+  /** All namespaces of releases beside the operator's, also those from which a release is being moved. */
   namespaces(): string[] {
-    return [...this.#locations.values()].flatMap(({ namespace, from }) => [
-      namespace,
-      ...(from ? [from] : []),
-    ]);
+    const all = [...this.#locations.values()].flatMap(({ namespace, from }) => [namespace, from]);
+    return all.filter((namespace) => namespace !== undefined);
   }
 
   /** Reads the stored locations. Throws ApiError, ConnectionError. */
@@ -106,7 +103,7 @@ export class ReleaseLocations {
       const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
-        // Another module was faster.
+        // The run of another module has created the Secret meanwhile.
         if (isAlreadyExists(failure)) return patch();
         throw failure;
       });

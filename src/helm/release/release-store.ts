@@ -1,28 +1,21 @@
 /** Reads the records of releases in helm's Secrets, and writes them where helm cannot. */
 
-import {
-  get,
-  getMetadata,
-  ignoreNotFound,
-  listMetadata,
-  mergePatch,
-  ObjectStore,
-  remove,
-  SECRETS,
-} from "../../kube/index.ts";
-import type { WatchedObject } from "../../kube/index.ts";
+import { get, getMetadata, ignoreNotFound, listMetadata, mergePatch } from "../../kube/index.ts";
+import { ObjectStore, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
 import { ReleaseLocations, type ReleaseLocation } from "./release-locations.ts";
-import { decodeRelease, changeEncodedRecord, summarize } from "./record.ts";
-import type { RecordChange, ReleaseRecord, ReleaseSummary } from "./record.ts";
 import {
+  changeEncodedRecord,
+  decodeRelease,
   readEncodedRecord,
   secretKey,
-  withSecretInError,
   secretRef,
-  type SecretTarget,
-} from "./record-secret.ts";
+  summarize,
+  withSecretInError,
+} from "./record.ts";
+import type { RecordChange, ReleaseRecord, ReleaseSummary, SecretTarget } from "./record.ts";
 import { ReleaseWatches, selectReleaseSecrets, type WatchOptions } from "./release-watches.ts";
+import { SummaryCache } from "./summary-cache.ts";
 import { LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions extends WatchOptions {
@@ -30,11 +23,11 @@ export interface ReleaseStoreOptions extends WatchOptions {
   readonly locationsSecret?: string;
 }
 
-/** The summary of a revision; concurrent callers share one read. */
-interface CachedSummary {
-  readonly uid: string;
-  readonly summary: Promise<ReleaseSummary>;
-  value: ReleaseSummary | undefined;
+/** A change of a revision's record and of the labels of its Secret; null removes a label. */
+interface RevisionChange {
+  readonly change: RecordChange;
+  readonly labels: Readonly<Record<string, string | null>>;
+  readonly signal: AbortSignal | undefined;
 }
 
 /**
@@ -45,7 +38,7 @@ export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #watches: ReleaseWatches;
   readonly #locations: ReleaseLocations;
-  readonly #summaries = new Map<string, CachedSummary>();
+  readonly #summaries = new SummaryCache((meta) => this.readRecord(meta).then(summarize));
   readonly #listeners = new Set<(release: string) => void>();
 
   constructor(options: ReleaseStoreOptions) {
@@ -53,9 +46,10 @@ export class ReleaseStore {
     this.#locations = new ReleaseLocations({ ...options, secret: options.locationsSecret });
     this.#watches = new ReleaseWatches(options, ({ name, namespace }) => {
       const location = this.#locations.get(name);
-      const isOther =
+      // Users of another namespace may write Secrets that look like records of this release.
+      const isForeign =
         location !== undefined && namespace !== location.namespace && namespace !== location.from;
-      if (!isOther) this.#notifyListeners(name);
+      if (!isForeign) this.#notifyListeners(name);
     });
   }
 
@@ -78,8 +72,7 @@ export class ReleaseStore {
 
   /** The namespace in which a release is now. While it is being moved, this is the old one until its records are deleted. */
   namespaceOf(name: string): string {
-    const home: ReleaseLocation = { namespace: this.#options.namespace };
-    const { namespace, from } = this.#locations.get(name) ?? home;
+    const { namespace, from } = this.#locations.get(name) ?? { namespace: this.#options.namespace };
     return from !== undefined && this.revisionsIn(from, name).length > 0 ? from : namespace;
   }
 
@@ -89,7 +82,8 @@ export class ReleaseStore {
    */
   async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
     const { namespace, from } = this.#locations.get(name) ?? {};
-    if (!(await this.#locations.set(name, to, signal))) return;
+    const hasChanged = await this.#locations.set(name, to, signal);
+    if (!hasChanged) return;
     const usedNamespaces = new Set([...this.#locations.namespaces(), this.#options.namespace]);
     for (const former of [namespace, from])
       if (former !== undefined && !usedNamespaces.has(former)) this.#watches.stopWatching(former);
@@ -97,7 +91,7 @@ export class ReleaseStore {
     this.#notifyListeners(name);
   }
 
-  /** Waits until the releases of a namespace are listed. Throws the error if they cannot be watched. */
+  /** Starts to watch a namespace and waits until its releases are listed. Throws the error if they cannot be watched. */
   waitUntilListed(namespace: string): Promise<void> {
     return this.#watches.waitUntilListed(namespace);
   }
@@ -114,9 +108,8 @@ export class ReleaseStore {
 
   /** The revisions of a release of this name in one namespace, newest first. */
   revisionsIn(namespace: string, name: string): ReleaseMeta[] {
-    return (this.#watches.getRevisions(namespace)?.groupObjects(name) ?? []).sort(
-      (a, b) => b.revision - a.revision,
-    );
+    const revisions = this.#watches.getRevisions(namespace)?.groupObjects(name) ?? [];
+    return revisions.sort((a, b) => b.revision - a.revision);
   }
 
   /** The newest revision of every release, by name. */
@@ -156,23 +149,19 @@ export class ReleaseStore {
    * server's cache. If the revision is not there with status `deployed`, calls `refresh` instead.
    */
   async readDeployedRevision(name: string, revision: number): Promise<ReleaseMeta | undefined> {
-    const { client } = this.#options;
-    const target = {
-      resource: SECRETS,
-      namespace: this.namespaceOf(name),
-      name: releaseSecretName(name, revision),
-    };
-    const read = (): Promise<WatchedObject | undefined> =>
-      getMetadata<WatchedObject>(client, target).catch(ignoreNotFound);
-    const found = await this.#recordAnswer(target, read);
+    const secret = { namespace: this.namespaceOf(name), name: releaseSecretName(name, revision) };
+    const target = { resource: SECRETS, ...secret };
+    const found = await this.#recordAnswer(target, () =>
+      getMetadata<WatchedObject>(this.#options.client, target).catch(ignoreNotFound),
+    );
     if (found?.status !== "deployed") return this.refresh(name);
     this.#notifyListeners(name);
     return this.get(name);
   }
 
   /**
-   * After a success of helm, checks that it used the same API server: the newest revision must differ from `before`. Throws
-   * UnseenError.
+   * Call it after a success of helm: throws UnseenError if the newest revision is still `before`. helm then worked with
+   * another cluster, for example because `--helm-bin` is a wrapper that sets one.
    */
   requireNewRevision(name: string, verb: string, before: ReleaseMeta | undefined): void {
     const now = this.get(name);
@@ -193,26 +182,9 @@ export class ReleaseStore {
     this.#notifyListeners(meta.name);
   }
 
-  /**
-   * Reads the record of a revision and summarizes it. The last summary of each release is cached, and concurrent callers share one
-   * read. Throws ApiError, BrokenRecordError.
-   */
-  async readSummary(meta: ReleaseMeta): Promise<ReleaseSummary> {
-    const known = this.#summaries.get(meta.name);
-    if (known?.uid === meta.uid) return known.summary;
-    const read: CachedSummary = {
-      uid: meta.uid,
-      summary: this.readRecord(meta).then(summarize),
-      value: undefined,
-    };
-    this.#summaries.set(meta.name, read);
-    try {
-      read.value = await read.summary;
-      return read.value;
-    } catch (error) {
-      if (this.#summaries.get(meta.name) === read) this.#summaries.delete(meta.name);
-      throw error;
-    }
+  /** Summarizes the record of a revision, from memory if it was read before. Throws ApiError, BrokenRecordError. */
+  readSummary(meta: ReleaseMeta): Promise<ReleaseSummary> {
+    return this.#summaries.read(meta);
   }
 
   /** Reads the record of a revision from the server now. Throws as `readSummary`. */
@@ -228,11 +200,10 @@ export class ReleaseStore {
 
   /** The summary of a revision, if `readSummary` has read it already; sends no request. */
   getCachedSummary(meta: ReleaseMeta): ReleaseSummary | undefined {
-    const known = this.#summaries.get(meta.name);
-    return known?.uid === meta.uid ? known.value : undefined;
+    return this.#summaries.get(meta);
   }
 
-  /** Sets labels of a revision's Secret, and removes those that are null; helm's own stay. */
+  /** Sets labels of a revision's Secret, and removes those that are null. Other labels, such as helm's, stay. */
   async setLabels(
     meta: ReleaseMeta,
     labels: Readonly<Record<string, string | null>>,
@@ -264,15 +235,7 @@ export class ReleaseStore {
   }
 
   /** Changes the record and the labels of a revision. Fails if the Secret has changed since `meta` was read. */
-  async #rewriteRecord(
-    meta: ReleaseMeta,
-    to: {
-      readonly change: RecordChange;
-      readonly labels: Readonly<Record<string, string | null>>;
-      readonly signal: AbortSignal | undefined;
-    },
-  ): Promise<void> {
-    const { change, labels, signal } = to;
+  async #rewriteRecord(meta: ReleaseMeta, { change, labels, signal }: RevisionChange): Promise<void> {
     const release = await withSecretInError(
       meta,
       changeEncodedRecord(await this.#readEncodedRecord(meta, signal), change),
@@ -282,7 +245,7 @@ export class ReleaseStore {
       await this.#patchSecret(meta, { metadata, data: { release } }, signal);
     } finally {
       // Also after a lost answer, because the server may have the new record.
-      this.#summaries.delete(meta.name);
+      this.#summaries.forget(meta.name);
     }
     this.#notifyListeners(meta.name);
   }
@@ -294,7 +257,7 @@ export class ReleaseStore {
     await this.#recordAnswer(target, patch);
   }
 
-  /** Deletes all records of a release in one namespace, never its objects. */
+  /** Deletes all records of a release in one namespace, by default in its present one. Never deletes its objects. */
   async deleteRecords(name: string, signal?: AbortSignal, namespace = this.namespaceOf(name)): Promise<void> {
     await this.refreshIn(namespace, name, signal);
     // Oldest first, so that the newest shows the state of the release until the end.
@@ -302,7 +265,7 @@ export class ReleaseStore {
       const call = { signal, preconditions: { uid: meta.uid } };
       await remove(this.#options.client, secretRef(meta), call).catch(ignoreNotFound);
     }
-    this.#summaries.delete(name);
+    this.#summaries.forget(name);
     await this.refreshIn(namespace, name, signal);
   }
 
@@ -317,14 +280,14 @@ export class ReleaseStore {
   }
 
   /**
-   * Sends a request about a Secret and stores the answer, so that readers see it before the watch reports it. Does not notify
-   * listeners.
+   * Sends a request about the Secret of a revision and stores the answer, so that readers see it before the watch reports it. Callers
+   * notify the listeners.
    */
   #recordAnswer(
     target: SecretTarget,
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
-    // Without a watch of the namespace, nothing keeps the answer.
+    // Nobody reads the revisions of a namespace that is not watched, so the answer goes into a store of its own.
     const revisions =
       this.#watches.getRevisions(target.namespace) ??
       new ObjectStore<ReleaseMeta>({ toStored: parseReleaseMeta });

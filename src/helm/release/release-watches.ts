@@ -79,8 +79,11 @@ export class ReleaseWatches {
 
   /** Watches helm's Secrets in a namespace. Callers must check that it is not watched yet. */
   #startWatching(namespace: string): WatchedNamespace {
-    const present = new ObjectStore<ReleaseMeta>({ toStored: parseReleaseMeta, groupOf: ({ name }) => name });
-    const subscription = present.watch(
+    const revisions = new ObjectStore<ReleaseMeta>({
+      toStored: parseReleaseMeta,
+      groupOf: ({ name }) => name,
+    });
+    const subscription = revisions.watch(
       this.#options.hub,
       { ...selectReleaseSecrets(namespace), metadataOnly: true },
       {
@@ -91,12 +94,8 @@ export class ReleaseWatches {
         onError: (error) => this.#onError(namespace, error),
       },
     );
-    const watched: WatchedNamespace = {
-      revisions: present,
-      subscription,
-      error: undefined,
-      nextFailure: createFailurePromise(),
-    };
+    const nextFailure = createFailurePromise();
+    const watched: WatchedNamespace = { revisions, subscription, error: undefined, nextFailure };
     this.#watches.set(namespace, watched);
     return watched;
   }

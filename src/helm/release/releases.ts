@@ -1,8 +1,7 @@
 /** The releases of the modules: the entry point to reconcile, preview, roll back and remove them. */
 
 import type { Discovery } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import { retriesOf, type Module, type OnFailure } from "../../model/index.ts";
+import type { Module, OnFailure } from "../../model/index.ts";
 import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
 import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
 import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
@@ -12,13 +11,14 @@ import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { collectFacts } from "../decide.ts";
 import { withHookWatch, type OnWait } from "../hook-watch.ts";
-import { RecordedObjects, restoreObjects } from "../objects/live-objects.ts";
+import { RecordedObjects } from "../objects/live-objects.ts";
+import { restoreObjects } from "../objects/restore-objects.ts";
 import { diffManifests } from "../manifest/manifest.ts";
 import { diffCrds, diffRelease, previewRelease, renderRelease, type Preview } from "../preview.ts";
 import { reconcileRelease } from "../reconcile.ts";
 import { renderChart } from "../rendering.ts";
-import { GOOD_LABEL, findMarkableRevision, HealthyTimers } from "../rollback.ts";
-import { rollBackByHand, findRollbackTarget } from "../user-rollback.ts";
+import { GoodRevisions } from "../rollback/good-revisions.ts";
+import { rollBackByHand, findRollbackTarget } from "../rollback/user-rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
@@ -53,22 +53,16 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly onCrds?: () => void;
 }
 
-/** The health of a release, and the revision that was assessed. */
-interface ReportedHealth {
-  readonly status: string;
-  readonly revision: number | undefined;
-}
-
 /** Works on the releases of the modules. */
 export class Releases {
   readonly helm: Helm;
   readonly observed: ObservedReleases;
   readonly store: ReleaseStore;
+  readonly goodRevisions: GoodRevisions;
   readonly #options: ReleasesOptions;
   readonly #reconciler: Reconciler;
   readonly #moduleTools: ModuleTools;
   readonly #deferredLabels: DeferredLabels;
-  readonly #healthyTimers: HealthyTimers;
   /** Set while modules of a converge have not run yet. */
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
@@ -98,7 +92,7 @@ export class Releases {
       render: (reconciliation) => this.#prefetcher?.render(reconciliation) ?? renderChart(reconciliation),
     };
     this.#moduleTools = new ModuleTools(this.#reconciler, options.accounts);
-    this.#healthyTimers = new HealthyTimers(clock);
+    this.goodRevisions = new GoodRevisions({ ...options, observed: this.observed });
   }
 
   /**
@@ -177,33 +171,6 @@ export class Releases {
     return new RecordedObjects(this.#moduleTools.forRelease(name), name, manifest);
   }
 
-  /** Records the health of a module. A revision that stays healthy for a minute is marked as the target of rollbacks. */
-  recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
-    this.#healthyTimers.update(
-      module.name,
-      health?.status === "True",
-      () => void this.markHealthy(module, health),
-    );
-  }
-
-  /**
-   * Marks the installed revision as the target of rollbacks, if it is the revision that was found healthy, belongs to this operator,
-   * and the module's upgrades are rolled back at all. Never throws.
-   */
-  async markHealthy(module: HelmInput["module"], health: ReportedHealth | undefined): Promise<void> {
-    const { logger, onFailure = "retry" } = this.#options;
-    const meta = findMarkableRevision(this.store.revisions(module.name));
-    if (health?.status !== "True" || meta?.revision !== health.revision) return;
-    if (meta === undefined || this.observed.getOwnershipByLabels(module.name) !== "ours") return;
-    if (retriesOf(module, onFailure) === undefined) return;
-    try {
-      await this.store.setLabels(meta, { ...meta.deferredLabels, ...GOOD_LABEL });
-    } catch (error) {
-      // The next upgrade marks it, if it is healthy then.
-      logger.debug("A healthy release was not marked", { release: module.name, error: oneLine(error) });
-    }
-  }
-
   /** Writes deferred labels now; resolves when they are written. */
   flushLabels(): Promise<void> {
     return this.#deferredLabels.flush();
@@ -254,7 +221,7 @@ export class Releases {
     try {
       const { clock } = this.#options;
       const watched = { store: this.store, clock, release: name, signal, onWait };
-      await withHookWatch(watched, () => tools.helm.uninstall({ release: name, terms: helm, signal }));
+      await withHookWatch(watched, () => tools.helm.uninstall({ release: name, overrides: helm, signal }));
     } finally {
       await this.store.refresh(name);
     }
@@ -310,7 +277,7 @@ export class Releases {
   /** Stops prefetching, timers and watches. */
   close(): void {
     this.#stopPrefetching();
-    this.#healthyTimers.close();
+    this.goodRevisions.close();
     this.#deferredLabels.close();
     this.store.close();
   }

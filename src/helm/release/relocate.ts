@@ -40,6 +40,7 @@ export async function ensureLocation(tools: Reconciler, relocation: Relocation):
   if (!isMoving) return moveIfInstalled(tools, relocation, namespace);
   if (namespace === to) return completeMove(tools, relocation, { namespace, from, account });
   if (from === to) return completeMove(tools, relocation, { namespace: to, from: namespace, account });
+  // The module wants a third namespace: completes the move, then moves the release on.
   await completeMove(tools, relocation, { namespace, from, account });
   return ensureLocation(tools, relocation);
 }

@@ -36,7 +36,7 @@ export function managedByDigest(namespace: string, configMap: string): string {
   return digest(`${namespace}/${configMap}`);
 }
 
-/** Whether a label has a digest of the current scheme; others are ignored. */
+/** Whether a label has a digest of the current scheme. Digests of other schemes are ignored, because they cannot be compared. */
 export function isCurrentScheme(label: string | undefined): label is string {
   return label?.startsWith(`${DIGEST_SCHEME}-`) ?? false;
 }
@@ -65,20 +65,20 @@ export function parseReleaseMeta(object: WatchedObject): ReleaseMeta | undefined
   return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 
-const SHA256_LABEL_PREFIX = "sha256.";
+const DIGEST_PREFIX = "sha256:";
+const LABEL_PREFIX = "sha256.";
 
-/** Converts a digest `sha256:HEX` to the value of a label, in base64url, because a label has no space for 64 digits. */
-export function toArtifactLabel(digest: string): string {
-  return (
-    SHA256_LABEL_PREFIX + Buffer.from(digest.slice(SHA256_LABEL_PREFIX.length), "hex").toString("base64url")
-  );
+/** Converts a digest `sha256:HEX` to the value of a label: a label has at most 63 characters, so the 64 hex digits become base64url. */
+export function toArtifactLabel(artifactDigest: string): string {
+  const hash = Buffer.from(artifactDigest.slice(DIGEST_PREFIX.length), "hex");
+  return LABEL_PREFIX + hash.toString("base64url");
 }
 
 /** Reads the digest `sha256:HEX` of an artifact from the label of a revision; undefined without a valid label. */
 export function readArtifactDigest({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
   const label = labels[LABELS.artifact];
-  if (label?.startsWith(SHA256_LABEL_PREFIX) !== true) return undefined;
-  return `sha256:${Buffer.from(label.slice(SHA256_LABEL_PREFIX.length), "base64url").toString("hex")}`;
+  if (label?.startsWith(LABEL_PREFIX) !== true) return undefined;
+  return DIGEST_PREFIX + Buffer.from(label.slice(LABEL_PREFIX.length), "base64url").toString("hex");
 }
 
 /** Whether a release with this status is pending: helm is working on it, or was killed while it did. */
@@ -86,7 +86,10 @@ export function isPendingStatus(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
 }
 
-/** The revisions with which helm may compare a chart: the newest, and the last deployed one. */
+/**
+ * The revisions whose objects helm deletes if the chart no longer contains them: an upgrade compares the chart with the last deployed
+ * revision (without one, with the newest), a rollback with the newest.
+ */
 export function findComparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   const [newest] = revisions;
   if (newest === undefined || newest.status === "uninstalled") return [];

@@ -31,7 +31,10 @@ export interface AccountAccess {
 /** Shortest time until the next renewal of a token, also after a failed one. */
 const RETRY_MS = 15_000;
 
-/** Writes kubeconfig and token into the directory of a run of hooks, and renews the token until `close`. Throws MissingAccountError, ApiError, ConnectionError, ScratchError. */
+/**
+ * Writes kubeconfig and token into the directory of a run of hooks, and renews the token until `close`: a hook may run longer than a
+ * token is valid. Throws MissingAccountError, ApiError, ConnectionError, ScratchError.
+ */
 export async function openAccountKubeconfig(
   { client, clock, token }: AccessOptions,
   { account, namespace, onError }: AccessRequest,
@@ -54,12 +57,8 @@ export async function openAccountKubeconfig(
       scheduleRenewal(RETRY_MS);
     });
   await writeToken();
-  const text = buildAccountKubeconfig(client.exportKubeconfig(), {
-    account,
-    namespace,
-    tokenFile: scratch.path("token"),
-  });
-  const path = await scratch.write("kubeconfig", text);
+  const run = { account, namespace, tokenFile: scratch.path("token") };
+  const path = await scratch.write("kubeconfig", buildAccountKubeconfig(client.exportKubeconfig(), run));
   return {
     path,
     close() {
@@ -75,30 +74,20 @@ export async function openAccountKubeconfig(
  */
 export function buildAccountKubeconfig(
   operatorKubeconfig: string,
-  {
-    account,
-    namespace,
-    tokenFile,
-  }: { readonly account: Account; readonly namespace: string; readonly tokenFile: string },
+  run: { readonly account: Account; readonly namespace: string; readonly tokenFile: string },
 ): string {
+  const { account, namespace, tokenFile } = run;
   const [entry = {}] = objectsIn(objectOf(JSON.parse(operatorKubeconfig) as JsonObject)["clusters"]);
   const { "certificate-authority": file, ...cluster } = objectOf(entry["cluster"]);
-  const ca =
-    typeof file === "string" && cluster["certificate-authority-data"] === undefined
-      ? readCertificateAuthority(file)
-      : {};
+  if (typeof file === "string")
+    cluster["certificate-authority-data"] ??= readFileSync(file).toString("base64");
   const name = userOf(account);
   return JSON.stringify({
     apiVersion: "v1",
     kind: "Config",
     "current-context": name,
-    clusters: [{ name, cluster: { ...cluster, ...ca } }],
+    clusters: [{ name, cluster }],
     users: [{ name, user: { tokenFile } }],
     contexts: [{ name, context: { cluster: name, user: name, namespace } }],
   });
-}
-
-/** Reads a CA file as the field that contains it. */
-function readCertificateAuthority(file: string): JsonObject {
-  return { "certificate-authority-data": readFileSync(file).toString("base64") };
 }

@@ -31,7 +31,10 @@ interface KnownAccount {
   readonly namespace: string;
 }
 
-/** Decides and remembers the ServiceAccounts that modules act as (impersonation). */
+/**
+ * Decides and remembers the ServiceAccounts that modules act as (impersonation), so that a module cannot do more in the cluster than its
+ * account may.
+ */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
@@ -80,7 +83,7 @@ export class Accounts {
     return account;
   }
 
-  /** Returns why the account of a module is not allowed. `file` is its `addon.yaml`; a problem of the file itself is reported elsewhere. */
+  /** Returns why the account of a module is not allowed, as a problem of `file`, its `addon.yaml`. Problems of the file itself do not count. */
   findProblem(module: AccountSettings, file: string): Problem | undefined {
     if (module.accountIsUnknown === true) return this.#recordUnknown(module);
     try {
@@ -101,9 +104,9 @@ export class Accounts {
   }
 
   /**
-   * Checks before a run that the operator can act as the account. Throws MissingAccountError if the account is deleted:
-   * impersonation alone would still work. Throws ImpersonationError if the operator may not impersonate it, which helm would
-   * report as an unreachable cluster. Throws ApiError, ConnectionError.
+   * Checks before a run that the operator can act as the account. Throws MissingAccountError if the account does not exist, because the
+   * API server impersonates deleted accounts, too. Throws ImpersonationError if the operator may not impersonate it, because helm reports
+   * that as an unreachable cluster. Throws ApiError, ConnectionError.
    */
   async assertUsable(account: Account, signal?: AbortSignal): Promise<void> {
     const { client } = this.#options;
@@ -120,7 +123,8 @@ export class Accounts {
           throw isForbidden(error) ? new ImpersonationError(account) : error;
         }),
     ]);
-    for (const answer of answers) if (answer.status === "rejected") throw answer.reason;
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
   }
 
   /** Returns the account that the module names. Throws ProblemError if the module may not use accounts of its namespace. */
@@ -139,9 +143,8 @@ export class Accounts {
 /** The account of a module does not exist. */
 export class MissingAccountError extends Error {
   constructor(account: Account) {
-    super(
-      `${describeAccount(account)} does not exist; create it, or correct serviceAccountName in addon.yaml`,
-    );
+    const remedy = "create it, or correct serviceAccountName in addon.yaml";
+    super(`${describeAccount(account)} does not exist; ${remedy}`);
     this.name = "MissingAccountError";
   }
 }
@@ -149,10 +152,8 @@ export class MissingAccountError extends Error {
 /** The operator may not act as an account. The answer of the API server does not name the rule: it depends on the version. */
 class ImpersonationError extends Error {
   constructor(account: Account) {
-    const rule = `impersonate serviceaccounts in namespace ${account.namespace}`;
-    super(
-      `the operator may not act as ${describeAccount(account)} (missing rule: grant the operator: ${rule})`,
-    );
+    const rule = `grant the operator: impersonate serviceaccounts in namespace ${account.namespace}`;
+    super(`the operator may not act as ${describeAccount(account)} (missing rule: ${rule})`);
     this.name = "ImpersonationError";
   }
 }

@@ -5,8 +5,8 @@ const REFUSAL =
   /User "([^"]+)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
 
 /**
- * Finds a refusal of the API server in a text, and returns the missing RBAC rule as a remedy: `grant ServiceAccount team-a/deployer: create configmaps in namespace team-b`.
- * Undefined if the text contains no refusal by RBAC.
+ * Finds a refusal of the API server in a text, and returns the missing RBAC rule as a remedy for the user: `grant ServiceAccount
+ * team-a/deployer: create configmaps in namespace team-b`. Undefined if the text contains no refusal by RBAC.
  */
 export function findMissingRule(text: string): string | undefined {
   const [, user, verb, resource, group, namespace] = REFUSAL.exec(text) ?? [];

@@ -16,7 +16,8 @@ export class MissingPermissionsError extends Error {
 const MAX_NAMED_PERMISSIONS = 5;
 
 /**
- * Throws MissingPermissionsError if the account may not list and watch the resource in each of the namespaces; without
+ * Call it before the operator watches objects for a module's hooks: the operator could otherwise show hooks what the module's account may
+ * not read. Throws MissingPermissionsError if the account may not list and watch the resource in each of the namespaces; without
  * namespaces, in the whole cluster. Throws ApiError, ConnectionError.
  */
 export async function assertCanList(

@@ -50,8 +50,9 @@ interface RunTokensOptions {
 }
 
 /**
- * Requests and revokes the tokens of runs: one token for all hooks of a run, and none for a run without hooks. A token is bound to an empty Secret in the
- * account's namespace, which is deleted at the end of the run; then the API server refuses the token.
+ * Requests and revokes the tokens of runs: one token for all hooks of a run, and none for a run without hooks. A token is bound to an
+ * empty Secret in the account's namespace. The operator deletes the Secret at the end of the run, after which the API server refuses the
+ * token, so that a hook cannot use it later.
  */
 export class RunTokens {
   readonly #options: RunTokensOptions;
@@ -67,9 +68,8 @@ export class RunTokens {
   }
 
   /**
-   * Calls `work` with the token of the module's run, which is requested when it is needed. Runs of one module that overlap or
-   * contain each other share it. At the end of the last run the revocation of the token begins; the next task may begin
-   * meanwhile.
+   * Calls `work` with a function that requests the token of the module's run when a hook needs it. Runs of one module that overlap or
+   * contain each other share the token. Starts to revoke the token at the end of the last of these runs, and does not wait for that.
    */
   async withToken<T>(owner: TokenOwner, work: (token: GetRunToken) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;
@@ -206,7 +206,7 @@ class RunToken {
 
   /** Creates the Secret of the run; replaces a Secret that a killed operator has left. */
   async #createSecret(): Promise<Secret> {
-    const { client, operator, previousRevocation: before } = this.#options;
+    const { client, operator, previousRevocation } = this.#options;
     const { module, account } = this.#owner;
     const { namespace } = account;
     const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
@@ -215,7 +215,7 @@ class RunToken {
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const createSecret = (): Promise<Secret> => create<Secret>(client, target, { body });
-    await before;
+    await previousRevocation;
     try {
       return await createSecret();
     } catch (error) {
@@ -226,7 +226,7 @@ class RunToken {
     }
   }
 
-  /** Records that the token outlives the run, and logs a new reason. */
+  /** Records why the token stays valid after the run, for the status of the module. Logs a reason only when it is new. */
   #reportProblem(error: unknown): void {
     const { module } = this.#owner;
     const { problems, logger } = this.#options;

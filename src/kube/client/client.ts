@@ -2,8 +2,8 @@
 
 import type { Dispatcher } from "undici";
 
-import type { Clock, Logger, RateLimit, Timer } from "../../lib/index.ts";
-import { TokenBucket, cutDeepParts, orAborted, sleep, systemClock } from "../../lib/index.ts";
+import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
+import { cutDeepParts, Deadline, orAborted, sleep, systemClock, TokenBucket } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
@@ -100,9 +100,10 @@ export class KubeClient {
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#startDeadline(request);
     try {
-      const text = await this.#sendWithRetries(request, deadline, async (pools) =>
-        (await pools(this.#parts.pool)).body.text(),
-      );
+      const text = await this.#sendWithRetries(request, deadline, async (send) => {
+        const { body } = await send(this.#parts.pool);
+        return body.text();
+      });
       return (text === "" ? undefined : cutDeepParts(JSON.parse(text))) as T;
     } finally {
       deadline.release();
@@ -110,8 +111,8 @@ export class KubeClient {
   }
 
   /**
-   * Sends a request and returns the body as it arrives, over a connection of its own. The body ends when the signal is aborted
-   * or the reader stops. The time limit ends with the headers.
+   * Sends a request and returns the body as it arrives, over a connection of its own, because a watch occupies the connection for minutes.
+   * The body ends when the signal is aborted or the reader stops. The time limit ends with the headers.
    */
   async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
     const deadline = this.#startDeadline(request);
@@ -154,9 +155,8 @@ export class KubeClient {
   }
 
   /**
-   * From now on a write is sent only while `allowed` returns true, and fails with ConnectionError (`ENOLEASE`)
-   * otherwise. A process that resumes after a freeze may have pending writes although another operator holds the lease
-   * by now.
+   * From now on sends a write only while `allowed` returns true, and fails it with ConnectionError (`ENOLEASE`) otherwise: a process that
+   * resumes after a freeze may have pending writes although another operator holds the lease by now.
    */
   writeOnlyWhile(allowed: () => boolean): void {
     this.#parts.connections.mayWrite = allowed;
@@ -173,7 +173,7 @@ export class KubeClient {
     return new Deadline(this.#parts.clock, ms, request.signal);
   }
 
-  /** Retries `attempt` until it succeeds, `retryOf` refuses another try, or the deadline passes. */
+  /** Repeats `attempt` until it succeeds, `decideRetry` refuses another try, or the deadline passes. Each try takes a token of the rate limit. */
   async #sendWithRetries<T>(
     request: ApiRequest,
     deadline: Deadline,
@@ -210,13 +210,9 @@ export class KubeClient {
         signal,
       });
       this.#reportRequest(request, String(response.statusCode), startedAt);
-      if (response.statusCode >= 400)
-        throw await readErrorAnswer(
-          response,
-          describeRequest(request, this.credentialsInfo.server),
-          request.path,
-        );
-      return response;
+      if (response.statusCode < 400) return response;
+      const requestName = describeRequest(request, this.credentialsInfo.server);
+      throw await readErrorAnswer(response, requestName, request.path);
     } catch (error) {
       if (!(error instanceof ApiError))
         this.#reportRequest(request, toConnectionError(error, "").code, startedAt);
@@ -253,14 +249,10 @@ function toThrownError(error: unknown, deadline: Deadline, requestName: string):
   return toConnectionError(error, requestName);
 }
 
-/** Passes on the chunks of a streamed body; ends the deadline with it, and translates errors. */
-async function* readBody(
-  response: Response,
-  deadline: Deadline,
-  requestName: string,
-): AsyncGenerator<Uint8Array> {
+/** Passes on the chunks of a streamed body. Releases the deadline at its end, and converts its errors as `json` does. */
+async function* readBody({ body }: Response, deadline: Deadline, requestName: string) {
   try {
-    for await (const chunk of response.body) yield chunk as Uint8Array;
+    for await (const chunk of body) yield chunk as Uint8Array;
   } catch (error) {
     throw toThrownError(error, deadline, requestName);
   } finally {
@@ -268,7 +260,7 @@ async function* readBody(
   }
 }
 
-/** Path of Secrets, of one Secret or below it. */
+/** Path of Secrets, of one Secret or below it: errors of such requests may quote secret values. */
 const SECRETS_PATH = /\/secrets(\/|$)/;
 
 /** Reads the body of an answer with an error status, and builds the error from it. */
@@ -282,43 +274,4 @@ async function readErrorAnswer(response: Response, requestName: string, path: st
     requestName,
     isSecret: SECRETS_PATH.test(path),
   });
-}
-
-/** A signal that is aborted by a time limit or by the caller's signal, whichever comes first. */
-class Deadline {
-  readonly #controller = new AbortController();
-  readonly #callerSignal: AbortSignal | undefined;
-  readonly #timer: Timer;
-  readonly #abortByCaller = (): void => this.#controller.abort(this.#callerSignal?.reason);
-  #isTimedOut = false;
-
-  constructor(clock: Clock, ms: number, outer?: AbortSignal) {
-    this.#callerSignal = outer;
-    this.#timer = clock.setTimer(ms, () => {
-      this.#isTimedOut = true;
-      this.#controller.abort();
-    });
-    if (outer?.aborted) this.#abortByCaller();
-    else outer?.addEventListener("abort", this.#abortByCaller, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** The time limit, not the caller, aborted the signal. */
-  get isTimedOut(): boolean {
-    return this.#isTimedOut;
-  }
-
-  /** Removes the time limit; the caller's signal still counts. */
-  removeTimeLimit(): void {
-    this.#timer.cancel();
-  }
-
-  /** Releases the timer and the caller's signal. */
-  release(): void {
-    this.#timer.cancel();
-    this.#callerSignal?.removeEventListener("abort", this.#abortByCaller);
-  }
 }

@@ -8,7 +8,7 @@ import { Credentials, type ServerAccess } from "./credentials.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";
 import { isWrite } from "./request.ts";
 
-/** Keeps the connection pools of the current credentials, and replaces the pools when the credentials change. */
+/** Owns the connection pools of the current credentials, and replaces the pools when the credentials change. */
 export class Connections {
   readonly credentials: Credentials;
   /** Decides before each write, except those of the lease, whether it may be sent. */
@@ -47,9 +47,9 @@ export class Connections {
  */
 type Pools = Readonly<Record<PoolName, Dispatcher>> & {
   /** Lets running requests end, then closes. */
-  close(): Promise<void>;
+  close(): Promise<unknown>;
   /** Closes at once. */
-  destroy(): Promise<void>;
+  destroy(): Promise<unknown>;
 };
 /** The lease has its own pool, so that other requests neither delay nor block its requests. */
 export type PoolName = "unary" | "streams" | "lease";
@@ -73,25 +73,26 @@ function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
   const all = Object.values(pools);
   return {
     ...pools,
-    close: async () => void (await Promise.all(all.map((pool) => pool.close()))),
-    destroy: async () => void (await Promise.all(all.map((pool) => pool.destroy()))),
+    close: () => Promise.all(all.map((pool) => pool.close())),
+    destroy: () => Promise.all(all.map((pool) => pool.destroy())),
   };
 }
 
-/** Fails writes while `mayWrite` returns false. It is called when a connection is free and the request is about to be sent, not earlier. */
+/**
+ * Creates an interceptor of undici that fails writes while `mayWrite` returns false. Asks when a connection is free and the request is
+ * about to be sent, because the lease may be lost while the request waits for a connection.
+ */
 function refuseWritesUnless(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     if (!isWrite(options.method, options.path)) return dispatch(options, handler);
     const originalOnRequestStart = handler.onRequestStart?.bind(handler);
     const onRequestStart: typeof originalOnRequestStart = (...args) => {
-      if (!mayWrite()) throw new ConnectionError("ENOLEASE", LEASE_NOT_HELD);
+      if (!mayWrite()) throw new ConnectionError("ENOLEASE", "nothing is written: the lease is not ours");
       originalOnRequestStart?.(...args);
     };
     return dispatch(options, Object.assign(handler, { onRequestStart }));
   };
 }
-
-const LEASE_NOT_HELD = "nothing is written: the lease is not ours";
 
 /** Creates a pool for the server, through its proxy if there is one. */
 function createDispatcher(

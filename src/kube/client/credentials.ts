@@ -90,8 +90,8 @@ export class Credentials {
   }
 
   /**
-   * Exports a kubeconfig of this server and its current credentials. Applies changes of the files; refuses a change to another
-   * cluster or user and logs it once.
+   * Exports a kubeconfig of this server and its current credentials, for a child process that starts now. Reads changed files first, so
+   * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
   exportKubeconfig(): string {
     const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
@@ -148,7 +148,7 @@ function findRefusal(before: LoadedConfig, next: LoadedConfig): ProblemError | u
   return new ProblemError({ file: next.file, key, message, remedy });
 }
 
-/** Converts the library's request options; the fingerprint covers everything that needs new connections. */
+/** Converts the library's request options. The fingerprint covers what new connections need; headers go with each request. */
 function toServerAccess(server: string, proxy: string | undefined, options: RequestOptions): ServerAccess {
   const url = new URL(server);
   const tls: TlsSettings = pickTls(options);
@@ -167,11 +167,8 @@ function toServerAccess(server: string, proxy: string | undefined, options: Requ
 /** Picks the TLS settings that are set. */
 function pickTls(options: RequestOptions & { servername?: string | undefined }): TlsSettings {
   const { ca, cert, key, servername, rejectUnauthorized } = options;
-  return Object.fromEntries(
-    Object.entries({ ca, cert, key, servername, rejectUnauthorized }).filter(
-      ([, value]) => value !== undefined,
-    ),
-  ) as TlsSettings;
+  const settings = Object.entries({ ca, cert, key, servername, rejectUnauthorized });
+  return Object.fromEntries(settings.filter(([, value]) => value !== undefined)) as TlsSettings;
 }
 
 /** Picks the authentication headers, in lower case. */

@@ -14,8 +14,8 @@ export async function requestServerVersion(client: KubeClient, signal?: AbortSig
 const CHECK_TIMEOUT_MS = 10_000;
 
 /**
- * Requests the server's version to check the connection at the start. Throws one ProblemError that names the file of the credentials, the server's
- * address and the remedy; other errors are passed on.
+ * Requests the server's version to check the connection at the start. Throws one ProblemError that names the file of the credentials, the
+ * server's address and the remedy. Throws other errors unchanged.
  */
 export async function checkConnection(client: KubeClient, signal?: AbortSignal): Promise<void> {
   try {
@@ -40,15 +40,10 @@ export function explainConnectionError(
   }
   if (!(error instanceof ConnectionError)) return error;
   const cause = oneLine(error.cause ?? error);
-  return new ProblemError({
-    file,
-    key,
-    message: `cannot be reached: ${cause}`,
-    remedy: suggestRemedy(error),
-  });
+  const message = `cannot be reached: ${cause}`;
+  return new ProblemError({ file, key, message, remedy: suggestRemedy(error) });
 }
 
-/** Suggests a remedy for an error of the connection by its code. */
 function suggestRemedy(error: ConnectionError): string {
   const { code } = error;
   if (isTlsFailure(error)) return "check certificate-authority and tls-server-name in the kubeconfig";

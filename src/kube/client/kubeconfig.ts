@@ -8,7 +8,7 @@ import { delimiter, dirname, join, resolve } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
 import { oneLine, parseYaml } from "../../lib/index.ts";
-import { isJsonObject, ProblemError, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, type JsonObject } from "../../model/index.ts";
 
 /** Which credentials to use. By default those of the Pod's ServiceAccount, then `~/.kube/config`. */
 export interface CredentialsOptions {
@@ -75,11 +75,8 @@ function chooseFile(options: CredentialsOptions): string | undefined {
   if (isReadable(`${options.root ?? ""}${SERVICE_ACCOUNT_DIR}/token`)) return undefined;
   const file = join(options.home ?? homedir(), ".kube", "config");
   if (isReadable(file)) return file;
-  throw new ProblemError({
-    file,
-    message: "no credentials for the Kubernetes API were found",
-    remedy: REMEDY,
-  });
+  const message = "no credentials for the Kubernetes API were found";
+  throw new ProblemError({ file, message, remedy: REMEDY });
 }
 
 /** Reads the ServiceAccount of the Pod. Throws a ProblemError if the address of the API server is not set. */
@@ -188,17 +185,11 @@ type User = KubeConfig["users"][number];
  */
 function completeUsers(users: readonly User[], text: string, file: string): User[] {
   const root = parseYaml(text, file).value;
-  const userEntries = new Map(readUserEntries(root).map((entry) => [entry["name"], entry["user"]]));
+  const userEntries = new Map(objectsIn(objectOf(root)["users"]).map(({ name, user }) => [name, user]));
   return users.map((user) => {
     const entry = userEntries.get(user.name);
     return isJsonObject(entry) ? completeUser(user, entry, dirname(file)) : user;
   });
-}
-
-/** The entries of `users` in a parsed kubeconfig. */
-function readUserEntries(root: Json): JsonObject[] {
-  const users = isJsonObject(root) ? root["users"] : undefined;
-  return Array.isArray(users) ? users.filter(isJsonObject) : [];
 }
 
 /** Completes one user of the library from its entry in the kubeconfig; `folder` is that of the file. */
@@ -206,15 +197,13 @@ function completeUser(user: User, entry: JsonObject, folder: string): User {
   const tokenFile = entry["tokenFile"];
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const { token: _, ...rest } = user;
-    return {
-      ...rest,
-      authProvider: { name: "tokenFile", config: { tokenFile: resolve(folder, tokenFile) } },
-    };
+    const config = { tokenFile: resolve(folder, tokenFile) };
+    return { ...rest, authProvider: { name: "tokenFile", config } };
   }
   return isJsonObject(entry["exec"]) ? { ...user, exec: completeExec(entry["exec"], folder) } : user;
 }
 
-/** Completes the exec plug-in of a user: its path, and KUBERNETES_EXEC_INFO. */
+/** Completes the exec plug-in of a user as kubectl does: its path, and KUBERNETES_EXEC_INFO, without which some plug-ins fail. */
 function completeExec(exec: JsonObject, folder: string): JsonObject {
   const { command, env, apiVersion } = exec;
   const info = { kind: "ExecCredential", apiVersion: apiVersion ?? "", spec: { interactive: false } };

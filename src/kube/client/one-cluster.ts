@@ -37,19 +37,14 @@ const REFUSED_DIFFERENCES: readonly DifferenceCheck[] = [
 ];
 
 /**
- * Describes a change of the current context from `before` to `after` that is refused: another server or user, or weaker
- * TLS verification. Undefined if only tokens, certificates or the CA differ.
+ * Describes a change of the current context from `before` to `after` that is refused: another server or user, or weaker TLS verification.
+ * The state of the operator would not fit another cluster. Undefined if only tokens, certificates or the CA differ.
  */
 export function describeRefusedDifference(before: KubeConfig, after: KubeConfig): string | undefined {
-  const [targetBefore, targetNow] = [contextTargetOf(before), contextTargetOf(after)];
-  for (const describeDifference of REFUSED_DIFFERENCES) {
-    const message = describeDifference(targetBefore, targetNow);
-    if (message !== false) return message;
-  }
-  return undefined;
+  const messages = REFUSED_DIFFERENCES.map((check) => check(contextTargetOf(before), contextTargetOf(after)));
+  return messages.find((message) => message !== false);
 }
 
-/** Cluster and user of the current context. */
 function contextTargetOf(config: KubeConfig): ContextTarget {
   return { cluster: config.getCurrentCluster() ?? {}, user: config.getCurrentUser() ?? {} };
 }

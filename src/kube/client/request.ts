@@ -55,7 +55,7 @@ export function buildHeaders(
   return headers;
 }
 
-/** Serializes the body as it is sent. */
+/** Serializes the body as it is sent; null without a body, as undici expects. */
 export function serializeBody(request: ApiRequest): string | null {
   if (request.body === undefined) return null;
   return typeof request.body === "string" ? request.body : JSON.stringify(request.body);
@@ -90,16 +90,13 @@ export function decideRetry(error: unknown, request: ApiRequest, tries: number):
   return error instanceof ApiError ? decideAnswerRetry(error, request, tries) : undefined;
 }
 
-/** Decides whether to repeat a call whose connection failed. */
-function decideConnectionRetry(
-  error: ConnectionError,
-  request: ApiRequest,
-  tries: number,
-): Retry | undefined {
+/** Decides whether to repeat a call whose connection failed `tries` times. */
+function decideConnectionRetry(error: ConnectionError, request: ApiRequest, tries: number) {
+  if (tries > 1) return undefined;
   // Nothing was sent yet, and the files may contain a newer CA or certificate.
-  if (isTlsFailure(error)) return tries === 1 ? { waitMs: 0, renewCredentials: true } : undefined;
+  if (isTlsFailure(error)) return { waitMs: 0, renewCredentials: true };
   const isRead = (request.method ?? "GET") === "GET";
-  return tries === 1 && isRead && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
+  return isRead && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
 }
 
 /** Decides whether to repeat a call that the server answered with an error. */

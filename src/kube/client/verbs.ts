@@ -44,11 +44,8 @@ export function getMetadata<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  return client.json<T>({
-    ...pickCallOptions(options),
-    path,
-    accept: formatAcceptHeader({ metadataOnly: true }, ""),
-  });
+  const accept = formatAcceptHeader({ metadataOnly: true }, "");
+  return client.json<T>({ ...pickCallOptions(options), path, accept });
 }
 
 /** Lists the metadata of few objects, in one answer without pages. */
@@ -87,9 +84,16 @@ export async function get<T = JsonObject>(
   return object;
 }
 
-/** Options of a write. */
 interface WriteOptions extends CallOptions {
   readonly body: unknown;
+}
+
+/** How a verb is sent. */
+type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
+
+interface Force {
+  /** For server-side apply only: the API server refuses other patches with it. */
+  readonly force?: boolean;
 }
 
 /** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
@@ -105,15 +109,14 @@ export const mergePatch = createWriter({ method: "PATCH", contentType: "applicat
 export const jsonPatch = createWriter({ method: "PATCH", contentType: "application/json-patch+json" });
 
 /** Applies an object server-side; `force` takes over fields of other managers, which are a conflict otherwise. */
-export const serverSideApply: <T = JsonObject>(
+export function serverSideApply<T = JsonObject>(
   client: KubeClient,
   target: Target,
-  call: WriteOptions & Force,
-) => Promise<T> = createWriter({
-  method: "PATCH",
-  contentType: "application/apply-patch+yaml",
-  force: false,
-});
+  options: WriteOptions & Force,
+): Promise<T> {
+  const contentType = "application/apply-patch+yaml";
+  return write(client, target, { force: false, ...options, method: "PATCH", contentType });
+}
 
 /** Deletes one object; returns the object if finalizers keep it, or a Status. */
 export function remove<T = JsonObject>(
@@ -136,27 +139,18 @@ export function remove<T = JsonObject>(
   });
 }
 
-interface Force {
-  /** For server-side apply only: the API server refuses other patches with it. */
-  readonly force?: boolean;
+/** Creates the function of a verb that writes. */
+function createWriter(verb: Verb) {
+  return <T = JsonObject>(client: KubeClient, target: Target, options: WriteOptions): Promise<T> =>
+    write(client, target, { ...options, ...verb });
 }
 
-type Write = <T = JsonObject>(client: KubeClient, target: Target, call: WriteOptions) => Promise<T>;
-
-/** Creates the function of a verb that writes. `defaults` are its method, content type and `force`; a call may override them. */
-function createWriter(
-  defaults: Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType"> & Force,
-): Write {
-  return (client, target, call) => {
-    const { method, contentType, force, ...options }: typeof defaults & WriteOptions = {
-      ...defaults,
-      ...call,
-    };
-    const { body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
-    const path = pathOf(target.resource, target);
-    const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
-    return client.json({ ...pickCallOptions(options), method, path, body, contentType, query });
-  };
+/** Sends a write. Names the operator as field manager unless the options name another one. */
+function write<T>(client: KubeClient, target: Target, options: WriteOptions & Verb & Force): Promise<T> {
+  const { method, contentType, force, body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
+  const path = pathOf(target.resource, target);
+  const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
+  return client.json({ ...pickCallOptions(options), method, path, body, contentType, query });
 }
 
 /** Picks the options that the client, not the server, handles. */

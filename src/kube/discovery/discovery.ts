@@ -5,7 +5,7 @@ import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
-/** Minimum interval between discoveries for a kind that was not found. */
+/** Minimum interval between discoveries for kinds that were not found, so that many missing kinds do not burden the API server. */
 const MIN_INTERVAL_MS = 2000;
 
 /** One discovery of all kinds, under way or done. */
@@ -38,7 +38,8 @@ export class Discovery {
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
     const found = findResource(await request.resources, kind, apiVersion);
-    if (found !== undefined || this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS) return found;
+    const isRecent = this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS;
+    if (found !== undefined || isRecent) return found;
     // Keep a newer discovery that a concurrent call has started.
     if (this.#lastRequest === request) this.invalidate();
     return findResource(await this.#getOrStartRequest().resources, kind, apiVersion);
@@ -52,10 +53,7 @@ export class Discovery {
   /** Returns the cached discovery, or starts one; a failed one is not cached. */
   #getOrStartRequest(): DiscoveryRequest {
     if (this.#lastRequest !== undefined) return this.#lastRequest;
-    const request: DiscoveryRequest = {
-      startedAt: this.#clock.monotonic(),
-      resources: this.#requestResources(),
-    };
+    const request = { startedAt: this.#clock.monotonic(), resources: this.#requestResources() };
     this.#lastRequest = request;
     // The next call tries again.
     request.resources.catch(() => {
@@ -66,14 +64,11 @@ export class Discovery {
 
   /** Requests all kinds. An aggregated API that is down keeps its kinds from the last discovery. */
   async #requestResources(): Promise<readonly Resource[]> {
-    const [core, groups] = await Promise.all([
-      this.#requestGroupVersions("/api"),
-      this.#requestGroupVersions("/apis"),
-    ]);
+    const requests = ["/api", "/apis"].map((path) => this.#requestGroupVersions(path));
     const lastByVersion = Object.groupBy(this.#lastResources, apiVersionOf);
-    this.#lastResources = [...core, ...groups].flatMap(
-      (version) => version.resources ?? lastByVersion[apiVersionOf(version)] ?? [],
-    );
+    this.#lastResources = (await Promise.all(requests))
+      .flat()
+      .flatMap((version) => version.resources ?? lastByVersion[apiVersionOf(version)] ?? []);
     return this.#lastResources;
   }
 
@@ -81,10 +76,8 @@ export class Discovery {
   async #requestGroupVersions(path: string): Promise<GroupVersion[]> {
     const list = await this.#client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
     if (list.kind === "APIGroupDiscoveryList") return readAggregated(list);
-    throw new ConnectionError(
-      "EOLD",
-      "the API server has no aggregated discovery: Kubernetes 1.30 or later is needed",
-    );
+    const message = "the API server has no aggregated discovery: Kubernetes 1.30 or later is needed";
+    throw new ConnectionError("EOLD", message);
   }
 }
 
@@ -104,10 +97,8 @@ function findResource(
   const dot = name.indexOf(".");
   if (found !== undefined || dot < 0) return found;
   const group = name.slice(dot + 1);
-  return findByName(
-    candidates.filter((resource) => resource.group === group),
-    name.slice(0, dot),
-  );
+  const ofGroup = candidates.filter((resource) => resource.group === group);
+  return findByName(ofGroup, name.slice(0, dot));
 }
 
 /** How a name may match a resource, by precedence: a kind of this name wins over a short name. */
@@ -177,12 +168,11 @@ function toGroupVersion(
   group: string,
   { version, freshness, resources = [] }: AggregatedVersion,
 ): GroupVersion {
-  // Entries that exist only as parents of subresources have no kind.
   const served = resources.flatMap((resource) => toResources({ group, version }, resource));
   return { group, version, resources: freshness === "Stale" && served.length === 0 ? undefined : served };
 }
 
-/** Converts one entry of the answer into a resource, or into none if the entry has no kind. */
+/** Converts one entry of the answer into a resource. An entry that exists only as parent of subresources has no kind and yields none. */
 function toResources(
   groupVersion: Pick<Resource, "group" | "version">,
   resource: AggregatedResource,

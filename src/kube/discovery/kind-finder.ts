@@ -42,10 +42,14 @@ export class MissingKindError extends Error {
 const POLL_INTERVAL = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
-/** Number of tries in short intervals after a CRD change, since discovery lags behind. */
+/** Number of checks in short intervals after a CRD change, because discovery lags behind. */
 const EAGER_CHECKS = 8;
+const EAGER_INTERVAL_MS = 2 * AFTER_CRD_MS;
 
-/** Finds kinds by discovery, and waits for missing ones: polls, and checks again whenever a CRD changes. */
+/**
+ * Finds kinds by discovery, and waits for missing ones, because a module may install the CRD that the hook of another one watches. Polls,
+ * and checks again whenever a CRD changes.
+ */
 export class KindFinder {
   readonly #options: KindFinderOptions;
   /** Callbacks that let the pending `find` calls check again. */
@@ -103,7 +107,7 @@ export class KindFinder {
       };
       signal.addEventListener("abort", wake, { once: true });
       this.#waiters.push(wake);
-      this.#scheduleCheck(this.#eagerChecksLeft > 0 ? 2 * AFTER_CRD_MS : ms);
+      this.#scheduleCheck(this.#eagerChecksLeft > 0 ? EAGER_INTERVAL_MS : ms);
       this.#watchCrds();
     });
   }
@@ -127,18 +131,16 @@ export class KindFinder {
 
   /** Watches CRDs while calls wait: a new or changed CRD may serve the kind. */
   #watchCrds(): void {
-    const onCrdApplied = (): void => this.#startEagerChecks(AFTER_CRD_MS);
     const spec = { resource: CUSTOM_RESOURCE_DEFINITIONS, metadataOnly: true };
-    const ignore = (): void => {};
     this.#crdSubscription ??= this.#options.hub.subscribe(spec, {
-      onListed: ignore,
-      onSynced: ignore,
-      onApplied: onCrdApplied,
-      onDeleted: ignore,
+      onListed: () => {},
+      onSynced: () => {},
+      onApplied: () => this.#startEagerChecks(AFTER_CRD_MS),
+      onDeleted: () => {},
     });
   }
 
-  /** No call waits any more: ends timer and watch. */
+  /** Ends timer and watch, because no call waits any more. */
   #stopChecks(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

@@ -26,6 +26,7 @@ export function formatAddress({ ip, port }: Address): string {
   return isIPv6(ip) ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 
+const MAX_PORT = 65_535;
 /** Link-local addresses: clouds serve credentials at them. */
 const LINK_LOCAL = new BlockList();
 LINK_LOCAL.addSubnet("169.254.0.0", 16, "ipv4");
@@ -44,16 +45,19 @@ function isInBlockList(list: BlockList, ip: string): boolean {
 }
 
 /**
- * Parses an address that `formatAddress` wrote; undefined if followers must not connect to it. An account that may write the Lease must not redirect followers to other hosts (SSRF): only bare
- * addresses are accepted, no names or paths, no link-local address, and a loopback address only if the address of this
- * process, `ownIp`, is a loopback address too, as in development.
+ * Parses an address that `formatAddress` wrote; undefined if followers must not connect to it. An account that may write the Lease must
+ * not redirect followers to other hosts (SSRF): accepts only bare addresses, no names or paths, no link-local address, and a loopback
+ * address only if the address of this process, `ownIp`, is a loopback address too, as in development.
  */
 export function parseAddress(text: string, ownIp: string): Address | undefined {
   // `[IPv6]:port` or `IPv4:port`; `isIP` checks the address.
   const parts = /^(?:\[([0-9a-f:.]{2,45})\]|([0-9.]{7,15})):([1-9][0-9]{0,4})$/i.exec(text);
-  const [, v6, v4, digits] = parts ?? [];
-  const [ip, version] = v6 === undefined ? [v4 ?? "", 4] : [v6, 6];
-  const port = Number(digits);
-  if (!(port <= 65_535) || isIP(ip) !== version || isInBlockList(LINK_LOCAL, ip)) return undefined;
-  return isInBlockList(LOOPBACK, ip) && !isInBlockList(LOOPBACK, ownIp) ? undefined : { ip, port };
+  if (parts === null) return undefined;
+  const [, v6, v4] = parts;
+  const ip = v6 ?? v4 ?? "";
+  const port = Number(parts[3]);
+  const isValidIp = isIP(ip) === (v6 === undefined ? 4 : 6);
+  if (!isValidIp || port > MAX_PORT || isInBlockList(LINK_LOCAL, ip)) return undefined;
+  const isForeignLoopback = isInBlockList(LOOPBACK, ip) && !isInBlockList(LOOPBACK, ownIp);
+  return isForeignLoopback ? undefined : { ip, port };
 }

@@ -23,7 +23,7 @@ interface LeadershipOptions extends KubeAccess {
   readonly sink: LogSink;
   readonly children: Pick<Children, "startOnlyWhile">;
   readonly settings: LeaseSettings;
-  /** The startWatchdog kills the process this long after the lease is lost. */
+  /** The watchdog kills the process this long after the lease is lost. */
   readonly expireMs: number;
   /** Called when the lease is lost: end everything that must not run beside the next leader. */
   readonly onLost: (reason: string) => void;
@@ -42,7 +42,7 @@ interface LeaseSettings {
 /**
  * Elects one leader for each ConfigMap by a Lease. The client writes only while this process holds the Lease by its own
  * monotonic clock; a follower starts hooks only for their `--config`. After the Lease is lost, no process is started,
- * `onLost` ends the running ones, and `expireMs` later the startWatchdog, which needs no event loop, kills the operator.
+ * `onLost` ends the running ones, and `expireMs` later a watchdog process, which needs no event loop, kills the operator.
  */
 export class Leadership {
   readonly #options: LeadershipOptions;
@@ -122,10 +122,13 @@ export class Leadership {
     this.#watchdog?.disarm();
   }
 
-  /** Sets the watchdog process to kill the operator after `ms`. It works also while the event loop is blocked, and logs the final line. */
+  /**
+   * Sets the watchdog process to kill the operator after `ms`, unless this method is called again before. The watchdog works also while the
+   * event loop is blocked, and writes the final log line, which is therefore formatted here.
+   */
   #armWatchdog(ms: number): void {
     const { sink, clock } = this.#options;
-    // The watchdog writes the line after `ms`, so it carries that time.
+    // The line carries the time at which the watchdog writes it.
     const expiryClock = { ...clock, now: () => clock.now() + ms };
     const write = (line: string): void => this.#watchdog?.expireAfter(ms, line.trimEnd());
     const expiryLogger = createLogger({ ...sink, clock: expiryClock, write });
@@ -138,9 +141,8 @@ export class Leadership {
   async getFollowerReadiness(): Promise<Readiness | undefined> {
     if (this.#wasElected || !this.#options.settings.ha) return undefined;
     if (!this.#isPrepared) return { status: 500, text: "Modules are being read\n" };
-    return this.#holder === undefined
-      ? { status: 500, text: "Waiting for the lease\n" }
-      : this.#readLeaderReadiness();
+    if (this.#holder === undefined) return { status: 500, text: "Waiting for the lease\n" };
+    return this.#readLeaderReadiness();
   }
 
   /**
@@ -148,14 +150,10 @@ export class Leadership {
    * without `--ha` the leader does not publish its address.
    */
   async requestFromLeader(path: string, port?: number): Promise<LeaderAnswer> {
-    const { address: readLeaderAddress } = await readLeader(this.#leaseLocation, this.#leaseName);
-    if (readLeaderAddress === undefined)
+    const address = await this.address();
+    if (address === undefined)
       throw new Error(`Lease ${this.#leaseName} has no address that a follower accepts`);
-    return queryLeader(
-      { ...readLeaderAddress, port: port ?? readLeaderAddress.port },
-      path,
-      this.#options.clock,
-    );
+    return queryLeader({ ...address, port: port ?? address.port }, path, this.#options.clock);
   }
 
   /** Reads the address that the leader publishes; undefined if there is none that a follower accepts. */
@@ -179,12 +177,9 @@ export class Leadership {
       const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };
       await mergePatch(this.#leaseClient, { resource: LEASES, namespace, name: this.#leaseName }, { body });
     } catch (error) {
-      logger.warn(
-        "The Lease cannot be annotated with the address of the leader; followers do not become ready",
-        {
-          error: oneLine(error),
-        },
-      );
+      const effect =
+        "The Lease cannot be annotated with the address of the leader; followers do not become ready";
+      logger.warn(effect, { error: oneLine(error) });
     }
   }
 }
@@ -217,8 +212,9 @@ interface ReadinessOptions extends LeaseLocation {
 }
 
 /**
- * Creates a function that returns the readiness of a follower: that of the leader, unless the leader is of another revision.
- * Otherwise a rolling update could never replace a leader that is not ready. Answers are shared for CACHE_MS.
+ * Creates a function that returns the readiness of a follower: that of the leader, so that a Deployment counts as ready only if the leader
+ * works. A follower of another revision is ready at once: otherwise a rolling update could never replace a leader that is not ready.
+ * Callers within CACHE_MS share an answer.
  */
 export function createReadinessReader(options: ReadinessOptions, lease: string): () => Promise<Readiness> {
   return shareCalls(options.clock, CACHE_MS, async () => {

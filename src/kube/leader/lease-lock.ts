@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 
 import { attempt } from "../../lib/index.ts";
 import { readStatSync } from "../../process/index.ts";
-import { isNotFound } from "../api-errors.ts";
+import { ignoreNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, type LeaseObject, type LeaseSpec } from "../resources.ts";
@@ -34,14 +34,9 @@ export class LeaseLock {
   /** Reads the spec; undefined = the Lease does not exist. */
   async read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
     const { client, ...target } = this.#lease;
-    try {
-      this.#lastLease = await get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      this.#lastLease = undefined;
-    }
-    if (this.#lastLease === undefined) return undefined;
-    return this.#lastLease.spec ?? {};
+    const found = get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
+    this.#lastLease = await found.catch(ignoreNotFound);
+    return this.#lastLease && (this.#lastLease.spec ?? {});
   }
 
   async create(spec: LeaseSpec, limits: RequestLimits): Promise<void> {
@@ -59,11 +54,8 @@ export class LeaseLock {
     const { client, namespace, name } = this.#lease;
     if (this.#lastLease === undefined) return;
     const body = { ...this.#lastLease, spec: buildSpec(this.#lastLease.spec) };
-    this.#lastLease = await replace<LeaseObject>(
-      client,
-      { resource: LEASES, namespace, name },
-      { ...limits, body },
-    );
+    const target = { resource: LEASES, namespace, name };
+    this.#lastLease = await replace<LeaseObject>(client, target, { ...limits, body });
   }
 }
 
@@ -107,8 +99,8 @@ export function parseIdentity(text: string): Identity | undefined {
 }
 
 /**
- * True if the process of `holder` has certainly ended, so that its Lease need not expire: it was started in the same boot and
- * PID namespace as this process (`own`), and its pid is free, a zombie, or reused. False if that is not certain.
+ * Whether the process of `holder` has certainly ended, so that a restarted operator need not wait until its Lease expires: it was started in
+ * the same boot and PID namespace as this process (`own`), and its pid is free, a zombie, or reused.
  */
 export function hasHolderEnded(holder: string, own: Identity): boolean {
   const other = parseIdentity(holder);

@@ -78,9 +78,7 @@ export class Lease {
     return this.#termController !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
   }
 
-  /**
-   * Resolves when the Lease is acquired; it is renewed from then on. Rejects with the reason of an aborted `signal`.
-   */
+  /** Waits until the Lease is acquired, and renews it from then on. Rejects with the reason of an aborted `signal`. */
   async acquire(signal?: AbortSignal): Promise<void> {
     if (this.#termController !== undefined) return;
     for (;;) {
@@ -100,9 +98,7 @@ export class Lease {
     try {
       await this.#writeReleased({ timeoutMs: RELEASE_TIMEOUT_MS });
     } catch (error) {
-      this.#options.logger.warn("The lease cannot be released; it expires", {
-        error: oneLine(error),
-      });
+      this.#options.logger.warn("The lease cannot be released; it expires", { error: oneLine(error) });
     }
   }
 
@@ -131,7 +127,7 @@ export class Lease {
       return { isAcquired: true };
     } catch (error) {
       signal?.throwIfAborted();
-      // Another candidate was faster.
+      // Another candidate has written the Lease since the read.
       if (isConflict(error) || isAlreadyExists(error)) return { isAcquired: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
@@ -159,7 +155,7 @@ export class Lease {
     this.#options.events.onWaiting(holder);
   }
 
-  /** The Lease is acquired, as of `sentAt`: starts to renew it. */
+  /** Starts a term: the Lease was acquired by a request that was sent at `sentAt`, and is renewed from now on. */
   #startTerm(sentAt: number): void {
     const termController = new AbortController();
     this.#termController = termController;
@@ -168,7 +164,10 @@ export class Lease {
     this.#renewLoopEnd = this.#renewLoop(termController.signal);
   }
 
-  /** Moves the renew deadline. It counts from the time when the request was sent: the server renews the Lease later. */
+  /**
+   * Moves the renew deadline, at which this process stops to lead. It counts from the time when the request was sent: other candidates count
+   * from a later time, so this process stops before any of them starts.
+   */
   #extendTerm(sentAt: number): void {
     this.#deadlineTimer?.cancel();
     const { clock, events } = this.#options;
@@ -199,7 +198,6 @@ export class Lease {
     }
   }
 
-  /** Renews the Lease once. */
   async #renew(signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {

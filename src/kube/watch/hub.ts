@@ -6,10 +6,7 @@ import { WatchMember } from "./member.ts";
 import { SharedWatch } from "./shared-watch.ts";
 import { toSpecKey, type WatchSpec } from "./watch-spec.ts";
 
-/**
- * Shares one watch for each distinct spec. The hub stores only the version of each object; consumers store what they
- * need.
- */
+/** Shares one watch for each distinct spec. Stores only the version of each object; consumers store what they need. */
 export class WatchHub {
   readonly #options: HubTools;
   readonly #sharedWatches = new Map<string, SharedWatch>();
@@ -36,17 +33,13 @@ export class WatchHub {
    */
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
     const key = toSpecKey(spec);
-    let shared = this.#sharedWatches.get(key);
-    if (shared === undefined) {
-      shared = new SharedWatch(spec, this.#options);
-      this.#sharedWatches.set(key, shared);
-    }
+    const shared = this.#sharedWatches.get(key) ?? new SharedWatch(spec, this.#options);
+    this.#sharedWatches.set(key, shared);
     const member = new WatchMember(consumer, this.#options.failures);
-    const sharedWatch = shared;
-    sharedWatch.add(member);
+    shared.add(member);
     return {
       whenSynced: member.whenSynced.promise,
-      close: () => this.#unsubscribe(key, sharedWatch, member),
+      close: () => this.#unsubscribe(key, shared, member),
     };
   }
 
@@ -64,8 +57,10 @@ export class WatchHub {
 
   /** Removes a consumer from its watch; the last consumer closes the watch. */
   #unsubscribe(key: string, shared: SharedWatch, member: WatchMember): void {
-    if (!shared.remove(member)) return;
+    const wasLast = shared.remove(member);
+    if (!wasLast) return;
     shared.close();
+    // A second call may find a newer watch under the key.
     if (this.#sharedWatches.get(key) === shared) this.#sharedWatches.delete(key);
   }
 }

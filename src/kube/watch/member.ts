@@ -100,7 +100,7 @@ export class WatchMember {
     this.#bufferedChanges = [];
   }
 
-  // One consumer's error must neither stop the watch nor reach the others.
+  /** Calls the consumer, unless it is closed. Reports its errors, which must neither stop the watch nor reach other consumers. */
   #callConsumer(act: ConsumerCall): void {
     if (this.#isClosed) return;
     try {
@@ -120,7 +120,7 @@ export class WatchMember {
     this.#pendingPromises.add(settled);
   }
 
-  /** Back-pressure: undefined while fewer than `limit` promises are pending, so that callers need not await. */
+  /** Back-pressure. Undefined, so that callers need not await, while fewer than `limit` promises are pending: one per event would be slow. */
   #waitIfBusy(limit: number): Promise<void> | undefined {
     return this.#pendingPromises.size < limit ? undefined : this.#waitUntilBelow(limit);
   }

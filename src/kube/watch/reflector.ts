@@ -70,7 +70,7 @@ export class Reflector {
   #resumeVersion: string | undefined;
   /** The newest version that the watch has seen, also while a list is needed. */
   #newestWatchVersion = "";
-  /** Set after a failure: the server's etcd may have been restored meanwhile. */
+  /** Set after a failure, during which the server's etcd may have been restored. */
   #mustCheckForRestore = false;
   #consecutiveFailures = 0;
   /** Lists in a row whose pages expired before the last page. */
@@ -103,7 +103,7 @@ export class Reflector {
     this.#abortController.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
 
-  /** Detects that the server's etcd was restored to an earlier state; then everything is listed again. */
+  /** Finds out whether the server's etcd was restored to an earlier state. If so, tells the handler, and the loop lists everything again. */
   async #checkForRestore(): Promise<void> {
     const serverVersion = await requestNewestVersion(this.#spec, this.#readOptions);
     this.#mustCheckForRestore = false;
@@ -126,6 +126,7 @@ export class Reflector {
 
   /** Delivers a complete list and returns its version. */
   async #listAll(): Promise<string> {
+    // A busy server may expire a list before the last page is read: after the second time, one page has to do.
     const options = { ...this.#readOptions, unpaged: this.#expiredLists > 1 };
     this.#handler.onListStart();
     try {
@@ -153,11 +154,8 @@ export class Reflector {
       resourceVersion: this.#resumeVersion,
       timeoutSeconds: SHORTEST_WATCH_S + Math.floor(random() * WATCH_SPREAD_S),
     };
-    const request = {
-      path: pathOf(this.#spec.resource, this.#spec),
-      query,
-      accept: formatAcceptHeader(this.#spec, ""),
-    };
+    const path = pathOf(this.#spec.resource, this.#spec);
+    const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
     const options = { ...this.#readOptions, silenceMs: WATCH_SILENCE_MS };
     const workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
     try {
@@ -269,7 +267,10 @@ export function classifyError(error: unknown): Remedy {
 /** Classes of failures of a watch, as the Go operator's metric names them. */
 export type WatchErrorType = "expired" | "eof" | "unexpected-eof" | "fail";
 
-/** Classifies an error for the metric. `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: an error was answered. */
+/**
+ * Classifies an error for the metric. `eof`: the server ended the watch at once; `unexpected-eof`: the connection broke; `fail`: the server
+ * answered an error.
+ */
 export function toWatchErrorType(error: unknown): WatchErrorType {
   if (classifyError(error).kind === "expired") return "expired";
   if (!(error instanceof ConnectionError)) return "fail";
@@ -279,6 +280,8 @@ export function toWatchErrorType(error: unknown): WatchErrorType {
 const SOON = { firstMs: 200, maxMs: 10_000 };
 const SELDOM = { firstMs: 1000, maxMs: 30_000 };
 const LONGEST_WAIT_MS = 60_000;
+/** Spreads the watches that the server told to wait for the same time. */
+const WAIT_JITTER_MS = 200;
 
 /**
  * Computes the delay before the next try after `failures` failures in a row (1 = the first), with jitter down to half of it:
@@ -286,6 +289,6 @@ const LONGEST_WAIT_MS = 60_000;
  */
 export function computeRetryDelay(remedy: Remedy, failures: number, random: number): number {
   if (remedy.kind === "expired" && failures <= 1) return 0;
-  const backoff = exponentialDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
-  return remedy.kind === "wait" ? Math.min(remedy.ms, LONGEST_WAIT_MS) + random * 200 : backoff;
+  if (remedy.kind === "wait") return Math.min(remedy.ms, LONGEST_WAIT_MS) + random * WAIT_JITTER_MS;
+  return exponentialDelay(failures, remedy.kind === "seldom" ? SELDOM : SOON) * (1 - random / 2);
 }

@@ -105,12 +105,8 @@ export class SharedWatch {
 
   /** The server's etcd was restored: keeps the known objects, but the next list delivers each of them again. */
   #handleEtcdRestored(): void {
-    this.#options.logger.warn(
-      "The API server was put back to an earlier state; its objects are listed again",
-      {
-        watch: describeSpec(this.#spec),
-      },
-    );
+    const message = "The API server was put back to an earlier state; its objects are listed again";
+    this.#options.logger.warn(message, { watch: describeSpec(this.#spec) });
     for (const [key, { uid }] of this.#knownVersions)
       this.#knownVersions.set(key, { uid, resourceVersion: EARLIEST_VERSION });
     for (const member of this.#members) member.handleEtcdRestored();
@@ -178,10 +174,10 @@ export class SharedWatch {
 
   /** Delivers a deletion that the watch reported, unless the object is unknown. */
   #handleDeleted(object: WatchedObject): Promise<void> | undefined {
-    if (!this.#knownVersions.delete(objectKey(object))) return undefined;
-    return this.#deliverToAll(versionOf(object).resourceVersion, (consumer) =>
-      consumer.onDeleted(object, true),
-    );
+    const wasKnown = this.#knownVersions.delete(objectKey(object));
+    if (!wasKnown) return undefined;
+    const { resourceVersion } = versionOf(object);
+    return this.#deliverToAll(resourceVersion, (consumer) => consumer.onDeleted(object, true));
   }
 
   #deliverToAll(version: string, act: ConsumerCall): Promise<void> | undefined {
@@ -211,7 +207,7 @@ export class SharedWatch {
     queueMicrotask(() => void this.#joinLateMembers());
   }
 
-  /** Lists the objects for late members, until none is left; a failed list is retried. */
+  /** Lists the objects for members that came after the first list had begun, until none is left. Retries a failed list. */
   async #joinLateMembers(): Promise<void> {
     for (let failures = 0; !this.#abortController.signal.aborted;) {
       const joiners = new Set(this.#members.filter((member) => !member.isLive));
@@ -240,6 +236,7 @@ export class SharedWatch {
       waitForAll(this.#inRankOrder(joiners).map((member) => member.deliverListed(object))),
     );
     await Promise.all(this.#inRankOrder(joiners).map((member) => member.completeList(version)));
+    // Clears errors of earlier tries, unless the watch itself fails.
     if (this.#lastError === undefined) for (const member of joiners) member.reportError(undefined);
   }
 }

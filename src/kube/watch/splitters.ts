@@ -29,8 +29,8 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
 /**
- * Splits a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, so that a large page does
- * not block the event loop. Counts brackets instead of parsing. Relies on `items` being the only array directly inside a list.
+ * Splits a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, because parsing a large page at once would block
+ * the event loop. Counts brackets instead of parsing. Relies on `items` being the only array directly inside a list.
  */
 export class ListSplitter {
   readonly #item = new ChunkBuffer();
@@ -88,7 +88,10 @@ export class ListSplitter {
     return position;
   }
 
-  /** `position` is just behind the bracket, `from` is the first byte that is not stored yet. Returns the new `from`. */
+  /**
+   * Handles a bracket that opens `items` or an item. `position` is the index after the bracket, `from` the first byte that is not stored
+   * yet. Returns the new `from`.
+   */
   #handleOpeningBracket(chunk: Uint8Array, from: number, position: number): number {
     this.#depth += 1;
     if (this.#depth === 2 && chunk[position - 1] === OPEN_BRACKET) {

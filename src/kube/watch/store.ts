@@ -1,15 +1,10 @@
 /** A store of objects that merges watch events and answers of the API server, whichever arrives first. */
 
 import type { Subscription } from "./consumer.ts";
+import { Deletions, isNewer, isOlder } from "./deletions.ts";
 import type { WatchHub } from "./hub.ts";
-import {
-  EARLIEST_VERSION,
-  isLater,
-  findNewestVersion,
-  objectKey,
-  type WatchedObject,
-  type WatchSpec,
-} from "./watch-spec.ts";
+import { EARLIEST_VERSION, findNewestVersion, objectKey } from "./watch-spec.ts";
+import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 /** One stored version of an object. */
 interface Versioned {
@@ -55,12 +50,7 @@ export class ObjectStore<T extends Versioned> {
   readonly #objects = new Map<string, T>();
   /** Keys of the known objects of each group. */
   readonly #keysByGroup = new Map<string, Set<string>>();
-  /** Versions of the last lists, by group, or (undefined) of everything: an object that is neither in the list nor newer is deleted. */
-  readonly #listVersions = new Map<string | undefined, string>();
-  /** Version of the deletion, by key: a pending answer or a lagging watch may still contain these deleted objects. */
-  readonly #tombstones = new Map<string, string>();
-  /** The last version that the watch delivered. */
-  #lastWatchVersion = "";
+  readonly #deletions = new Deletions();
   #pendingRequests = 0;
   /** Number of etcd restores: versions of requests sent before the last one cannot be compared. */
   #etcdRestores = 0;
@@ -165,7 +155,7 @@ export class ObjectStore<T extends Versioned> {
     });
   }
 
-  /** Changes a stored object as a write is expected to do, until a newer version arrives. */
+  /** Changes a stored object as a write that is still to come will do. A newer version from the server replaces the change. */
   assumeChange(key: string, change: Partial<T>): void {
     const known = this.#objects.get(key);
     if (known !== undefined) this.#setObject(key, { ...known, ...change });
@@ -176,9 +166,13 @@ export class ObjectStore<T extends Versioned> {
     const key = objectKey(object);
     const before = this.#objects.get(key);
     const value = this.#toStored(object, before);
-    this.#recordWatchVersion(object);
-    if (value !== undefined && this.#storeIfNewer(key, value, true)) listener.onChange?.(value, before, key);
-    else if (value === undefined && before !== undefined) this.#handleDeleted(object, false, listener);
+    this.#deletions.recordWatchVersion(object);
+    if (value === undefined) {
+      if (before !== undefined) this.#handleDeleted(object, false, listener);
+      return;
+    }
+    const isStored = this.#storeIfNewer(key, value, true);
+    if (isStored) listener.onChange?.(value, before, key);
   }
 
   /** Removes an object that the watch or (`isListed`) a repeated list reports as deleted, unless a newer version is known. */
@@ -186,9 +180,9 @@ export class ObjectStore<T extends Versioned> {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
     const known = this.#objects.get(key);
-    this.#recordWatchVersion(object);
+    this.#deletions.recordWatchVersion(object);
     const version = known?.resourceVersion ?? "";
-    // `resourceVersion` is that of the list: an object of the same version is the replacement of the deleted one.
+    // A repeated list reports the deletion of a replaced object with the version of its replacement, which is stored already.
     const isReplaced = isListed && version !== "" && resourceVersion === version;
     if (isOlder(resourceVersion, version) || isReplaced) return;
     this.#removeWithTombstone(key, resourceVersion);
@@ -196,14 +190,9 @@ export class ObjectStore<T extends Versioned> {
     listener.onChange?.(undefined, known, key);
   }
 
-  /** Records how far the watch is: tombstones up to this version are no longer needed. */
-  #recordWatchVersion({ metadata: { resourceVersion = "" } }: WatchedObject): void {
-    if (isLater(resourceVersion, this.#lastWatchVersion)) this.#lastWatchVersion = resourceVersion;
-  }
-
   /** Removes and returns the objects that a list does not contain. */
   #removeUnlisted(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
-    if (isLater(version, this.#listVersions.get(group) ?? "")) this.#listVersions.set(group, version);
+    this.#deletions.recordList(version, group);
     const missing = [...this.#objects].filter(
       ([key, value]) =>
         !keys.has(key) &&
@@ -217,35 +206,30 @@ export class ObjectStore<T extends Versioned> {
   /** The newest version that an event or an answer has shown. */
   #getNewestVersion(): string {
     const known = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
-    return findNewestVersion([...known, ...this.#tombstones.values(), ...this.#listVersions.values()]);
+    return findNewestVersion([...known, ...this.#deletions.versions()]);
   }
 
   /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
   #resetVersions(): void {
-    this.#listVersions.clear();
-    this.#tombstones.clear();
-    this.#lastWatchVersion = "";
+    this.#deletions.clear();
     const keys = [...this.#objects.keys()];
     for (const key of keys) this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
   }
 
-  /** Stores a value; false if it changes nothing, for example an event that repeats an answer. */
+  /**
+   * Stores a value, unless a newer version or the deletion of the object is known. Returns whether it was stored; an event of the stored
+   * version is not, because an answer has shown it before.
+   */
   #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
     const { resourceVersion } = value;
     const known = this.#objects.get(key)?.resourceVersion;
-    if (known === undefined && this.#isKnownDeleted(key, value)) return false;
-    if (known !== undefined && isOlder(resourceVersion, known)) return false;
-    if (known !== undefined && isEvent && !isNewer(resourceVersion, known)) return false;
+    if (known === undefined) {
+      if (this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))) return false;
+    } else if (isOlder(resourceVersion, known) || (isEvent && !isNewer(resourceVersion, known))) {
+      return false;
+    }
     this.#setObject(key, value);
     return true;
-  }
-
-  /** Whether an object that is not stored was deleted after this version: by its tombstone, or since a later list lacks it. */
-  #isKnownDeleted(key: string, value: T): boolean {
-    const { resourceVersion } = value;
-    if (isOlder(resourceVersion, this.#tombstones.get(key) ?? "")) return true;
-    const lists = [this.#listVersions.get(undefined), this.#listVersions.get(this.#groupOf(value))];
-    return lists.some((listVersion) => listVersion !== undefined && !isNewer(resourceVersion, listVersion));
   }
 
   /** Stores an object in place of the one with its key. */
@@ -269,7 +253,7 @@ export class ObjectStore<T extends Versioned> {
   /** Removes an object, and remembers the version of its deletion. */
   #removeWithTombstone(key: string, version: string): void {
     this.#unsetObject(key);
-    this.#tombstones.set(key, version);
+    this.#deletions.recordDeletion(key, version);
   }
 
   /** Runs a request; tombstones are kept until its answer is recorded. */
@@ -287,9 +271,7 @@ export class ObjectStore<T extends Versioned> {
 
   /** Drops tombstones that neither a pending answer nor the watch can contradict any more. */
   #dropOldTombstones(): void {
-    if (this.#pendingRequests > 0) return;
-    for (const [key, version] of this.#tombstones)
-      if (!isLater(version, this.#lastWatchVersion)) this.#tombstones.delete(key);
+    if (this.#pendingRequests === 0) this.#deletions.dropOldTombstones();
   }
 }
 
@@ -301,13 +283,4 @@ export interface StoredObject extends Versioned {
 /** The `toStored` of stores that keep whole objects. */
 export function toStoredObject(object: WatchedObject): StoredObject {
   return { resourceVersion: object.metadata.resourceVersion ?? "", object };
-}
-
-/** Whether a version is older than another one; an empty version is newer than any. */
-function isOlder(version: string, than: string): boolean {
-  return version !== "" && isLater(than, version);
-}
-
-function isNewer(version: string, than: string): boolean {
-  return version === "" || isLater(version, than);
 }

@@ -52,9 +52,13 @@ export async function requestNewestVersion(
   options: Omit<ListOptions, "unpaged">,
 ): Promise<string> {
   // Without labels, so that the server need not search for a matching object.
-  const { labelSelector: _, ...anything } = spec;
-  const query = { ...toSelectorQuery(anything), limit: 1 };
-  const page = await readPage({ ...anything, metadataOnly: true }, { ...options, query }, async () => {});
+  const { labelSelector: _, ...withoutLabels } = spec;
+  const query = { ...toSelectorQuery(withoutLabels), limit: 1 };
+  const page = await readPage(
+    { ...withoutLabels, metadataOnly: true },
+    { ...options, query },
+    async () => {},
+  );
   return asString(page["resourceVersion"]) ?? "";
 }
 
@@ -169,7 +173,7 @@ function startWatchdog(options: ReadOptions, onExpire: () => void): Watchdog {
 
 const SLICE_MS = 15;
 
-/** Lets a long loop yield to the event loop whenever it has run for 15 ms. */
+/** Lets a long loop yield to the event loop whenever it has run for 15 ms, so that a large list does not delay probes and the lease. */
 export class TimeSlice {
   readonly #clock: Clock;
   #startedAt: number;

@@ -76,7 +76,7 @@ export function versionOf(object: WatchedObject): ObjectVersion {
   return { uid: object.metadata.uid ?? "", resourceVersion: object.metadata.resourceVersion ?? "" };
 }
 
-/** True when resource version `a` is later than `b` (both are decimal numbers of any length). */
+/** Whether resource version `a` is later than `b`. Both are decimal numbers, which may exceed what a JavaScript number can hold. */
 export function isLater(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
@@ -111,11 +111,8 @@ export function toSpecKey(spec: WatchSpec): string {
 }
 
 /** Converts the selectors of a spec into query parameters of a list or watch. */
-export function toSelectorQuery({
-  labelSelector,
-  fieldSelector,
-}: WatchSpec): Record<string, string | undefined> {
-  return { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined };
+export function toSelectorQuery(spec: WatchSpec): Record<string, string | undefined> {
+  return { labelSelector: spec.labelSelector || undefined, fieldSelector: spec.fieldSelector || undefined };
 }
 
 /** Describes a watch in log lines: `pods.v1 in ops [app=web]`. */
@@ -155,9 +152,6 @@ export function completeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
   if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
     return cutDeepParts(value as WatchedObject);
-  return cutDeepParts({
-    apiVersion: apiVersionOf(spec.resource),
-    kind: spec.resource.kind,
-    ...value,
-  } as WatchedObject);
+  const { resource } = spec;
+  return cutDeepParts({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...value } as WatchedObject);
 }

@@ -37,14 +37,14 @@ export async function compileCel(text: string): Promise<CelTest> {
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstMessageLine(error));
   if (type !== "bool" && type !== "dyn") throw new Error(`is no condition: it gives a ${String(type)}`);
-  let isSlow = false;
+  let wasSlow = false;
   return (object) => {
-    if (isSlow && !slowEvaluations.isLeft()) return TOO_LONG;
+    if (wasSlow && !slowEvaluations.isLeft()) return TOO_LONG;
     const from = threadCpuMs();
     const answer = evaluateWithinLimit(() => evaluate({ object }), text);
     const ms = threadCpuMs() - from;
-    isSlow = ms > SLOW_MS;
-    if (isSlow) slowEvaluations.spend(ms);
+    wasSlow = ms > SLOW_MS;
+    if (wasSlow) slowEvaluations.spend(ms);
     return answer;
   };
 }

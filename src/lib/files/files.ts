@@ -8,6 +8,7 @@ import { stat } from "node:fs/promises";
  * and a device never ends.
  */
 export function readRegularFile(path: string, limit = Infinity): Buffer {
+  // Without O_NONBLOCK, opening a FIFO waits for a writer.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(file);
@@ -44,6 +45,7 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EPIPE") return;
       if (code !== "EAGAIN") throw error;
+      // Sleeps: nothing ever notifies this memory.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }

@@ -2,6 +2,7 @@
 
 import { Memo } from "../memo.ts";
 import {
+  list,
   CHOOSING_FIRST_WORDS,
   FILLER_WORDS,
   WORDS_BEFORE_SECRET_KEY,
@@ -67,15 +68,15 @@ function classifyWithParent(key: string, parent: string): KeyClass {
  * them count. Replaces some combinations of words by one word that the rules know.
  */
 function dropFillers(all: readonly string[]): string[] {
-  const found = [...all];
+  const words = [...all];
   const isFiller = (word: string): boolean => FILLER_WORDS.has(word) || /^\d+$/.test(word);
-  if (isConnectionString(found)) return ["connectionstring"];
-  const joint = ` ${found.join(" ")}`;
-  if (/ docker (?:config|cfg) json$/.test(joint)) return ["dockerconfigjson"];
-  if (/ basic ?auth users$/.test(joint)) return ["htpasswd"];
-  while (found.length > 1 && isFiller(found.at(-1) ?? "")) found.pop();
+  if (isConnectionString(words)) return ["connectionstring"];
+  const joined = ` ${words.join(" ")}`;
+  if (/ docker (?:config|cfg) json$/.test(joined)) return ["dockerconfigjson"];
+  if (/ basic ?auth users$/.test(joined)) return ["htpasswd"];
+  while (words.length > 1 && isFiller(words.at(-1) ?? "")) words.pop();
   // `base64` and `sha256` are words of their own.
-  return found.map((word) =>
+  return words.map((word) =>
     /^[a-z]{3,}\d{1,3}$/.test(word) && !DESCRIBING_LAST_WORDS.has(word) ? word.replace(/\d{1,3}$/, "") : word,
   );
 }
@@ -126,7 +127,10 @@ function classifyWords(all: readonly string[], ownCount: number): KeyClass {
   return "plain";
 }
 
-/** `https://hooks.…/…`: knowing the URL is enough to post there. `url` below `webhook` may be any address. */
+/**
+ * Whether a key names a URL such as `https://hooks.…/…`, which is secret: knowing it is enough to post there. The key itself must have both
+ * words, because `url` below a key `webhook` may be any address.
+ */
 function isWebhookUrl({ last, before, ownCount }: KeyWords): boolean {
   return ownCount > 1 && /^ur[li]s?$/.test(last) && /^(?:webhook|hook|incoming)s?$/.test(before);
 }
@@ -201,17 +205,14 @@ function hasMixedPart(text: string): boolean {
   return text.split(/[-_./:]/).some((part) => (part.match(/\d+/g)?.length ?? 0) > 1);
 }
 
-const KEY_WORDS = new Set(
-  "key keys user username crt cert certs ca tls auth id accesskey secretkey conf config license regcred".split(
-    " ",
-  ),
+/** Words that names of Secrets and of keys in them have. */
+const KEY_WORDS = list(
+  "key keys user username crt cert certs ca tls auth id accesskey secretkey conf config license regcred",
 );
 
 /** Words of well-known placeholder passwords. */
-const PLACEHOLDER_WORDS = new Set(
-  "not a the change changeme changeit secure insecure super top random very use please replace example".split(
-    " ",
-  ),
+const PLACEHOLDER_WORDS = list(
+  "not a the change changeme changeit secure insecure super top random very use please replace example",
 );
 
 /** True for a text that names a Secret or a key in one: `my-app-secret`, `admin-password`, `tls.key`. */

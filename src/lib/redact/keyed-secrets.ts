@@ -58,9 +58,8 @@ function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
     const value = rest.trimStart();
     const isWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
     if (!looksSecret(key) || isWords) return all;
-    return (
-      key + rest.slice(0, rest.length - value.length) + hideSecretValue({ key, value, isProse: true }, hide)
-    );
+    const space = rest.slice(0, rest.length - value.length);
+    return key + space + hideSecretValue({ key, value, isProse: true }, hide);
   });
 }
 
@@ -147,10 +146,7 @@ const COMMANDS: readonly Command[] = [
   { name: /^(?:mysql|mariadb)[\w-]*$/, attached: /^-p./ },
   { name: /^7z\w?$/, attached: /^-p./ },
   { name: /^sshpass$/, flag: /^-p$/, attached: /^-p./ },
-  {
-    name: /^(?:zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/,
-    flag: /^-[pP]$/,
-  },
+  { name: /^(?:zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/, flag: /^-[pP]$/ },
   { name: /^(?:sqlcmd|bcp|osql)$/, flag: /^-P$/, attached: /^-P./ },
   { name: /^az$/, flag: /^-p$/ },
   { name: /^rabbitmqctl$/, flag: /^(?:add_user|change_password)$/, argumentsBetween: 1 },
@@ -179,14 +175,15 @@ const COMMAND_END = /^(?:\|\|?|&&?|;)$/;
 export function hideArguments(items: readonly string[], hide: Hide): ReadonlyMap<number, string> {
   const commands = new Set<Command>();
   const hidden = new Map<number, string>();
-  for (const [at, item] of items.entries()) {
+  for (const [index, item] of items.entries()) {
     if (COMMAND_END.test(item)) commands.clear();
     const name = item.replace(BEFORE_NAME, "");
     for (const each of COMMANDS) if (each.name.test(name)) commands.add(each);
     const isAttached = [...commands].some(({ attached }) => attached?.test(item));
-    if (isAttached) hidden.set(at, item.slice(0, 2) + hidePassword(item.slice(2), hide));
-    const passwordIndex =
-      at + 1 + ([...commands].find(({ flag }) => flag?.test(item))?.argumentsBetween ?? 0);
+    // Such a flag is a dash and a letter.
+    if (isAttached) hidden.set(index, item.slice(0, 2) + hidePassword(item.slice(2), hide));
+    const command = [...commands].find(({ flag }) => flag?.test(item));
+    const passwordIndex = index + 1 + (command?.argumentsBetween ?? 0);
     const next = items[passwordIndex];
     if (next !== undefined && isSecretArgument(item, next, commands))
       hidden.set(passwordIndex, hidePassword(next, hide));
@@ -207,16 +204,18 @@ const ARGUMENT = /^(["'`]?(?:[\w.@-]{1,64}:(?=.))?)(.*?)(?=["'`]?$)/s;
 
 /** Hides an argument; of `user:password` only the password. Keeps quotes and references to variables. */
 function hidePassword(text: string, hide: Hide): string {
-  return text.replace(ARGUMENT, (all, before: string, secret: string) =>
-    isHarmless(secret) || /^\$\w+$/.test(secret) || secret.startsWith(PLACEHOLDER)
-      ? all
-      : before + hide(secret),
-  );
+  return text.replace(ARGUMENT, (all, before: string, secret: string) => {
+    const isVariable = /^\$\w+$/.test(secret);
+    return isVariable || isHarmless(secret) || secret.startsWith(PLACEHOLDER) ? all : before + hide(secret);
+  });
 }
+
+/** What every command line with a password contains. Most texts do not, and are not split into arguments. */
+const COMMAND_LINE_HINT = /(?:^|\s)(?:--?[A-Za-z]|add_user\s|change_password\s|alias set\s)/;
 
 /** Hides the passwords in the arguments of a command line. */
 export function hideCommandLine(text: string, hide: Hide): string {
-  if (!/(?:^|\s)(?:--?[A-Za-z]|add_user\s|change_password\s|alias set\s)/.test(text)) return text;
+  if (!COMMAND_LINE_HINT.test(text)) return text;
   // The separators are captured too: parts with an even index are arguments, the others are white space.
   const parts = text.split(/(\s+)/);
   const items = parts.filter((_, at) => at % 2 === 0);

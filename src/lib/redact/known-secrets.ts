@@ -51,6 +51,7 @@ export class KnownSecrets {
 
   /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
   register(value: Json, paths: ReadonlySet<string> = new Set()): void {
+    // A removal of unused secrets calls this method again, by `registerAgain`.
     const isOutermost = this.#visitedTexts === undefined;
     if (isOutermost) this.#charactersOfWalk = 0;
     this.#visitedTexts ??= new Set();
@@ -111,11 +112,9 @@ export class KnownSecrets {
   #learn(text: string): void {
     this.#visitedTexts?.add(text);
     if (this.#texts.has(text)) return;
-    const [first, ...others] = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH)).filter(
-      (part) => !PLAIN_TEXT.test(part),
-    );
-    if (first === undefined) return;
-    const parts = [first, ...others];
+    const allParts = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH));
+    const parts = allParts.filter((part) => !PLAIN_TEXT.test(part));
+    if (parts.length === 0) return;
     this.#charactersOfWalk += sizeOf(parts);
     if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
     // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
@@ -165,10 +164,10 @@ const TERMINAL_SEQUENCE = new RegExp(
   "g",
 );
 
-/** Secrets with the parts that are searched for, and the number of characters that all take. */
+/** Stores secrets with the parts that are searched for, and counts the characters that all take. */
 class SizedTexts {
   readonly #parts = new Map<string, readonly string[]>();
-  /** Texts by the number of bits of their size. */
+  /** Texts by their size class. */
   readonly #bySize: Set<string>[] = [];
   #size = 0;
 

@@ -27,16 +27,17 @@ function hideGoValue(message: string): string {
 /** Hides quoted values after colons. Only these are values: `secrets "tls" not found` quotes a name. */
 function hideAfterColons(message: string): string {
   let displayed = "";
-  let from = 0;
-  for (let at = message.indexOf(":"); at >= 0; at = message.indexOf(":", at)) {
-    const begin = skipSpaces(message, at + 1);
-    const end = isListOfProblems(message, at, begin) ? undefined : findValueEnd(message, begin);
-    at = begin;
+  let shownUntil = 0;
+  let next = 0;
+  for (let colon = message.indexOf(":"); colon >= 0; colon = message.indexOf(":", next)) {
+    next = skipSpaces(message, colon + 1);
+    const end = isListOfProblems(message, colon, next) ? undefined : findValueEnd(message, next);
     if (end === undefined) continue;
-    displayed += `${message.slice(from, begin).trimEnd()} ${HIDDEN}`;
-    from = at = end;
+    displayed += `${message.slice(shownUntil, next).trimEnd()} ${HIDDEN}`;
+    shownUntil = end;
+    next = end;
   }
-  return displayed + message.slice(from);
+  return displayed + message.slice(shownUntil);
 }
 
 /** Whether brackets after a colon contain problems, not a value: `Secret "db" is invalid: [data[tls.crt]: Required value, …]`. */

@@ -68,14 +68,12 @@ const ORACLE_USER_INFO = /(:thin:[\w.-]{1,64}\/)([^\s"'@]{1,200})(?=@)/gi;
 function hideUrlUsers(text: string, hide: Hide): string {
   if (!text.includes("@")) return text;
   let plain = text;
-  if (plain.includes("://")) {
+  if (plain.includes("://"))
     plain = plain.replaceAll(URL_TEXT, (all, scheme: string, rest: string) => {
-      const end = findUserInfoEnd(rest);
-      return end <= 0 || isHarmlessUserInfo(rest.slice(0, end))
-        ? all
-        : scheme + hide(rest.slice(0, end)) + rest.slice(end);
+      const userInfo = rest.slice(0, findUserInfoEnd(rest));
+      if (userInfo === "" || isHarmlessUserInfo(userInfo)) return all;
+      return scheme + hide(userInfo) + rest.slice(userInfo.length);
     });
-  }
   if (plain.includes(":thin:"))
     plain = plain.replaceAll(ORACLE_USER_INFO, (_, user: string, secret: string) => user + hide(secret));
   return plain.replaceAll(USER_INFO_WITHOUT_SCHEME, (all, user: string, secret: string) =>
@@ -97,12 +95,11 @@ function isHarmlessUserInfo(user: string): boolean {
  * password may contain `/`, `?`, `#` and `@`, so the last `@` before a host counts.
  */
 function findUserInfoEnd(rest: string): number {
-  const slash = rest.search(/[/?#]/);
-  const authority = slash < 0 ? rest : rest.slice(0, slash);
+  const [authority = ""] = rest.split(/[/?#]/, 1);
   const inAuthority = authority.lastIndexOf("@");
   // An `@` only after a slash: `host:8080/a@b` and `host/a@b` have no user info, `user:pa/ss@host` has.
-  if (inAuthority < 0 && !/^[^:@]*:(?!\d+$)./.test(authority) && !/^[A-Za-z][\w-]*:\d+$/.test(authority))
-    return 0;
+  const mayBeUser = /^[^:@]*:(?!\d+$)./.test(authority) || /^[A-Za-z][\w-]*:\d+$/.test(authority);
+  if (inAuthority < 0 && !mayBeUser) return 0;
   for (let at = rest.lastIndexOf("@"); at > inAuthority; at = at > 0 ? rest.lastIndexOf("@", at - 1) : -1) {
     if (HOST_AFTER_AT.test(rest.slice(at + 1, at + 300))) return at;
   }
@@ -197,7 +194,7 @@ const TOKENS: readonly (readonly [prefixes: string, rest: RegExp])[] = [
   ["eyJhdXRocyI ewoJImF1dGhzIjo", /[A-Za-z0-9+/=_-]{16,8000}/y],
   ["ops_eyJ", /[A-Za-z0-9_=-]{20,255}/y],
 ];
-/** Token forms by their first two letters, so that few forms are tried at one place. */
+/** Token forms by their first two letters, so that few forms are tried at one position. */
 const TOKENS_BY_START = new Map<string, (readonly [prefix: string, rest: RegExp])[]>();
 for (const [prefixes, rest] of TOKENS) {
   for (const prefix of prefixes.split(" ")) {
@@ -263,11 +260,11 @@ function hidePrefixedTokens(text: string, hide: Hide): string {
   return parts.join("") + text.slice(done);
 }
 
-/** The token that begins at index `at`; "" if there is none. */
-function readToken(text: string, at: number): string {
-  for (const [prefix, rest] of TOKENS_BY_START.get(text.slice(at, at + 2)) ?? []) {
-    if (!text.startsWith(prefix, at)) continue;
-    rest.lastIndex = at + prefix.length;
+/** The token that begins at index `start`; "" if there is none. */
+function readToken(text: string, start: number): string {
+  for (const [prefix, rest] of TOKENS_BY_START.get(text.slice(start, start + 2)) ?? []) {
+    if (!text.startsWith(prefix, start)) continue;
+    rest.lastIndex = start + prefix.length;
     const found = rest.exec(text)?.[0];
     if (found !== undefined) return prefix + found;
   }

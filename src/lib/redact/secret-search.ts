@@ -1,6 +1,7 @@
 /** Finds many secrets in a text at once, in each encoding that programs use. */
 
 import type { Hide } from "./placeholder.ts";
+import { listForms, type Form } from "./secret-forms.ts";
 
 /** So many characters identify a longer form. A message may be cut within the form. */
 const MIN_MATCH = 32;
@@ -12,18 +13,17 @@ const START_LENGTH = 8;
  */
 const MAX_FORMS_PER_START = 16;
 
-/** A text as which a secret may appear in output: the secret itself or an encoding of it. */
-interface Form {
-  readonly text: string;
-  readonly secret: string;
-  /** The form may be part of a longer base64 or hex text. Then that whole text is hidden. */
-  readonly isPart: boolean;
-}
-
 /** A form, and how many texts have it: certificates share lines. */
 interface Use {
   readonly form: Form;
   uses: number;
+}
+
+/** The range of a text to hide, and the secret that was found there. */
+interface Match {
+  readonly from: number;
+  readonly to: number;
+  readonly secret: string;
 }
 
 /**
@@ -37,7 +37,7 @@ export class SecretSearch {
   /** Starts of forms that do not end where a word ends. */
   readonly #startsOfLines = new Set<string>();
 
-  /** Adds a text with its forms in JSON, which leave lines apart; if `isFirst`, with all that it may be encoded as. */
+  /** Adds a part of a secret with the forms in which it may appear. `isFirst`: the part is the first one of its secret. */
   add(secret: string, isFirst: boolean): void {
     for (const form of listForms(secret, isFirst)) this.#addForm(form);
   }
@@ -47,7 +47,7 @@ export class SecretSearch {
     for (const form of listForms(secret, isFirst)) this.#removeForm(form);
   }
 
-  /** Counts one more use of a form. */
+  /** Counts one more use of a form. The second form with the same start turns the entry into a map. */
   #addForm(form: Form): void {
     const start = form.text.slice(0, START_LENGTH);
     const candidates = this.#byStart.get(start);
@@ -69,7 +69,9 @@ export class SecretSearch {
     const start = text.slice(0, START_LENGTH);
     const candidates = this.#byStart.get(start);
     const use = candidates instanceof Map ? candidates.get(text) : candidates;
-    if (use?.form.text !== text || --use.uses > 0) return;
+    if (use?.form.text !== text) return;
+    use.uses--;
+    if (use.uses > 0) return;
     if (candidates instanceof Map) candidates.delete(text);
     if (!(candidates instanceof Map) || candidates.size === 0) this.#byStart.delete(start);
   }
@@ -93,11 +95,7 @@ export class SecretSearch {
    * Finds the longest form that begins at index `at`. Returns the range to hide and the secret; undefined if none begins there. The
    * range may begin before `at`, in a longer base64 text, but not before `minIndex`.
    */
-  #findMatch(
-    text: string,
-    at: number,
-    minIndex: number,
-  ): { from: number; to: number; secret: string } | undefined {
+  #findMatch(text: string, at: number, minIndex: number): Match | undefined {
     const start = text.slice(at, at + START_LENGTH);
     const found = this.#byStart.get(start);
     if (found === undefined) return undefined;
@@ -105,7 +103,8 @@ export class SecretSearch {
     const [first] = candidates.values();
     if (candidates.size > MAX_FORMS_PER_START) {
       const character = this.#startsOfLines.has(start) ? /./ : WORD;
-      return { from: at, to: findRunEnd(text, at, character), secret: first?.form.secret ?? "" };
+      const to = findRunEnd(text, at + START_LENGTH, character);
+      return { from: at, to, secret: first?.form.secret ?? "" };
     }
     const [longest] = [...candidates.values()]
       .map(({ form }) => ({ form, length: commonPrefixLength(text, at, form.text) }))
@@ -114,11 +113,15 @@ export class SecretSearch {
     if (longest === undefined) return undefined;
     const { secret, isPart } = longest.form;
     if (!isPart) return { from: at, to: at + longest.length, secret };
-    return { from: findBase64Start(text, at, minIndex), to: findRunEnd(text, at, BASE64), secret };
+    const to = findRunEnd(text, at + START_LENGTH, BASE64);
+    return { from: findBase64Start(text, at, minIndex), to, secret };
   }
 }
 
-/** Reports where a text may have one of many starts, from a rolling hash of the text. */
+/**
+ * Reports where a text may have one of many starts (a Bloom filter with one hash): a rolling hash of each eight characters tells cheaply
+ * that most positions have none.
+ */
 class StartFilter {
   readonly #bits: Uint32Array;
   #count = 0;
@@ -128,9 +131,9 @@ class StartFilter {
     this.#bits = new Uint32Array(bitCount >>> 5);
   }
 
-  /** Whether so many bits are set that the filter reports too many wrong places. */
+  /** Whether more than a 16th of the bits is set, so that the filter reports too many wrong positions. */
   get isCrowded(): boolean {
-    return this.#count > this.#bits.length * 2;
+    return this.#count > (this.#bits.length * 32) / 16;
   }
 
   /** Sets the bit of a start. */
@@ -164,12 +167,13 @@ class StartFilter {
     return indexes;
   }
 
-  /** Spreads the hash over all bits of the filter. */
+  /** Mixes the bits of a hash (multiplicative hashing by the golden ratio), and takes as many as select a bit of the filter. */
   #toBitIndex(hash: number): number {
     return (Math.imul(hash ^ (hash >>> 15), 0x9e3779b1) >>> 7) & (this.#bits.length * 32 - 1);
   }
 }
 
+/** The prime of the FNV hash. */
 const BASE = 0x01000193;
 /** BASE to the power of START_LENGTH: the weight of a character when it leaves the hash. */
 const LEAVING_FACTOR = Array<number>(START_LENGTH)
@@ -185,16 +189,6 @@ const BASE64 = /[A-Za-z0-9+/=_-]/;
 const WORD = /[^\s"',;]/;
 const WORD_END = /[\s"',;]/;
 
-/** Longer texts are not encoded completely: their head identifies them. */
-const LONGEST_FORM = 2048;
-
-/** Lists what to search for: the secret itself and its forms in JSON; if `isFirst`, its other encodings, too. */
-function listForms(secret: string, isFirst: boolean): Form[] {
-  const plain = { text: secret.slice(0, LONGEST_FORM), secret, isPart: false };
-  if (isFirst) return [plain, ...listEncodedForms(secret)];
-  return IS_NEVER_ENCODED.test(secret) ? [plain] : [plain, ...toForms(secret, encodeForJson(secret))];
-}
-
 /** Length of the common prefix of `form` and the text from `at`; their first START_LENGTH characters are equal. */
 function commonPrefixLength(text: string, at: number, form: string): number {
   let length = START_LENGTH;
@@ -209,92 +203,9 @@ function findBase64Start(text: string, at: number, minIndex: number): number {
   return from;
 }
 
-/** The index after the form start at `at` and all following characters that match `character`. */
-function findRunEnd(text: string, at: number, character: RegExp): number {
-  let to = at + START_LENGTH;
+/** The index of the first character from `from` that does not match `character`. */
+export function findRunEnd(text: string, from: number, character: RegExp): number {
+  let to = from;
   while (to < text.length && character.test(text[to] ?? "")) to++;
   return to;
-}
-
-/** So many bytes identify a secret in base64 and in hex. */
-const HEAD_BYTES = 48;
-
-/** Matches a secret whose text is the same in a URL, in JSON and as a number. */
-const IS_NEVER_ENCODED = /^(?!\d+$)[\w.~-]*$/;
-
-/** The forms of a secret that programs write: within base64 at each of its three offsets, in hex, in a URL, in JSON. */
-function listEncodedForms(secret: string): Form[] {
-  const parts = encodeBase64Parts(secret);
-  const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
-  const written = IS_NEVER_ENCODED.test(secret)
-    ? []
-    : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
-  return [
-    ...Array.from(new Set([...parts, ...urlSafe, ...encodeHex(bytes)]), (text) => ({
-      text,
-      secret,
-      isPart: true,
-    })),
-    ...toForms(secret, written),
-  ];
-}
-
-/** Makes forms of the encodings of a secret that differ from the secret, each once. */
-function toForms(secret: string, texts: readonly string[]): Form[] {
-  return [...new Set(texts)]
-    .filter((text) => text !== secret)
-    .map((text) => ({ text, secret, isPart: false }));
-}
-
-/** The base64 text of the secret at offset 0, 1 and 2 of a group of three, without characters that adjacent bytes influence. */
-function encodeBase64Parts(secret: string): string[] {
-  const bytes = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
-  return [0, 1, 2].map((offset) => {
-    const text = bytes.toString("base64", 2 - offset);
-    return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length - 2) * 8) / 6));
-  });
-}
-
-/** Bytes in hex, in lower and in upper case. */
-export function encodeHex(bytes: Buffer): string[] {
-  const text = bytes.toString("hex");
-  return [text, text.toUpperCase()];
-}
-
-/** The secret as languages write it in URLs: they escape different characters. Half a surrogate pair is replaced. */
-function encodeForUrls(secret: string): string[] {
-  const plain = encodeURIComponent(secret.toWellFormed());
-  const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${charCodeInHex(char).toUpperCase()}`);
-  return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
-}
-
-/** The secret in JSON: once, JSON in JSON, with HTML characters escaped (Go), with non-ASCII escaped (Python). */
-function encodeForJson(secret: string): string[] {
-  const plain = escapeForJson(secret);
-  const escape = (char: string): string => `\\u${charCodeInHex(char).padStart(4, "0")}`;
-  return [
-    plain,
-    escapeForJson(plain),
-    plain.replaceAll(/[<>&]/g, escape),
-    plain.replaceAll(/[\u0080-\uffff]/g, escape),
-  ];
-}
-
-/** A text as the inside of a JSON string, without its quotes. */
-function escapeForJson(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
-}
-
-function charCodeInHex(char: string): string {
-  return char.charCodeAt(0).toString(16);
-}
-
-/** A long number as helm templates print it, in floating point (`1.2e+09`); other secrets unchanged. */
-function formatAsHelmNumber(secret: string): string {
-  return /^[1-9]\d{7,20}$/.test(secret)
-    ? Number(secret)
-        .toExponential()
-        .replace(/\+(?=\d$)/, "+0")
-    : secret;
 }

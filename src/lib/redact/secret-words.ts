@@ -5,7 +5,8 @@
 
 import { placeholderOf } from "./placeholder.ts";
 import { HIDDEN } from "./quoted.ts";
-import { encodeHex } from "./secret-search.ts";
+import { encodeHex, escapeForJson } from "./secret-forms.ts";
+import { findRunEnd } from "./secret-search.ts";
 
 /** Shorter texts would hide parts of most lines. */
 const MIN_LENGTH = 3;
@@ -75,21 +76,14 @@ export class SecretWords {
     if (candidates === undefined || isInsideWord(text, at)) return undefined;
     const [first] = candidates;
     if (candidates.length > MAX_FORMS_PER_START && first !== undefined)
-      return { secret: first.secret, end: findRunEnd(NO_SPACE, text, at + MIN_LENGTH) };
+      return { secret: first.secret, end: findRunEnd(text, at + MIN_LENGTH, NO_SPACE) };
     const form = candidates.find(
       (each) => text.startsWith(each.text, at) && (each.isHex || !isInsideWord(text, at + each.text.length)),
     );
     if (form === undefined) return undefined;
     const end = at + form.text.length;
-    return { secret: form.secret, end: form.isHex ? findRunEnd(HEX, text, end) : end };
+    return { secret: form.secret, end: form.isHex ? findRunEnd(text, end, HEX) : end };
   }
-}
-
-/** The index of the first character from `at` that does not match `characters`. */
-function findRunEnd(characters: RegExp, text: string, at: number): number {
-  let end = at;
-  while (end < text.length && characters.test(text[end] ?? "")) end++;
-  return end;
 }
 
 /** Whether the characters on both sides of an index belong to one word. */
@@ -105,7 +99,7 @@ function listForms(secret: string): Form[] {
   const ownLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
   const texts = [
     trimmed,
-    JSON.stringify(trimmed).slice(1, -1),
+    escapeForJson(trimmed),
     encodeURIComponent(trimmed.toWellFormed()),
     ...ownLines,
     ...encodeBase64Lines(secret),

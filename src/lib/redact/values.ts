@@ -61,7 +61,7 @@ function hideValue(value: Json, context: ValueContext, options: HideOptions): Js
   return value !== null && typeof value === "object" ? hideCollection(value, context, options) : value;
 }
 
-/** Hides secrets in a list or map. */
+/** Hides secrets in a list or map. Hides a value completely that is nested too deep to walk through, and leaves out parts to skip. */
 function hideCollection(value: Json[] | JsonObject, context: ValueContext, options: HideOptions): Json {
   if (context.depth > MAX_DEPTH) return options.hide("");
   const isPlain = context.keyClass === "plain" && context.paths.length === 0;
@@ -75,11 +75,8 @@ function hideEverything(value: Json, options: HideOptions, depth: number): Json 
   if (typeof value !== "object") return options.hide(String(value));
   if (depth > MAX_DEPTH) return options.hide("");
   if (Array.isArray(value)) return value.map((item) => hideEverything(item, options, depth + 1));
-  const entries = Object.entries(value).map(([key, member]) => [
-    key,
-    hideEverything(member ?? null, options, depth + 1),
-  ]);
-  return Object.fromEntries(entries) as JsonObject;
+  const hideMember = (member: Json | undefined): Json => hideEverything(member ?? null, options, depth + 1);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, hideMember(member)]));
 }
 
 /** Hides a text as a whole if its key or its form is secret, else only the secrets in it. */
@@ -117,15 +114,14 @@ const PUBLIC_FORM =
 
 /** Hides secrets in a list, and passwords in it if it is a list of arguments of a command. */
 function hideItems(items: readonly Json[], context: ValueContext, options: HideOptions): Json[] {
-  const below = (at: number): ValueContext => ({
-    ...context,
-    paths: pathsBelow(context.paths, String(at)),
-    depth: context.depth + 1,
+  const displayed = items.map((item, index) => {
+    const below = { paths: pathsBelow(context.paths, String(index)), depth: context.depth + 1 };
+    return hideValue(item, { ...context, ...below }, options);
   });
-  const displayed = items.map((item, at) => hideValue(item, below(at), options));
   const texts = items.map((item) => (typeof item === "string" ? item : ""));
   if (!texts.some((text) => text.startsWith("-"))) return displayed;
   const hiddenArguments = hideArguments(texts, options.hide);
+  // An item that is hidden already stays as it is.
   return displayed.map((item, at) => (item === items[at] ? (hiddenArguments.get(at) ?? item) : item));
 }
 
@@ -137,17 +133,11 @@ function hideMembers(value: JsonObject, context: ValueContext, options: HideOpti
   const isSecret = value["kind"] === "Secret";
   const entries = keys.map((key) => {
     const isData = key === "stringData" || (isSecret && key === "data");
-    const memberClass = isData
-      ? "secret"
-      : isReferenceMap
-        ? "about"
-        : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
-    const below = {
-      keyClass: memberClass,
-      key,
-      paths: pathsBelow(context.paths, key),
-      depth: context.depth + 1,
-    };
+    const ownClass = isReferenceMap
+      ? "about"
+      : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
+    const keyClass = isData ? "secret" : ownClass;
+    const below = { keyClass, key, paths: pathsBelow(context.paths, key), depth: context.depth + 1 };
     return [key, hideValue(value[key] ?? null, below, options)] as const;
   });
   return Object.fromEntries(entries);

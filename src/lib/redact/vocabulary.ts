@@ -1,6 +1,7 @@
 /** Word lists that classify keys and values. */
 
-const list = (words: string): ReadonlySet<string> => new Set(words.trim().split(/\s+/));
+/** The set of words in a text that is separated by white space. */
+export const list = (words: string): ReadonlySet<string> => new Set(words.trim().split(/\s+/));
 
 /** Words that make a key secret at any position, unless its last word says that it is only about a secret. */
 export const SECRET_ANYWHERE = list(`

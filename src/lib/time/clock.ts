@@ -47,6 +47,7 @@ const CLOCK_STEP_MS = 1000;
 /** Converts times of the monotonic clock to wall-clock times for display: the same input has the same result until someone sets the clock. */
 export class WallTimes {
   readonly #clock: Clock;
+  /** NaN before the first call, which no offset is near to. */
   #offset = NaN;
 
   constructor(clock: Clock) {
@@ -56,8 +57,8 @@ export class WallTimes {
   /** The wall-clock time of a monotonic time, in ms since the epoch. */
   toWallTime(monotonic: number): number {
     const offset = this.#clock.now() - this.#clock.monotonic();
-    // Negated, so that the first offset (NaN) is replaced too.
-    if (!(Math.abs(offset - this.#offset) < CLOCK_STEP_MS)) this.#offset = offset;
+    const isSmallCorrection = Math.abs(offset - this.#offset) < CLOCK_STEP_MS;
+    if (!isSmallCorrection) this.#offset = offset;
     return Math.round(monotonic + this.#offset);
   }
 }

@@ -21,18 +21,19 @@ export function exponentialDelay(failures: number, { firstMs, maxMs }: DelayGrow
 
 const STEP_MS = 1000;
 const JITTER_MS = 1000;
+/** Growth and jitter shrink with a minimum below this one. */
+const USUAL_MIN_MS = 5000;
 
 /**
- * Delay before the next try after `failures` failures in a row (1 = the first): with bounds 5 s and 30 s it is 5,
- * 6, 7, 9, 13, 21, 30, 30 … s plus a jitter below 1 s, but for the first and up to the bound. `random` is in [0, 1). Growth and jitter shrink with a
- * minimum below 5 s.
+ * Delay before the next try after `failures` failures in a row (1 = the first): with bounds 5 s and 30 s it is 5, 6, 7, 9, 13, 21, 30, 30 …
+ * s. All but the first get a jitter below 1 s, so that modules that failed together do not retry together. `random` is in [0, 1).
  */
 export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {
-  const scale = Math.min(1, bounds.minMs / 5000);
-  const growth = { firstMs: STEP_MS * scale, maxMs: bounds.maxMs };
-  const step = failures < 2 ? 0 : exponentialDelay(failures - 1, growth);
-  const jitter = failures < 2 ? 0 : random * JITTER_MS * scale;
-  return Math.min(bounds.minMs + step + jitter, bounds.maxMs);
+  const { minMs, maxMs } = bounds;
+  if (failures < 2) return Math.min(minMs, maxMs);
+  const scale = Math.min(1, minMs / USUAL_MIN_MS);
+  const step = exponentialDelay(failures - 1, { firstMs: STEP_MS * scale, maxMs });
+  return Math.min(minMs + step + random * JITTER_MS * scale, maxMs);
 }
 
 const FIRST_BACKOFF_MS = 1000;
@@ -99,10 +100,10 @@ export class TokenBucket {
     this.#burst = Math.max(1, burst);
   }
 
-  /** Milliseconds that the next caller of `takeToken` waits. */
+  /** Milliseconds that the next caller of `takeToken` waits. A token is there until `burst` tokens are missing from the bucket. */
   get waitMs(): number {
-    const now = this.#clock.monotonic();
-    return Math.max(0, Math.max(this.#fullAt, now) - now - (this.#burst - 1) * this.#refillMs);
+    const msUntilFull = this.#fullAt - this.#clock.monotonic();
+    return Math.max(0, msUntilFull - (this.#burst - 1) * this.#refillMs);
   }
 
   /** Reserves the next token and waits until it is available, in the order of the calls. An aborted `signal` ends the wait. */

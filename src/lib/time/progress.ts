@@ -14,16 +14,16 @@ export interface Progress {
   readonly running: readonly RunningPart[];
   /** Parts whose removal precedes the rest. */
   readonly removing?: readonly RunningPart[];
-  /** How long what waits usually takes, one part after the other; undefined where that is not known of each. */
+  /** How long the waiting parts usually take, one after the other; undefined if that is unknown for one of them. */
   readonly waitingSeconds?: number | undefined;
 }
 
 /** The median of times; undefined for an empty list. */
 export function medianOf(seconds: readonly number[]): number | undefined {
   const sorted = seconds.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const [low = 0, high = 0] = [sorted[(sorted.length - 1) >> 1], sorted[middle]];
-  return sorted.length === 0 ? undefined : (low + high) / 2;
+  const low = sorted[Math.floor((sorted.length - 1) / 2)];
+  const high = sorted[Math.floor(sorted.length / 2)];
+  return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }
 
 /** Most running parts that the text names; others are counted. */

@@ -14,7 +14,7 @@ export function threadCpuMs(): number {
 const SHARE = 0.1;
 const MAX_SLOW_MS = 1000;
 
-/** A token bucket of processor time for slow work of one kind. */
+/** A token bucket of processor time for slow work of one kind, so that work on untrusted data cannot block the operator. */
 export class SlowWorkBudget {
   #leftMs = MAX_SLOW_MS;
   #refilledAt = 0;
@@ -35,7 +35,7 @@ export class SlowWorkBudget {
 }
 
 const CALL = new Script("work()");
-/** Made once, when it is first needed: a context of V8 takes a millisecond and some memory. */
+/** The context in which work runs, created at the first call: a context of V8 takes a millisecond and some memory. */
 let context: (Context & { work?: () => unknown }) | undefined;
 
 /** Limits of one call, in milliseconds. */
@@ -47,9 +47,9 @@ interface TimeLimit {
 }
 
 /**
- * Runs `work` as a script with a timeout: only V8's watchdog can interrupt code in this thread. The watchdog counts the
- * time that passes, so work that mostly waited for a processor is run again with twice the timeout. Throws what `work`
- * throws, or an error for which `isTimeLimitError` is true.
+ * Runs `work` as a script with a timeout, because only V8's watchdog can interrupt code in this thread. The watchdog counts elapsed time:
+ * work that was interrupted although it mostly waited for a processor runs again with twice the timeout. Throws what `work` throws, or an
+ * error for which `isTimeLimitError` is true.
  */
 export function runWithTimeLimit<T>(work: () => T, limit: TimeLimit, timeout = limit.workMs): T {
   context ??= createContext({});
@@ -59,7 +59,8 @@ export function runWithTimeLimit<T>(work: () => T, limit: TimeLimit, timeout = l
     return CALL.runInContext(context, { timeout }) as T;
   } catch (error) {
     const { workMs, waitMs } = limit;
-    if (!isTimeLimitError(error) || timeout >= waitMs || threadCpuMs() - from > workMs / 2) throw error;
+    const mostlyWorked = threadCpuMs() - from > workMs / 2;
+    if (!isTimeLimitError(error) || timeout >= waitMs || mostlyWorked) throw error;
     return runWithTimeLimit(work, limit, 2 * timeout);
   } finally {
     delete context.work;

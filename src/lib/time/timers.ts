@@ -2,7 +2,7 @@
 
 import type { Clock, Timer } from "./clock.ts";
 
-/** Timers by name. Setting a timer again replaces it. */
+/** Timers by name, at most one for each name. Setting a timer again replaces it. */
 export class Timers<Name extends string> {
   readonly #clock: Clock;
   readonly #running = new Map<Name, Timer>();
@@ -49,7 +49,7 @@ export class Debounce {
     this.#onQuiet = onQuiet;
   }
 
-  /** Restarts the quiet period (debounce). */
+  /** Postpones the callback to `ms` from now. */
   restart(): void {
     this.#restartedAt = this.#clock.monotonic();
     this.#timer ??= this.#clock.setTimer(this.#ms, () => this.#callIfQuiet());

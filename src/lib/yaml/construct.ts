@@ -6,6 +6,7 @@ import type { MapNode, ScalarNode, YamlNode } from "./nodes.ts";
 import { parsePlainScalar, parseTaggedScalar } from "./yaml-schema.ts";
 import { YamlError } from "./yaml-error.ts";
 
+/** Merges of merges grow exponentially with the text, so they are counted. */
 const MAX_MERGED_KEYS = 100_000;
 
 /** A key that its map has already. Both lines count from 1. */
@@ -55,11 +56,8 @@ class Constructor {
     this.hasAliases = true;
     const value = this.#anchors.get(name);
     if (value !== undefined) return value;
-    const isOpen = this.#anchors.has(name);
-    throw errorAt(
-      node,
-      isOpen ? "an alias contains itself" : "unidentified alias (a text that begins with * must be quoted)",
-    );
+    if (this.#anchors.has(name)) throw errorAt(node, "an alias contains itself");
+    throw errorAt(node, "unidentified alias (a text that begins with * must be quoted)");
   }
 
   /** Makes a map. Records duplicate keys: the last one wins, and parsers warn about it. */
@@ -96,7 +94,8 @@ class Constructor {
     for (const source of sources) {
       if (!isJsonObject(source)) throw errorAt(node, "<< needs a map or a list of maps");
       for (const [key, member] of Object.entries(source)) {
-        if (++this.#mergedKeys > MAX_MERGED_KEYS)
+        this.#mergedKeys++;
+        if (this.#mergedKeys > MAX_MERGED_KEYS)
           throw errorAt(node, `more than ${MAX_MERGED_KEYS} merged keys`);
         if (!lines.has(key) && !Object.hasOwn(map, key)) setMember(map, key, member ?? null);
       }

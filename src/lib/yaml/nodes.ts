@@ -72,8 +72,8 @@ class Parser {
   parseDocument(): Document {
     const isBare = !this.#isNext("%YAML", "%TAG", "---", "end");
     if (!isBare) this.#readStart();
-    const root =
-      !isBare && this.#isNext("---", "...", "%YAML", "%TAG", "end") ? undefined : this.#readNode("block");
+    const isEmpty = !isBare && this.#isNext("---", "...", "%YAML", "%TAG", "end");
+    const root = isEmpty ? undefined : this.#readNode("block");
     const rest = this.#isNext("---", "...", "end") ? undefined : this.#scanner.peek().position;
     this.#scanner.checkCharacters();
     return { root, rest };
@@ -81,17 +81,14 @@ class Parser {
 
   /** Reads the directives and the `---` before a document; both may be missing. */
   #readStart(): void {
-    let directives = 0;
-    for (; this.#isNext("%YAML", "%TAG"); directives++) this.#readDirective(this.#readToken());
-    if (this.#isNext("---")) this.#readToken();
-    else if (directives > 0) this.#fail("a line with --- must follow lines that begin with %");
-  }
-
-  /** Records the prefix that a %TAG directive declares. */
-  #readDirective({ type, text }: Token): void {
-    if (type !== "%TAG") return;
-    const [handle = "", prefix = ""] = text.split(" ");
-    this.#tags.set(handle, prefix);
+    const hasDirectives = this.#isNext("%YAML", "%TAG");
+    while (this.#isNext("%YAML", "%TAG")) {
+      const { type, text } = this.#readToken();
+      const [handle = "", prefix = ""] = text.split(" ");
+      if (type === "%TAG") this.#tags.set(handle, prefix);
+    }
+    const hasMarker = this.#skipIf("---");
+    if (hasDirectives && !hasMarker) this.#fail("a line with --- must follow lines that begin with %");
   }
 
   /** Whether the next token is of one of these types. */
@@ -117,9 +114,10 @@ class Parser {
     throw new YamlError(reason, this.#scanner.peek().position);
   }
 
-  /** Reads a node. In the context `value` (of a map), a list need not be indented. */
+  /** Reads a node. Where it is the value of a key (context `value`), YAML does not require that a list is indented. */
   #readNode(context: "block" | "value" | "flow"): YamlNode {
-    if (++this.#depth > MAX_DEPTH + 1) this.#fail(new DepthError().message);
+    this.#depth++;
+    if (this.#depth > MAX_DEPTH + 1) this.#fail(new DepthError().message);
     const node = this.#readNodeContent(context);
     this.#depth--;
     return node;

@@ -2,10 +2,10 @@
 
 import type { Cursor } from "./cursor.ts";
 
-/** Characters that mean nothing but themselves in any scalar: passed over at once, for speed. */
+/** Characters that mean nothing but themselves in any scalar: readers pass over them at once, for speed. */
 const LITERAL = /[^ \t\n\r\u0085\u2028\u2029:,?[\]{}'"\\]+/y;
 
-/** The blanks and line breaks between two words of a scalar. One break becomes a space, n breaks become n - 1. */
+/** The blanks and line breaks between two words of a scalar. YAML folds lines: one break becomes a space, n breaks become n - 1. */
 class Gap {
   #blanks = "";
   #firstBreak: string | undefined;
@@ -123,18 +123,17 @@ export function readQuotedScalar(cursor: Cursor): string {
 /** Text in single quotes, up to the next gap or the closing quote. Two quotes stand for one. */
 function readSingleQuoted(cursor: Cursor): string {
   let text = "";
-  let start = cursor.index;
-  cursor.readMatch(LITERAL);
-  while (!cursor.isGap()) {
-    if (cursor.peek() === "'") {
-      if (cursor.peek(1) !== "'") break;
-      text += cursor.text.slice(start, cursor.index + 1);
-      start = ++cursor.index + 1;
+  for (;;) {
+    const start = cursor.index;
+    while (!cursor.isGap() && cursor.peek() !== "'") {
+      cursor.index++;
+      cursor.readMatch(LITERAL);
     }
-    cursor.index++;
-    cursor.readMatch(LITERAL);
+    text += cursor.text.slice(start, cursor.index);
+    if (cursor.peek() !== "'" || cursor.peek(1) !== "'") return text;
+    text += "'";
+    cursor.index += 2;
   }
-  return text + cursor.text.slice(start, cursor.index);
 }
 
 /** Text in double quotes, up to the next gap, the closing quote or an escaped line break. */
@@ -147,7 +146,8 @@ function readDoubleQuoted(cursor: Cursor, gap: Gap): string {
       cursor.readMatch(LITERAL);
       continue;
     }
-    text += cursor.text.slice(start, cursor.index++);
+    text += cursor.text.slice(start, cursor.index);
+    cursor.index++;
     if (cursor.isBreak()) {
       gap.skipEscapedBreak(cursor);
       return text;

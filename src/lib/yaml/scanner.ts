@@ -7,15 +7,13 @@ import { MAX_DEPTH, DepthError } from "../json.ts";
 import { Cursor } from "./cursor.ts";
 import { readBlockScalar, readPlainScalar, readQuotedScalar } from "./scalars.ts";
 import { SimpleKeys, type SimpleKey } from "./simple-keys.ts";
-import type { Token, TokenType } from "./token.ts";
+import { readName, readTag, type Token, type TokenType } from "./token.ts";
 import { YamlError } from "./yaml-error.ts";
 
-const NAME = /[\w-]+/y;
-const TAG = /!(?:<[^>\s]*>|[\w-]*!)?[\w\-;/?:@&=+$.,!~*'()[\]%]*/y;
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
-/** The tokens of a text, one after the other. Nothing behind the token that was requested last is decided. */
+/** Delivers the tokens of a text, one after the other. Reads no further than the requested token needs, so errors behind it do not count. */
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */
@@ -49,7 +47,7 @@ export class Scanner {
     this.#current = undefined;
   }
 
-  /** Throws YamlError for characters that were read and that no text may contain. */
+  /** Throws YamlError if the text that was read so far contains a character that no YAML text may contain. */
   checkCharacters(): void {
     this.#cursor.checkCharacters();
   }
@@ -84,6 +82,7 @@ export class Scanner {
   #skipToToken(): void {
     const cursor = this.#cursor;
     for (;;) {
+      // Where a key may begin, a tab would be indentation, which YAML forbids.
       while (cursor.peek() === " " || (cursor.peek() === "\t" && (this.#inFlow || !this.#mayBeKey)))
         cursor.index++;
       if (cursor.peek() === "#") cursor.readLine();
@@ -112,21 +111,14 @@ export class Scanner {
 
   /** Scans an alias, an anchor, a tag or a scalar. */
   #scanNode(character: string): void {
-    switch (character) {
-      case "*":
-        return this.#scanName("alias");
-      case "&":
-        return this.#scanName("anchor");
-      case "!":
-        return this.#scanTag();
-      case "'":
-      case '"':
-        return this.#scanScalar("quoted", () => readQuotedScalar(this.#cursor));
-      default:
-        return this.#inFlow || (character !== "|" && character !== ">")
-          ? this.#scanPlain(character)
-          : this.#scanBlock();
-    }
+    const cursor = this.#cursor;
+    if (character === "*") return this.#scanScalar("alias", () => readName(cursor));
+    if (character === "&") return this.#scanScalar("anchor", () => readName(cursor));
+    if (character === "!") return this.#scanScalar("tag", () => readTag(cursor));
+    if (character === "'" || character === '"')
+      return this.#scanScalar("quoted", () => readQuotedScalar(cursor));
+    const isBlock = !this.#inFlow && (character === "|" || character === ">");
+    return isBlock ? this.#scanBlock() : this.#scanPlain(character);
   }
 
   #addToken(type: TokenType, text = "", position = this.#cursor.position): void {
@@ -139,14 +131,19 @@ export class Scanner {
     this.#cursor.index += length;
   }
 
-  /** Begins a block collection if this column is deeper than the collection around it. */
-  #openBlock(type: "begin list" | "begin map", column: number, key?: SimpleKey): void {
+  /** Inserts a token before that of a key: only the colon after the key shows that the token is needed. */
+  #insertBefore({ tokensBefore, position }: SimpleKey, type: TokenType): void {
+    this.#queue.splice(tokensBefore - this.#deliveredCount, 0, { type, text: "", position });
+  }
+
+  /** Begins a block collection, at `key` or here, if that column is deeper than the collection around it. */
+  #openBlock(type: "begin list" | "begin map", key?: SimpleKey): void {
+    const { column } = key ?? this.#cursor;
     if (this.#inFlow || this.#indentation >= column) return;
     this.#outerIndentations.push(this.#indentation);
     this.#indentation = column;
-    const position = key?.position ?? this.#cursor.position;
-    const at = key === undefined ? this.#queue.length : key.tokensBefore - this.#deliveredCount;
-    this.#queue.splice(at, 0, { type, text: "", position });
+    if (key === undefined) this.#addToken(type);
+    else this.#insertBefore(key, type);
   }
 
   /** Ends the block collections that are indented deeper than `column`. */
@@ -216,7 +213,7 @@ export class Scanner {
   #beginBlock(type: "begin list" | "begin map", refusal: string): void {
     if (this.#inFlow) return;
     if (!this.#mayBeKey) this.#cursor.fail(refusal);
-    this.#openBlock(type, this.#cursor.column);
+    this.#openBlock(type);
   }
 
   /** Scans the `-` before an item of a list; the first one begins the list. */
@@ -242,12 +239,8 @@ export class Scanner {
       this.#beginBlock("begin map", "a second `key:` in one line, or one behind a text of several lines");
       this.#mayBeKey = !this.#inFlow;
     } else {
-      this.#queue.splice(key.tokensBefore - this.#deliveredCount, 0, {
-        type: "?",
-        text: "",
-        position: key.position,
-      });
-      this.#openBlock("begin map", key.column, key);
+      this.#insertBefore(key, "?");
+      this.#openBlock("begin map", key);
       this.#keys.clear();
       this.#mayBeKey = false;
     }
@@ -262,30 +255,6 @@ export class Scanner {
     this.#addToken(type, read(), position);
   }
 
-  /** Scans the name of an anchor or alias behind `&` or `*`. */
-  #scanName(type: "alias" | "anchor"): void {
-    this.#scanScalar(type, () => {
-      this.#cursor.index++;
-      const name = this.#cursor.readMatch(NAME);
-      if (name === "" || !(this.#cursor.isGap() || "?:,]}%@`".includes(this.#cursor.peek())))
-        this.#cursor.fail(
-          `a name behind ${type === "alias" ? "*" : "&"} must consist of letters, digits, - and _; put a text that begins so in quotes`,
-        );
-      return name;
-    });
-  }
-
-  #scanTag(): void {
-    this.#scanScalar("tag", () => {
-      const tag = this.#cursor.readMatch(TAG);
-      if (!this.#cursor.isGap())
-        this.#cursor.fail(
-          "a tag contains a character that it must not; put a text that begins with ! in quotes",
-        );
-      return tag;
-    });
-  }
-
   /** Scans a block scalar, which is never a key. */
   #scanBlock(): void {
     this.#keys.expire();
@@ -297,12 +266,8 @@ export class Scanner {
   /** Scans a plain scalar that begins with `first`, or fails if no scalar can begin so. */
   #scanPlain(first: string): void {
     const isPlain = INDICATORS.has(first) ? this.#isPlainIndicator(first) : !this.#cursor.isGap();
-    if (!isPlain)
-      this.#cursor.fail(
-        first === "\t"
-          ? "a tab must not be used as indentation"
-          : `a text must not begin with ${first}; put it in quotes`,
-      );
+    if (!isPlain && first === "\t") this.#cursor.fail("a tab must not be used as indentation");
+    if (!isPlain) this.#cursor.fail(`a text must not begin with ${first}; put it in quotes`);
     this.#scanScalar("plain", () => {
       const context = { inFlow: this.#inFlow, indentation: this.#indentation + 1 };
       const { text, spansLines } = readPlainScalar(this.#cursor, context);

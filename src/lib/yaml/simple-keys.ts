@@ -5,6 +5,7 @@ import type { Position } from "./yaml-error.ts";
 
 /** A token that is the key of a map if a colon follows it in the same line. */
 export interface SimpleKey {
+  /** How many tokens of the text precede it, which identifies it. */
   readonly tokensBefore: number;
   readonly index: number;
   readonly line: number;
@@ -22,7 +23,7 @@ export class SimpleKeys {
   readonly #cursor: Cursor;
   /** The possible key of each flow collection around, and, first, of the block around them. */
   readonly #keys: (SimpleKey | undefined)[] = [undefined];
-  /** The index in the keys by the number of tokens before each. */
+  /** The index in `#keys` of each key, by its `tokensBefore`. */
   readonly #levels = new Map<number, number>();
 
   constructor(cursor: Cursor) {
@@ -34,13 +35,13 @@ export class SimpleKeys {
     return this.#keys.length - 1;
   }
 
-  /** Whether the token after `tokens` others may still become a key. */
+  /** Whether the token after `tokensBefore` others may still become a key. */
   isPossible(tokensBefore: number): boolean {
     const level = this.#levels.get(tokensBefore);
     return level !== undefined && this.findPossible(level) !== undefined;
   }
 
-  /** Finds the possible key of a level, by default the innermost. A key expires with its line, and when it becomes too long. */
+  /** Finds the possible key of a level of brackets, by default the innermost. By the rules of YAML, a key ends with its line or 1024 characters. */
   findPossible(level = this.flowLevel): SimpleKey | undefined {
     const key = this.#keys[level];
     if (key === undefined) return undefined;

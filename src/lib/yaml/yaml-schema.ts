@@ -21,6 +21,7 @@ function parseNumber(source: string): number | undefined {
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
   const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : Number.NaN);
+  // Adding 0 turns -0 into 0.
   return Number.isFinite(value) ? value + 0 : undefined;
 }
 

@@ -38,7 +38,10 @@ export function parseYaml(text: string, file: string): ParsedYaml {
   return { value, warnings };
 }
 
-/** Quotes every string that helm, kubectl or this program would read as something else. */
+/**
+ * Quotes every string that helm, kubectl or this program would read as something else: the writer quotes what an implicit tag of its schema
+ * resolves, so this tag claims these strings. No value has the tag.
+ */
 const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
   defineScalarTag<string>("tag:addon-operator.io,2026:taken", {
     implicit: true,

@@ -1,9 +1,10 @@
 /** Rollbacks that a user requests (docs/guides/on-call.md): `module rollback NAME [REVISION]`. */
 
-import { isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { BY_HAND, GOOD_LABEL, isRejectedRevision, findRejectedRevision, rollBackTo } from "./rollback.ts";
-import type { Reconciliation, Refusal } from "./types.ts";
-import { recoverPendingRelease } from "./upgrade.ts";
+import { isPendingStatus, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import { BY_HAND, findRejectedRevision, GOOD_LABEL, isRejectedRevision } from "./revision-labels.ts";
+import { rollBackTo } from "./rollback.ts";
+import type { Reconciliation, Refusal } from "../types.ts";
+import { recoverPendingRelease } from "../upgrade.ts";
 
 /** A release cannot be rolled back to the requested revision. The message names the possible ones. */
 class NoRollbackTargetError extends Error {}
@@ -18,16 +19,15 @@ export function findRollbackTarget(
   revisions: readonly ReleaseMeta[],
   wanted: number | undefined,
 ): ReleaseMeta {
-  const [newest, ...older] = revisions;
-  const usable = older.filter(({ status }) => DEPLOYED_STATUSES.includes(status));
-  const found =
-    wanted === undefined
-      ? usable.find((meta) => !isRejectedRevision(meta))
-      : usable.find(({ revision }) => revision === wanted);
-  if (newest !== undefined && found !== undefined) return found;
+  const [, ...older] = revisions;
+  const candidates = older.filter(({ status }) => DEPLOYED_STATUSES.includes(status));
+  const target = candidates.find((meta) =>
+    wanted === undefined ? !isRejectedRevision(meta) : meta.revision === wanted,
+  );
+  if (target !== undefined) return target;
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
-  const known = usable.map(({ revision }) => revision).join(", ");
-  const remedy = known === "" ? "no earlier one is known" : `choose one of ${known}`;
+  const numbers = candidates.map(({ revision }) => revision).join(", ");
+  const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
   throw new NoRollbackTargetError(`there is ${what} that was in force; ${remedy}`);
 }
 
@@ -58,7 +58,8 @@ export function findRefusalAfterUserRollback(
 
 /**
  * Rolls back to a revision at the request of a user. The revision stays installed until chart or values change. First labels the
- * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws NoRollbackTargetError, HelmError, ApiError, ConnectionError.
+ * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws NoRollbackTargetError,
+ * HelmError, ApiError, ConnectionError.
  */
 export async function rollBackByHand(
   reconciliation: Reconciliation,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { restoreObjects } from "../../../src/helm/objects/live-objects.ts";
+import { restoreObjects } from "../../../src/helm/objects/restore-objects.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { ApiError, CONFIG_MAPS, NAMESPACES, SECRETS } from "../../../src/kube/index.ts";

@@ -1,17 +1,23 @@
 import { describe, expect, test } from "vitest";
 
-import { decide, LABELS } from "../../src/helm/index.ts";
-import type { Reconciliation } from "../../src/helm/types.ts";
+import { decide, LABELS } from "../../../src/helm/index.ts";
+import type { Reconciliation } from "../../../src/helm/types.ts";
+import { GoodRevisions } from "../../../src/helm/rollback/good-revisions.ts";
 import {
   computeHistoryMax,
+  countFailedTries,
   findLastGoodRevision,
-  markInstalledRevisionGood,
+  findRefusalAfterRejection,
   resetCopiedLabels,
-} from "../../src/helm/rollback.ts";
-import { HealthyTimers, findRefusalAfterRejection, countFailedTries } from "../../src/helm/rollback.ts";
-import { findRefusalAfterUserRollback, findRollbackTarget } from "../../src/helm/user-rollback.ts";
-import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
-import { ManualClock } from "../support/clock.ts";
+} from "../../../src/helm/rollback/revision-labels.ts";
+import { markInstalledRevisionGood } from "../../../src/helm/rollback/rollback.ts";
+import {
+  findRefusalAfterUserRollback,
+  findRollbackTarget,
+} from "../../../src/helm/rollback/user-rollback.ts";
+import { silentLogger } from "../../../src/lib/index.ts";
+import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
+import { ManualClock } from "../../support/clock.ts";
 
 // docs/reference/lifecycle.md, "Rollback".
 
@@ -160,10 +166,19 @@ describe("a revision that a person took out of force", () => {
 // A container that crashes is ready for a moment each time.
 test("a module has to be healthy for a minute, without a break", async () => {
   const clock = new ManualClock();
-  const proofs = new HealthyTimers(clock);
   const proved: string[] = [];
+  const store = {
+    revisions: (name: string) => [{ ...rev("1 deployed", "Y"), name }],
+    setLabels: ({ name }: ReleaseMeta) => Promise.resolve(void proved.push(name)),
+  };
+  const observed = { store, getOwnershipByLabels: () => "ours" };
+  const tools = { clock, logger: silentLogger, onFailure: "rollback", observed };
+  const proofs = new GoodRevisions(tools as unknown as ConstructorParameters<typeof GoodRevisions>[0]);
   const check = (module: string, isHealthy: boolean): void =>
-    proofs.update(module, isHealthy, () => void proved.push(module));
+    proofs.recordHealth({ name: module } as Reconciliation["request"]["module"], {
+      status: isHealthy ? "True" : "False",
+      revision: 1,
+    });
   check("crashes", true);
   check("works", true);
   for (let restart = 0; restart < 5; restart++) {

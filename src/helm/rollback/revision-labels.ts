@@ -1,0 +1,149 @@
+/** Which revisions of a release are good, failed or rejected, as their labels record (docs/reference/lifecycle.md, "Rollback"). */
+
+import { GO_LABELS, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import type { Refusal, RollbackPolicy } from "../types.ts";
+
+/** A rollback needs three revisions: the failed one, the good one, and its own. */
+const MIN_HISTORY = 3;
+/** So that a module whose upgrades fail for weeks does not fill etcd with revisions. */
+const MAX_HISTORY = 50;
+/** The value of the label that marks a revision good. */
+const LABEL_SET = "true";
+
+/**
+ * The newest revision that is labelled good, the target of rollbacks. The status of helm does not suffice to find it: helm
+ * reports `deployed` although the objects of a revision never became healthy.
+ */
+export function findLastGoodRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+  return revisions.find((meta) => isGood(meta) && ["deployed", "superseded"].includes(meta.status));
+}
+
+/** The installed revision, if it may be labelled good; undefined if it is labelled already, was rejected, or has failed. */
+export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+  if (newest?.status !== "deployed" || isGood(newest) || isRejectedRevision(newest)) return undefined;
+  return newest;
+}
+
+/** How many upgrades in a row have failed with these user inputs, as the label of the last failed revision counts them. */
+export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
+  const [newest] = revisions;
+  const last = findRejectedRevision(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
+  if (last === undefined || last.labels[LABELS.userInputs] !== userInputsDigest) return 0;
+  return Number(last.labels[LABELS.tries] ?? 0) || 0;
+}
+
+/**
+ * Refuses inputs that were rejected because upgrades with them failed. Inputs that only hooks have changed since then are tried again,
+ * because the change may repair them, until twice the allowed number of tries has failed: a hook may write other values in each run.
+ * Returns undefined if the inputs may be applied.
+ */
+export function findRefusalAfterRejection(
+  revisions: readonly ReleaseMeta[],
+  inputsDigest: string,
+  { userInputsDigest, contentDigest, retries }: RollbackPolicy,
+): Refusal | undefined {
+  const rejectedRevision = findRejectedRevision(revisions);
+  const goodRevision = findLastGoodRevision(revisions);
+  if (rejectedRevision === undefined || goodRevision === undefined) return undefined;
+  const [newest] = revisions;
+  const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
+  // The current inputs are those of the installed revision, so there is nothing to refuse.
+  if (isRolledBack && newest.labels[LABELS.inputs] === inputsDigest) return undefined;
+  // Another helm binary, from another image of the operator, does not change rejected inputs.
+  const isSame =
+    rejectedRevision.labels[LABELS.inputs] === inputsDigest ||
+    rejectedRevision.labels[LABELS.content] === contentDigest;
+  return isSame || countFailedTries(revisions, userInputsDigest) >= 2 * retries
+    ? { rejectedRevision, goodRevision, isRolledBack }
+    : undefined;
+}
+
+/**
+ * Finds the rejected revision if it is still the last attempt to upgrade. A rollback creates a newer revision that is no
+ * attempt: it is good and has the inputs of the newest revision, so it is skipped.
+ */
+export function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+  const restoredInputs = revisions[0]?.labels[LABELS.inputs];
+  const isAttempt = (meta: ReleaseMeta): boolean =>
+    isRejectedRevision(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== restoredInputs;
+  const last = revisions.find(isAttempt);
+  return last !== undefined && isRejectedRevision(last) ? last : undefined;
+}
+
+/** Value of the label `rejected` on a revision that was rolled back because a user requested it. */
+export const BY_HAND = "by-hand";
+
+/** Why a revision is rejected: helm failed, or its objects did not become healthy in time. */
+type RejectReason = "failed" | "unhealthy";
+
+/** The labels that record `tries` failures on a revision. With a `reason`, the labels also reject the revision. */
+export function buildFailureLabels(tries: number, reason?: RejectReason): Record<string, string> {
+  return { [LABELS.tries]: String(tries), ...(reason && { [LABELS.rejected]: reason }) };
+}
+
+/**
+ * Refuses the inputs of the installed revision, because its objects are unhealthy. Returns undefined if the inputs have changed
+ * since, if the revision was good before, or if there is no good revision for a rollback.
+ */
+export function findRefusalOfUnhealthy(
+  revisions: readonly ReleaseMeta[],
+  inputsDigest: string,
+): Refusal | undefined {
+  const rejectedRevision = findMarkableRevision(revisions);
+  const goodRevision = findLastGoodRevision(revisions);
+  if (rejectedRevision?.labels[LABELS.inputs] !== inputsDigest || goodRevision === undefined)
+    return undefined;
+  return { rejectedRevision, goodRevision, isRolledBack: false };
+}
+
+/** Whether a rollback is impossible, because neither the installed revision nor an earlier one is labelled good. */
+export function lacksRollbackTarget(revisions: readonly ReleaseMeta[]): boolean {
+  return findMarkableRevision(revisions) !== undefined && findLastGoodRevision(revisions) === undefined;
+}
+
+/** The label of a good revision, to which failed upgrades are rolled back. */
+export const GOOD_LABEL = { [LABELS.good]: LABEL_SET } as const;
+
+/**
+ * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes
+ * one. Also removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of
+ * failed tries.
+ */
+export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
+  const copiedByHelm = [
+    LABELS.good,
+    LABELS.rejected,
+    LABELS.rolledBackTo,
+    LABELS.tries,
+    LABELS.userInputs,
+    LABELS.content,
+    LABELS.artifact,
+    ...GO_LABELS,
+  ];
+  const stale = copiedByHelm.filter((name) => newest?.labels[name] !== undefined);
+  const triesLabel = tries > 0 ? { [LABELS.tries]: String(tries) } : {};
+  return { ...Object.fromEntries(stale.map((name) => [name, "null"])), ...triesLabel };
+}
+
+/**
+ * Computes `--history-max` such that helm does not delete the good revision, the target of rollbacks: helm by itself only retains the
+ * deployed one. `configuredMax` is `--helm-history-max`, where 0 means unlimited.
+ */
+export function computeHistoryMax(configuredMax: number, revisions: readonly ReleaseMeta[]): number {
+  if (configuredMax === 0) return 0;
+  const [newest] = revisions;
+  const goodRevision = findLastGoodRevision(revisions);
+  // Good revision, failed ones after it, the next one, and a rollback.
+  const neededForGood =
+    goodRevision === undefined ? 0 : (newest?.revision ?? 0) - goodRevision.revision + MIN_HISTORY;
+  return Math.max(configuredMax, MIN_HISTORY, Math.min(neededForGood, MAX_HISTORY));
+}
+
+function isGood({ labels }: ReleaseMeta): boolean {
+  return labels[LABELS.good] === LABEL_SET;
+}
+
+/** Whether a revision was rejected, so that its inputs are not applied again. */
+export function isRejectedRevision({ labels }: ReleaseMeta): boolean {
+  return labels[LABELS.rejected] !== undefined;
+}

@@ -1,0 +1,189 @@
+/** Rolls releases back after failed upgrades (docs/reference/lifecycle.md, "Rollback"). */
+
+import { mayBeRollbackTarget } from "../../health/index.ts";
+import { oneLine } from "../../lib/index.ts";
+import { retriesOf } from "../../model/index.ts";
+import { HelmError } from "../binary/helm-errors.ts";
+import { withoutSecretValues } from "../binary/reported-error.ts";
+import { refuseHookReplacements } from "../objects/hook-objects.ts";
+import { retainBeforeUpgrade } from "../objects/retain.ts";
+import { summarize, type ReleaseRecord } from "../release/record.ts";
+import type { ReleaseStore } from "../release/release-store.ts";
+import { LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import type { HelmInput, Reconciler, Reconciliation, Refusal, RollbackPolicy } from "../types.ts";
+import {
+  buildFailureLabels,
+  BY_HAND,
+  computeHistoryMax,
+  countFailedTries,
+  findLastGoodRevision,
+  findMarkableRevision,
+  GOOD_LABEL,
+  isRejectedRevision,
+  resetCopiedLabels,
+} from "./revision-labels.ts";
+
+/** The policy by which failed upgrades of a module are rolled back; undefined if they are only retried (`onFailure`). */
+export function getRollbackPolicy(
+  { onFailure }: Pick<Reconciler, "onFailure">,
+  module: HelmInput["module"],
+  digests: Pick<RollbackPolicy, "userInputsDigest" | "contentDigest">,
+): RollbackPolicy | undefined {
+  const retries = retriesOf(module, onFailure);
+  return retries === undefined ? undefined : { retries, ...digests };
+}
+
+/** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
+export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
+  const { store, managedBy } = tools;
+  const installed = findMarkableRevision(store.revisions(request.module.name));
+  if (policy === undefined || !mayBeRollbackTarget(request.unhealthy) || installed === undefined) return;
+  const labels = { ...installed.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
+  await store.setLabels(installed, labels, request.signal);
+}
+
+/** The options of the next upgrade that rollbacks depend on: labels of the new revision, and how many revisions helm keeps. */
+export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation): {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly historyMax: number | undefined;
+} {
+  const revisions = tools.store.revisions(request.module.name);
+  const [newest] = revisions;
+  if (newest === undefined || newest.status === "uninstalled") return { labels: {}, historyMax: undefined };
+  // A run that a user requests starts to count again.
+  const isCounted = policy !== undefined && request.isRequested !== true;
+  const tries = isCounted ? countFailedTries(revisions, policy.userInputsDigest) : 0;
+  return {
+    labels: resetCopiedLabels(newest, tries),
+    historyMax: policy && computeHistoryMax(tools.historyMax, revisions),
+  };
+}
+
+/**
+ * Counts a failed upgrade. Returns a refusal when the allowed number of failures is reached, otherwise throws the failure.
+ * A failure before a revision was created has changed nothing and does not count.
+ */
+export async function countFailure(
+  { tools, request, policy, release: before }: Reconciliation,
+  failure: unknown,
+): Promise<Refusal> {
+  const { store } = tools;
+  const revisions = store.revisions(request.module.name);
+  const rejectedRevision = findFailedRevisionAfter(before, revisions);
+  if (policy === undefined || request.signal.aborted || rejectedRevision === undefined) throw failure;
+  const goodRevision = findLastGoodRevision(revisions);
+  if (goodRevision === undefined) throw addNoRollbackTarget(failure);
+  const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
+  const isLast = tries >= policy.retries;
+  const labels = buildFailureLabels(tries, isLast ? "failed" : undefined);
+  await store.setLabels(rejectedRevision, labels, request.signal);
+  if (!isLast) throw failure;
+  return { rejectedRevision: withCurrentLabels(store, rejectedRevision), goodRevision, isRolledBack: false };
+}
+
+/** The same revision as the store has it now, because its labels may have changed since `meta` was read. */
+function withCurrentLabels(store: ReleaseStore, meta: ReleaseMeta): ReleaseMeta {
+  return store.revisions(meta.name).find(({ revision }) => revision === meta.revision) ?? meta;
+}
+
+/** The revision that this run of helm has created, if it failed: the newest one, if it is newer than `before`. */
+function findFailedRevisionAfter(
+  before: ReleaseMeta | undefined,
+  [newest]: readonly ReleaseMeta[],
+): ReleaseMeta | undefined {
+  return newest?.status === "failed" && newest.revision > (before?.revision ?? 0) ? newest : undefined;
+}
+
+/** Adds to a failure of helm that there is no good revision for a rollback. */
+function addNoRollbackTarget(failure: unknown): unknown {
+  if (!(failure instanceof HelmError)) return failure;
+  failure.message += "; there is no good revision to go back to";
+  return failure;
+}
+
+/**
+ * Rolls a release back to its good revision. First labels the bad revision rejected, so that later runs do not apply its inputs
+ * again. Hooks of the module do not run.
+ */
+export async function rollBack(
+  { tools, request, policy }: Reconciliation,
+  { rejectedRevision, goodRevision }: Refusal,
+): Promise<void> {
+  const { store } = tools;
+  const { signal } = request;
+  if (!isRejectedRevision(rejectedRevision)) {
+    // An unhealthy revision uses up all tries: helm was successful, so another try would have the same result.
+    const tries = Math.max(Number(rejectedRevision.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
+    const why = request.unhealthy?.message ?? "";
+    const labels = buildFailureLabels(tries, "unhealthy");
+    await store.markRejected(rejectedRevision, { labels, why }, signal);
+  }
+  await rollBackTo({ tools, request }, { rejectedRevision, goodRevision });
+}
+
+/**
+ * Runs `helm rollback` to the good revision, after protecting objects that helm must neither replace nor delete. Reads the
+ * records again also after a failure. Throws as `Helm.rollback`.
+ */
+export async function rollBackTo(
+  { tools, request }: Pick<Reconciliation, "tools" | "request">,
+  { rejectedRevision, goodRevision }: Pick<Refusal, "rejectedRevision" | "goodRevision">,
+): Promise<void> {
+  const { store, helm, logger, clock } = tools;
+  const { module, signal } = request;
+  const { name } = module;
+  const { objects, hooks, applyMethod } = summarize(await store.readRecord(goodRevision, signal));
+  await refuseHookReplacements(tools, request, { verb: "rollback", hooks });
+  await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
+  logger.warn("Rolling a release back", {
+    release: name,
+    from: rejectedRevision.revision,
+    to: goodRevision.revision,
+  });
+  const historyMax = computeHistoryMax(tools.historyMax, store.revisions(name));
+  const options = { release: name, overrides: module.helm, signal, applyMethod, historyMax };
+  const before = store.get(name);
+  const startedAt = clock.monotonic();
+  try {
+    await helm.rollback({ ...options, revision: goodRevision.revision });
+  } finally {
+    await store.refresh(name);
+    logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - startedAt) });
+  }
+  store.requireNewRevision(name, "rollback", before);
+}
+
+/** Describes a refusal for people: which revision failed and why, which one is installed instead, and how to try again. */
+export async function describeRefusal({ tools, request }: Reconciliation, refusal: Refusal): Promise<string> {
+  const { store } = tools;
+  const rejectedRevision = withCurrentLabels(store, refusal.rejectedRevision);
+  const installed = store.get(request.module.name);
+  const failedRecord = await tryReadRecord(rejectedRevision);
+  const installedRecord = installed === undefined ? undefined : await tryReadRecord(installed);
+  const why = oneLine(withoutSecretValues(failedRecord?.description || "see the log"));
+  const problem = describeRejection(rejectedRevision, why);
+  return `Rolled back to ${describeChart(installedRecord)} (revision ${installed?.revision ?? "?"}): ${describeChart(failedRecord)}, revision ${rejectedRevision.revision}, ${problem}; an edit or a requested run tries again`;
+
+  /** The record of a revision; undefined if it cannot be read, because the sentence is useful without it. */
+  async function tryReadRecord(meta: ReleaseMeta): Promise<ReleaseRecord | undefined> {
+    try {
+      return await store.readRecord(meta, request.signal);
+    } catch {
+      request.signal.throwIfAborted();
+      return undefined;
+    }
+  }
+}
+
+/** Describes the reason in the label of a rejected revision. `why` is the description in its record. */
+function describeRejection({ labels }: ReleaseMeta, why: string): string {
+  const reason = labels[LABELS.rejected];
+  if (reason === BY_HAND)
+    return `was taken out of force by hand, for revision ${labels[LABELS.rolledBackTo] ?? "?"}`;
+  return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
+}
+
+/** The version of the chart in a record, with a question mark where it is unknown. */
+function describeChart(record: ReleaseRecord | undefined): string {
+  return `chart ${record?.chartVersion ?? "?"}`;
+}
