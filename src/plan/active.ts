@@ -6,7 +6,7 @@ import type { ModuleView, View } from "../state/index.ts";
 const REQUESTED_CAUSE: Cause = { kind: "requested" };
 const FILES_CAUSE: Cause = { kind: "files" };
 
-/** `new`: only the module's first run is due, which a converge starts. Without a converge, the plan starts it. */
+/** How much the plan has to check of a module. `new`: only its first run is due, which a converge starts; without a converge, the plan starts it. */
 type Activity = "idle" | "new" | "active";
 
 /** Caches by view: views are immutable. */
@@ -20,10 +20,8 @@ const cachedActiveModules = new WeakMap<
  * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new
  * modules are left out: the converge itself begins their first run. The rules of the plan check no other modules.
  */
-export function activeModules({
-  modules,
-  converge,
-}: Pick<View, "modules" | "converge">): readonly ModuleView[] {
+export function activeModules(view: Pick<View, "modules" | "converge">): readonly ModuleView[] {
+  const { modules, converge } = view;
   const known = cachedActiveModules.get(modules) ?? findActiveModules(modules);
   cachedActiveModules.set(modules, known);
   return converge.phase === "idle" ? known.idle : known.converging;

@@ -39,17 +39,14 @@ export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitR
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const names = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
-  const removedRecently = isBlocked
-    ? view.deletions.removed
-    : selectAfter(view.deletions.removed, at - WINDOW_MS);
+  const { removed } = view.deletions;
+  const removedRecently = isBlocked ? removed : selectAfter(removed, at - WINDOW_MS);
   const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
   const deletions = { removed: removedRecently, known: knownSince };
   const counted = new Set([...removedRecently.keys(), ...names]);
   const firstRemovalAt = Math.min(at, ...removedRecently.values());
-  const knownBefore = [...knownSince]
-    .filter(([, firstSeen]) => firstSeen < firstRemovalAt)
-    .map(([name]) => name);
-  const installed = new Set([...knownBefore, ...counted]).size;
+  const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
+  const installed = new Set([...knownBefore.map(([name]) => name), ...counted]).size;
   if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
     return { deletionLimit: undefined, deletions };
   const covers = names.map((name) => `${name} ${removal.installationIdOf(name)}`);
@@ -78,6 +75,8 @@ function recordFirstSeen(
   return new Map(presentModules.map((name) => [name, known.get(name) ?? firstSeen]));
 }
 
+/** A digest begins with its scheme (`v1-`), which is no part of the token. */
+const DIGEST_PREFIX_LENGTH = 3;
 const TOKEN_LENGTH = 12;
 
 /**
@@ -91,9 +90,9 @@ function confirmationToken(
 ): string {
   const isSameQuestion =
     deletionLimit?.covers.length === covers.length && isCoveredByLimit(covers, deletionLimit);
-  return isSameQuestion
-    ? deletionLimit.token
-    : digest(...covers, confirmation ?? "").slice(3, 3 + TOKEN_LENGTH);
+  if (isSameQuestion) return deletionLimit.token;
+  const text = digest(...covers, confirmation ?? "").slice(DIGEST_PREFIX_LENGTH);
+  return text.slice(0, TOKEN_LENGTH);
 }
 
 /** Whether the removal that was blocked before contained all these installations. */
@@ -112,11 +111,9 @@ function isRemovalConfirmed(
 
 /** Whether a user has confirmed the removal that the last discovery blocked. */
 export function isBlockedRemovalConfirmed(view: View): boolean {
-  return (
-    view.deletionLimit !== undefined &&
-    !view.deletionLimit.confirmed &&
-    isRemovalConfirmed(view.deletionLimit, view)
-  );
+  const { deletionLimit } = view;
+  if (deletionLimit === undefined || deletionLimit.confirmed) return false;
+  return isRemovalConfirmed(deletionLimit, view);
 }
 
 /** Annotation of the AddonOperator that confirms a removal. */
@@ -146,12 +143,8 @@ export function explainDeletionLimit(
   const { confirmation } = view;
   const count = `${modules.length + removed} of ${installed} modules`;
   const when = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
-  const stale =
-    confirmation === undefined || confirmation === "" || confirmation === token
-      ? ""
-      : `; its present value ${plainLine(confirmation, MAX_TOKEN_CHARS)} does not confirm this removal`;
-  return (
-    `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when}` +
-    ` are more than --delete-brake allows; ${remedy}${stale}`
-  );
+  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when} are more than --delete-brake allows; ${remedy}`;
+  if (confirmation === undefined || confirmation === "" || confirmation === token) return text;
+  const staleValue = plainLine(confirmation, MAX_TOKEN_CHARS);
+  return `${text}; its present value ${staleValue} does not confirm this removal`;
 }
