@@ -3,8 +3,8 @@
 import type { Cause } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 
-const REQUESTED_CAUSE: Cause = { kind: "requested" };
-const FILES_CAUSE: Cause = { kind: "files" };
+export const REQUESTED_CAUSE: Cause = { kind: "requested" };
+export const FILES_CAUSE: Cause = { kind: "files" };
 
 /** How much the plan has to check of a module. `new`: only its first run is due, which a converge starts; without a converge, the plan starts it. */
 type Activity = "idle" | "new" | "active";

@@ -2,15 +2,14 @@
 
 import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
-import { activeModules, findEditCause, findRepairCause, isRequested } from "./active.ts";
+import { activeModules, FILES_CAUSE, findEditCause, findRepairCause } from "./active.ts";
+import { isRequested, REQUESTED_CAUSE } from "./active.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
 import { canStartRun, findRunBlocker } from "./run-readiness.ts";
 
 const CONFIG_CAUSE: Cause = { kind: "config" };
 /** Globals or flags, where the source of the change is unknown. */
 export const GLOBALS_CAUSE: Cause = { kind: "globals" };
-const REQUESTED_CAUSE: Cause = { kind: "requested" };
-const FILES_CAUSE: Cause = { kind: "files" };
 
 /** Whether the ConfigMap's global section or its flags changed since the last converge began. */
 export function hasGlobalConfigChanged({ converge: { handled }, convergeDigests }: View): boolean {
