@@ -12,7 +12,7 @@ export interface AdmissionOptions extends AdmissionSources {
   /** The ConfigMap. */
   readonly name: string;
   readonly namespace: string;
-  /** Name of the user as whom the operator acts; undefined = unknown. */
+  /** Reads the user name of the operator's service account; undefined = unknown. */
   readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
   /** Removes secrets. */
   readonly redactDeep: <T extends Json>(value: T) => T;
@@ -38,16 +38,20 @@ export class Admission {
     };
   }
 
+  /** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
   #checkEdit({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
     if (namespace !== this.#options.namespace) return allow();
-    const [before, after] = [request.oldObject ?? {}, request.object ?? {}];
+    const before = request.oldObject ?? {};
+    const after = request.object ?? {};
     if (kind === "ConfigMap" && name === this.#options.name) {
-      const texts = { before: readStringMembers(before["data"]), data: readStringMembers(after["data"]) };
-      const isDryRun = request.dryRun === true;
-      return checkConfigEdit(
-        { name, ...texts, annotations: readAnnotations(after), isDryRun },
-        this.#options,
-      );
+      const edit = {
+        name,
+        before: readStringMembers(before["data"]),
+        data: readStringMembers(after["data"]),
+        annotations: readAnnotations(after),
+        isDryRun: request.dryRun === true,
+      };
+      return checkConfigEdit(edit, this.#options);
     }
     if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
     const annotations = { before: readAnnotations(before), after: readAnnotations(after) };

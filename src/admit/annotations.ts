@@ -23,8 +23,10 @@ const KNOWN_ANNOTATIONS: Readonly<Record<AnnotationEdit["kind"], readonly string
   AddonModule: [REQUESTED_AT, CONFIRM_CRDS, CONFIRM_TAKEOVER],
   AddonOperator: [REQUESTED_AT, CONFIRM_DELETE],
 };
+/** An annotation of the operator, also with a sub-domain such as `reconcile.addon-operator.io/`. */
 const OPERATOR_ANNOTATION = /^(?:[a-z]+\.)?addon-operator\.io\//;
-const LONGEST_QUOTED = 20;
+/** A message quotes this many characters of a token. */
+const MAX_QUOTED_LENGTH = 20;
 
 /**
  * Refuses malformed requests and confirmations that confirm nothing, with the right command; warns of annotations that have
@@ -37,14 +39,15 @@ export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
   const warnings: string[] = [];
   for (const [key, value] of changed) {
     if (!OPERATOR_ANNOTATION.test(key)) continue;
-    if (!KNOWN_ANNOTATIONS[kind].includes(key)) warnings.push(describeUnknownAnnotation(key, kind));
-    else if (key === REQUESTED_AT) {
-      if (!isRequestToken(value))
-        return refuse(`${key}: ${INVALID_TOKEN_MESSAGE}: ${formatRequestCommand(edit, view)}`);
-    } else if (value !== "") {
-      const why = explainRefusal({ key, value }, edit, view);
-      if (why !== undefined) return refuse(why);
+    if (!KNOWN_ANNOTATIONS[kind].includes(key)) {
+      warnings.push(describeUnknownAnnotation(key, kind));
+      continue;
     }
+    const message =
+      key === REQUESTED_AT
+        ? explainInvalidRequest(value, edit, view)
+        : explainInvalidConfirmation({ key, value }, edit, view);
+    if (message !== undefined) return refuse(message);
   }
   return allow(warnings);
 }
@@ -54,27 +57,36 @@ function describeUnknownAnnotation(key: string, kind: AnnotationEdit["kind"]): s
   return `annotation ${key} has no effect on an ${kind}${meant === undefined ? "" : ` (did you mean ${meant}?)`}`;
 }
 
-function formatRequestCommand({ kind, name }: AnnotationEdit, { operator: { namespace } }: View): string {
-  return annotateCommand(`${kind.toLowerCase()}/${name}`, namespace, { [REQUESTED_AT]: '"$(date +%s)"' });
+/** Why a request is refused, with the right command; undefined = its token is accepted. */
+function explainInvalidRequest(
+  token: string,
+  { kind, name }: AnnotationEdit,
+  view: View,
+): string | undefined {
+  if (isRequestToken(token)) return undefined;
+  const annotation = { [REQUESTED_AT]: '"$(date +%s)"' };
+  const command = annotateCommand(`${kind.toLowerCase()}/${name}`, view.operator.namespace, annotation);
+  return `${REQUESTED_AT}: ${INVALID_TOKEN_MESSAGE}: ${command}`;
 }
 
 /**
- * Why the edit of a confirmation annotation is refused. Undefined if the token answers an open question, or if the operator
- * cannot know yet which questions are open.
+ * Why the edit of a confirmation annotation is refused. Undefined if its token is empty or answers an open question, or if the
+ * operator cannot know yet which questions are open.
  */
-function explainRefusal(
-  { key, value }: { readonly key: string; readonly value: string },
+function explainInvalidConfirmation(
+  { key, value: token }: { readonly key: string; readonly value: string },
   edit: AnnotationEdit,
   view: View,
 ): string | undefined {
+  if (token === "") return undefined;
   const question = listOpenQuestions(edit, view).find(({ annotation }) => annotation === key);
-  if (question?.token === value) return undefined;
-  const given = `${key}: ${plainLine(value, LONGEST_QUOTED)}`;
+  if (question?.token === token) return undefined;
+  const subject = `${key}: ${plainLine(token, MAX_QUOTED_LENGTH)}`;
   if (question !== undefined)
-    return `${given} does not confirm what waits for a confirmation now; to confirm that: ${question.command}`;
+    return `${subject} does not confirm what waits for a confirmation now; to confirm that: ${question.command}`;
   if (!areQuestionsKnown(edit, view)) return undefined;
   const status = `kubectl describe -n ${view.operator.namespace} ${edit.kind.toLowerCase()}/${edit.name}`;
-  return `${given} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
+  return `${subject} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
 }
 
 /** The questions that a user may answer by an annotation of this object. */

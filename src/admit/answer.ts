@@ -8,12 +8,12 @@ export interface Answer {
 }
 
 /** Kubernetes shortens warnings above 4,096 bytes together. */
-export const MOST_WARNINGS = 20;
+export const MAX_WARNINGS = 20;
 
 export function allow(warnings: readonly string[] = []): Answer {
-  const more = warnings.length - MOST_WARNINGS;
+  const more = warnings.length - MAX_WARNINGS;
   const note = more > 0 ? [`${more} more warnings are left out`] : [];
-  return { allowed: true, warnings: [...warnings.slice(0, MOST_WARNINGS), ...note] };
+  return { allowed: true, warnings: [...warnings.slice(0, MAX_WARNINGS), ...note] };
 }
 
 export function refuse(message: string): Answer {

@@ -11,14 +11,14 @@ import {
   findSizeProblem,
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
-import { allow, MOST_WARNINGS, refuse, type Answer } from "./answer.ts";
+import { allow, MAX_WARNINGS, refuse, type Answer } from "./answer.ts";
 import { describeEffects } from "./effects.ts";
 import { forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
 
 /** Far more than there are keys of modules: more would take long to check. */
-const MOST_KEYS = 20_000;
-/** More are counted: a message must be readable. */
-const MOST_PROBLEMS = 20;
+const MAX_KEYS = 20_000;
+/** A message names this many problems and counts the others: it must be readable. */
+const MAX_PROBLEMS = 20;
 
 type Data = Readonly<Record<string, string>>;
 
@@ -61,15 +61,16 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): An
 
 function findTooManyKeys(file: string, data: Data): Problem | undefined {
   const count = Object.keys(data).length;
-  if (count <= MOST_KEYS) return undefined;
-  return { file, message: `too large: it has ${count} keys`, remedy: `keep at most ${MOST_KEYS} keys` };
+  if (count <= MAX_KEYS) return undefined;
+  return { file, message: `too large: it has ${count} keys`, remedy: `keep at most ${MAX_KEYS} keys` };
 }
 
-/** With the texts that ConfigMapInvalid has. */
+/** Refuses an edit with the texts that the Event ConfigMapInvalid would have. */
 function refuseProblems(problems: readonly Problem[]): Answer {
-  const described = problems.slice(0, MOST_PROBLEMS).map(describeProblem);
-  const more = problems.length - MOST_PROBLEMS;
-  return refuse([...described, ...(more > 0 ? [`and ${more} more problems`] : [])].join("; "));
+  const texts = problems.slice(0, MAX_PROBLEMS).map(describeProblem);
+  const more = problems.length - MAX_PROBLEMS;
+  if (more > 0) texts.push(`and ${more} more problems`);
+  return refuse(texts.join("; "));
 }
 
 type Texts = Pick<ConfigEdit, "before" | "data">;
@@ -99,15 +100,12 @@ function checkValidEdit(
   if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
   const causesConverge = simulation.values.digests.globalConfig() !== state.values.digests.globalConfig();
-  if (!causesConverge)
-    return allow([
-      ...notes,
-      ...(edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : []),
-    ]);
-  const [before, after] = [
-    forecastEdit(state.createSimulation(), sources),
-    forecastEdit(simulation, sources),
-  ];
+  if (!causesConverge) {
+    const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];
+    return allow([...notes, ...effects]);
+  }
+  const before = forecastEdit(state.createSimulation(), sources);
+  const after = forecastEdit(simulation, sources);
   const protectedRemovals = after.enablementChanges
     .filter(isProtectedRemoval)
     .flatMap(({ decision }) => decision.problem ?? []);
@@ -124,14 +122,11 @@ function checkValidEdit(
 function describeWarnings(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
   const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
   // Each suggestion compares a key with the keys of all modules.
-  const described = describeUnknownKeys(unknown.slice(0, MOST_WARNINGS), values.modules());
-  const odd = [...config.texts]
-    .filter(([key]) => isChanged(edit, key))
-    .flatMap(([, { warnings }]) => warnings);
-  const left = unknown.slice(MOST_WARNINGS);
-  return [...described, ...left]
-    .map((key) => `${key}: this key matches no module and has no effect`)
-    .concat(odd);
+  const described = describeUnknownKeys(unknown.slice(0, MAX_WARNINGS), values.modules());
+  const keys = [...described, ...unknown.slice(MAX_WARNINGS)];
+  const keyWarnings = keys.map((key) => `${key}: this key matches no module and has no effect`);
+  const changedTexts = [...config.texts].filter(([key]) => isChanged(edit, key));
+  return [...keyWarnings, ...changedTexts.flatMap(([, { warnings }]) => warnings)];
 }
 
 /** Whether a problem is in a key that the edit has changed. */

@@ -1,7 +1,7 @@
 /** What an edit would do, in words, for `kubectl apply --dry-run=server`. */
 
 import { listNames, sameJson } from "../lib/index.ts";
-import { describeProblem, type JsonObject } from "../model/index.ts";
+import { describeProblem, type JsonObject, type Module } from "../model/index.ts";
 import { isRunnable } from "../plan/index.ts";
 import { problemOf, type State, type Simulation } from "../state/index.ts";
 import type { EnablementChange, Forecast } from "./forecast.ts";
@@ -20,10 +20,11 @@ export function describeEffects(
   if (forecasts === undefined) return describeActions({ run: findEditedModules(simulation, state) });
   const { before, after } = forecasts;
   const { enablementChanges, removals } = after;
-  const fails = enablementChanges.flatMap(({ decision: { problem } }) => problem ?? []);
-  const blockers = new Set(before.removals.blockers.map(({ text }) => text));
-  const isLimit = removals.deletionLimit?.confirmed === false;
-  const kept = removals.blockers.filter(({ text }) => !blockers.has(text) && !isLimit);
+  const problems = enablementChanges.flatMap(({ decision }) => decision.problem ?? []);
+  const blockersBefore = new Set(before.removals.blockers.map(({ text }) => text));
+  const newBlockers = removals.blockers.filter(({ text }) => !blockersBefore.has(text));
+  // The caller describes a removal that exceeds the deletion limit.
+  const exceedsLimit = removals.deletionLimit?.confirmed === false;
   const installs = enablementChanges.filter(wouldInstall).map(({ facts }) => facts.module.name);
   return [
     ...describeActions({
@@ -32,20 +33,20 @@ export function describeEffects(
       purge: excludeNames(removals.releasesToPurge, before.removals.releasesToPurge),
       run: excludeNames(findModulesToRun(simulation), installs),
     }),
-    ...fails.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
+    ...problems.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
     ...enablementChanges.flatMap((change) => describeMissingValues(change, simulation)),
-    ...kept.map(({ text }) => text),
+    ...(exceedsLimit ? [] : newBlockers.map(({ text }) => text)),
   ];
 }
 
-const MOST_NAMED = 20;
+const MAX_NAMES = 20;
 const VERBS = ["install", "delete", "purge", "run"] as const;
 
 /** E.g. `would install a, b`; says so if nothing would happen. */
 function describeActions(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
   const found = VERBS.filter((verb) => (names[verb]?.length ?? 0) > 0);
   if (found.length === 0) return ["no module would run"];
-  return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MOST_NAMED)}`);
+  return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MAX_NAMES)}`);
 }
 
 /** The names that are not among `others`. */
@@ -63,18 +64,17 @@ function findModulesToRun(simulation: Simulation): string[] {
 
 /** The modules whose section or settings the edit changes, as far as they run. */
 function findEditedModules(simulation: Simulation, { values, view: { modules } }: State): string[] {
-  return simulation.tree.modules.flatMap((module) => {
+  const isEdited = (module: Module): boolean => {
     const { name, valuesKey } = module;
-    const isSame =
-      simulation.values.merged(valuesKey) === values.merged(valuesKey) &&
-      sameJson(
-        { ...simulation.values.settings(module) } as JsonObject,
-        { ...values.settings(module) } as JsonObject,
-      );
-    if (isSame) return [];
-    const [now, tried] = [modules.get(name), simulation.viewOf(name)];
-    return tried !== undefined && isRunnable(tried) && now?.sectionDigest !== tried.sectionDigest ? name : [];
-  });
+    const settings = { ...values.settings(module) } as JsonObject;
+    const newSettings = { ...simulation.values.settings(module) } as JsonObject;
+    // Cheap comparisons first: most modules are not edited, and a view is expensive.
+    const hasSameValues = simulation.values.merged(valuesKey) === values.merged(valuesKey);
+    if (hasSameValues && sameJson(newSettings, settings)) return false;
+    const view = simulation.viewOf(name);
+    return view !== undefined && isRunnable(view) && modules.get(name)?.sectionDigest !== view.sectionDigest;
+  };
+  return simulation.tree.modules.filter(isEdited).map(({ name }) => name);
 }
 
 /** Whether the change would install a release: the module is switched on, has a chart and no release yet. */
@@ -89,7 +89,6 @@ function describeMissingValues(
   simulation: Simulation,
 ): string[] {
   const missing = simulation.viewOf(module.name)?.missingValues ?? [];
-  return decision.enabled && missing.length > 0
-    ? [`${module.name} would wait for ${listNames(missing, MOST_NAMED)}`]
-    : [];
+  if (!decision.enabled || missing.length === 0) return [];
+  return [`${module.name} would wait for ${listNames(missing, MAX_NAMES)}`];
 }

@@ -51,11 +51,8 @@ export function forecastEdit(
   const orphans = new Map(observed.withoutModule(simulation.tree).map((name) => [name, -Infinity]));
   const config = { ...state.view.config, condition: "ok" as const, isFrozen };
   const view = { ...state.view, config, orphans };
-  const input = collectRemovalInput(simulation, observed, {
-    view,
-    limit: deleteBrake,
-    at: clock.monotonic(),
-  });
+  const circumstances = { view, limit: deleteBrake, at: clock.monotonic() };
+  const input = collectRemovalInput(simulation, observed, circumstances);
   return { enablementChanges, removals: decideRemovals(input) };
 }
 

@@ -18,17 +18,12 @@ const COMMON = {
   coversOwnNamespace: true,
 } as const;
 
+/** CEL: the edit changes annotations. The API server calls no webhook for the many writes of statuses. */
 const HAS_OTHER_ANNOTATIONS =
   "has(object.metadata.annotations) && (oldObject == null || !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations)";
 
 /** The webhooks for the ConfigMap of this name, and for annotations of AddonModules and the AddonOperator. */
-export function editWebhooks({
-  name,
-  namespace,
-}: {
-  readonly name: string;
-  readonly namespace: string;
-}): AdmissionWebhook[] {
+export function editWebhooks({ name, namespace }: { name: string; namespace: string }): AdmissionWebhook[] {
   const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": namespace } };
   const operations = ["CREATE", "UPDATE"];
   const { group, version } = ADDON_MODULES;

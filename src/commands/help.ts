@@ -74,10 +74,8 @@ function toSentence(text: string): string {
 
 /** The choices and the default of a setting, in brackets. */
 function describeAcceptedValues(setting: SettingRow): string {
-  const notes = [
-    setting.choices === undefined ? [] : [setting.choices.join(", ")],
-    setting.default === undefined ? [] : [`default ${setting.default}`],
-  ].flat();
+  const defaultText = setting.default === undefined ? undefined : `default ${setting.default}`;
+  const notes = [setting.choices?.join(", "), defaultText].filter((note) => note !== undefined);
   return notes.length === 0 ? "" : ` (${notes.join("; ")})`;
 }
 

@@ -16,10 +16,8 @@ const EXIT_USAGE = 2;
 /** Runs a command line. Returns the exit code: 0 for success or a requested stop. Throws errors that `exitCodeForError` maps. */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
   // Without arguments a terminal shows the help; a unit file or a container starts the operator.
-  const parsed = parseCommandLine(
-    args.length === 0 && terminal.isInteractive === true ? ["--help"] : args,
-    terminal.env,
-  );
+  const needsHelp = args.length === 0 && terminal.isInteractive === true;
+  const parsed = parseCommandLine(needsHelp ? ["--help"] : args, terminal.env);
   if ("help" in parsed) {
     terminal.print(wrapText(parsed.help, terminal.columns));
     return 0;
@@ -38,23 +36,22 @@ export type Parsed = CommandLine | { readonly help: string };
 
 /** What the parser's callbacks have collected. */
 interface ParseState {
-  readonly given: { readonly texts: Map<SettingRow["key"], string>; readonly ignored: string[] };
+  readonly typedSettings: { readonly texts: Map<SettingRow["key"], string>; readonly ignored: string[] };
   help: string;
   line: CommandLine | undefined;
 }
 
-/**
- * Parses a command line. Throws UsageError; for an unknown flag the error also lists the problems of the settings.
- */
+/** Parses a command line. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
 export function parseCommandLine(args: readonly string[], env: Environment = {}): Parsed {
   const typed = moveCommandFirst(normalizeFlags(args));
-  const state: ParseState = { given: { texts: new Map(), ignored: [] }, help: "", line: undefined };
+  const typedSettings = { texts: new Map(), ignored: [] };
+  const state: ParseState = { typedSettings, help: "", line: undefined };
   try {
     buildParser(state).parse(typed, { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { help: state.help };
-    throw toUsageError(error, { typed, env, given: state.given });
+    throw toUsageError(error, { typed, env, typedSettings });
   }
   if (state.line === undefined) throw new UsageError([SEE_HELP]);
   return state.line;
@@ -62,22 +59,26 @@ export function parseCommandLine(args: readonly string[], env: Environment = {})
 
 /** A command of the parser that neither prints nor exits the process. Its help goes into `state`. */
 function silentCommand(name: string, words: string, state: ParseState): Command {
+  const writeOut = (text: string): void => {
+    state.help = text;
+  };
   return new Command(name)
     .exitOverride()
     .helpCommand(false)
     .configureHelp({ formatHelp: () => helpFor(words) })
-    .configureOutput({ writeOut: (text) => void (state.help = text), writeErr: () => {} });
+    .configureOutput({ writeOut, writeErr: () => {} });
 }
 
 /** Builds the parser of all commands. Its callbacks write their results into `state`. */
 function buildParser(state: ParseState): Command {
   const program = silentCommand(PROGRAM, "", state);
-  for (const option of buildSettingOptions(state.given)) program.addOption(option);
+  for (const option of buildSettingOptions(state.typedSettings)) program.addOption(option);
   const groups = new Map(Object.keys(GROUPS).map((name) => [name, silentCommand(name, name, state)]));
   for (const group of groups.values()) program.addCommand(group);
   for (const row of COMMANDS) {
     const [first = "", second] = row.words.split(" ");
-    (second === undefined ? program : (groups.get(first) ?? program)).addCommand(buildCommand(row, state));
+    const group = second === undefined ? undefined : groups.get(first);
+    (group ?? program).addCommand(buildCommand(row, state));
   }
   return program;
 }
@@ -89,7 +90,7 @@ function buildCommand(row: CommandRow, state: ParseState): Command {
   for (const flag of row.flags ?? []) command.addOption(buildOption(flag));
   return command.action(() => {
     checkArguments(row, command.args);
-    const settings: CommandLine["settings"] = (env) => readSettings(state.given, env);
+    const settings: CommandLine["settings"] = (env) => readSettings(state.typedSettings, env);
     state.line = { row, args: command.args, flags: command.opts<CommandLine["flags"]>(), settings };
   });
 }
@@ -113,18 +114,17 @@ function buildOption({ flags }: Flag): Option {
  * Builds an option of the parser for each name of each setting, and for settings of the Go operator that are ignored. Their
  * callbacks record what the user typed; of a repeated setting, the last one counts.
  */
-function buildSettingOptions({ texts, ignored }: ParseState["given"]): Option[] {
-  const settings = SETTINGS.flatMap((setting) =>
-    setting.flags.map((name) =>
-      new Option(`--${name} <${setting.kind}>`).argParser(
-        (text: string) => void texts.set(setting.key, text),
-      ),
-    ),
-  );
-  const others = IGNORED_SETTINGS.map((name) =>
-    new Option(`--${name} [value]`).preset("").argParser(() => void ignored.push(`--${name}`)),
-  );
-  return [...settings, ...others];
+function buildSettingOptions({ texts, ignored }: ParseState["typedSettings"]): Option[] {
+  const options: Option[] = [];
+  for (const { key, kind, flags } of SETTINGS) {
+    const record = (text: string): void => void texts.set(key, text);
+    for (const name of flags) options.push(new Option(`--${name} <${kind}>`).argParser(record));
+  }
+  for (const name of IGNORED_SETTINGS) {
+    const record = (): void => void ignored.push(`--${name}`);
+    options.push(new Option(`--${name} [value]`).preset("").argParser(record));
+  }
+  return options;
 }
 
 const SEE_HELP = `see ${PROGRAM} --help`;
@@ -152,23 +152,25 @@ function missingArgumentError(row: CommandRow): UsageError {
 interface ParsedInput {
   readonly typed: readonly string[];
   readonly env: Environment;
-  readonly given: CommandLineSettings;
+  readonly typedSettings: CommandLineSettings;
 }
 
-/** Converts an error of the parser to a message of this program. */
-function toUsageError({ code, message }: CommanderError, { typed, env, given }: ParsedInput): Error {
+/**
+ * Converts an error of the parser, which names its own notation of flags and arguments, to a message of this program. The parser
+ * quotes the flag or the word in its first line, and puts suggestions in brackets into further lines.
+ */
+function toUsageError({ code, message }: CommanderError, { typed, env, typedSettings }: ParsedInput): Error {
   const [, name = ""] = /'([^']*)'/.exec(message) ?? [];
-  const parserSuggestions = message
-    .split("\n")
-    .slice(1)
-    .map((line) => line.replace(/^\((.*)\)$/, "$1"));
+  const [, ...suggestionLines] = message.split("\n");
+  const parserSuggestions = suggestionLines.map((line) => line.replace(/^\((.*)\)$/, "$1"));
   const row = COMMANDS.find(({ words }) => `${typed.join(" ")} `.startsWith(`${words} `));
   if (code === "commander.missingArgument" && row !== undefined) return missingArgumentError(row);
   if (code === "commander.optionMissingArgument") return new UsageError([missingValueMessage(name)]);
   if (code === "commander.unknownOption") {
     const lines = [`${refusedFlagMessage(name, row)}; ${SEE_HELP}`, ...parserSuggestions];
     try {
-      readSettings(given, env, lines);
+      // Throws, because it gets a problem.
+      readSettings(typedSettings, env, lines);
     } catch (error) {
       return error as Error;
     }
@@ -182,10 +184,8 @@ function toUsageError({ code, message }: CommanderError, { typed, env, given }: 
 /** Suggests commands of which the user typed the wrong group: `module values` for `values`, `plan` for `module plan`. */
 function suggestCommands([first = "", second = ""]: readonly string[]): string[] {
   const lastWord = ({ words }: CommandRow): string => words.split(" ").at(-1) ?? "";
-  const nearestWord = findNearestName(
-    Object.hasOwn(GROUPS, first) ? second : first,
-    VISIBLE_COMMANDS.map(lastWord),
-  );
+  const typedWord = Object.hasOwn(GROUPS, first) ? second : first;
+  const nearestWord = findNearestName(typedWord, VISIBLE_COMMANDS.map(lastWord));
   const matching = VISIBLE_COMMANDS.filter((row) => lastWord(row) === nearestWord).map(({ words }) => words);
   return matching.length === 0 ? [] : [`Did you mean ${matching.join(" or ")}?`];
 }
@@ -198,8 +198,8 @@ function missingValueMessage(flags: string): string {
 }
 
 /** Why a flag is refused: it takes no value, belongs to another command, or is unknown. */
-function refusedFlagMessage(given: string, row: CommandRow | undefined): string {
-  const [name = ""] = given.split("=");
+function refusedFlagMessage(typedFlag: string, row: CommandRow | undefined): string {
+  const [name = ""] = typedFlag.split("=");
   const hasName = ({ flags }: Flag): boolean => flags.split(/[ ,]+/).includes(name);
   if (row?.flags?.some(hasName) === true) return `${name}: takes no value`;
   const isKnown = COMMANDS.some(({ flags }) => flags?.some(hasName));
@@ -208,12 +208,11 @@ function refusedFlagMessage(given: string, row: CommandRow | undefined): string 
 
 /** The message for words that are no command. */
 function unknownCommandMessage([first = "", second]: readonly string[]): string {
-  const words = COMMANDS.map((row) => row.words.split(" ")).filter(([group]) => group === first);
-  const known = words.map((each) => each[1] ?? "").join(", ");
   if (!Object.hasOwn(GROUPS, first)) return `"${first}" is not a sub-command; ${SEE_HELP}`;
-  return second === undefined
-    ? `${first}: needs one of ${known}`
-    : `"${second}" is not a sub-command; use ${known}`;
+  const groupCommands = COMMANDS.map(({ words }) => words.split(" ")).filter(([group]) => group === first);
+  const known = groupCommands.map(([, word = ""]) => word).join(", ");
+  if (second === undefined) return `${first}: needs one of ${known}`;
+  return `"${second}" is not a sub-command; use ${known}`;
 }
 
 const HELP_FLAGS = new Set(["--help", "-h"]);
@@ -230,14 +229,18 @@ function normalizeFlags(args: readonly string[]): string[] {
   const normalized: string[] = [];
   const remaining = [...args];
   for (let arg = remaining.shift(); arg !== undefined; arg = remaining.shift()) {
+    // All words after `--` are arguments.
     if (arg === "--") return [...normalized, arg, ...remaining];
-    const [, name = "", inline] = /^--?([^=]+)(=.*)?$/s.exec(arg) ?? [];
-    normalized.push(
-      SETTING_NAMES.has(name) ? `--${name}${inline ?? takeBooleanValue(name, remaining)}` : arg,
-    );
+    const [, name = "", inlineValue] = FLAG_WITH_VALUE.exec(arg) ?? [];
+    if (SETTING_NAMES.has(name))
+      normalized.push(`--${name}${inlineValue ?? takeBooleanValue(name, remaining)}`);
+    else normalized.push(arg);
   }
   return normalized;
 }
+
+/** `-NAME`, `--NAME` or either with `=VALUE`. */
+const FLAG_WITH_VALUE = /^--?([^=]+)(=.*)?$/s;
 
 /** The value of a boolean setting as `=VALUE`; "" for other settings. Removes the value from `nextArgs` if it is the next word. */
 function takeBooleanValue(name: string, nextArgs: string[]): string {

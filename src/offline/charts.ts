@@ -98,15 +98,15 @@ export class OfflineCharts {
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
-    const given = { file: "--values", config: this.#config };
-    const values = buildValuesStore(tree, given, this.passesEnabledModules ? names : undefined);
+    const configFile = { file: "--values", config: this.#config };
+    const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
     const problem = invalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
     return values;
   }
 }
 
-/** Replaces the ConfigMap; messages refer to it by `file`. */
+/** The content that replaces the ConfigMap; messages refer to it by `file`. */
 interface ConfigFile {
   readonly file: string;
   readonly config: JsonObject;
@@ -118,10 +118,8 @@ export function buildValuesStore(
   { file, config }: ConfigFile,
   modulesForCharts?: () => readonly string[],
 ): ValuesStore {
-  const values = new ValuesStore(undefined, modulesForCharts, {
-    configMap: `${file} FILE`,
-    namespace: "default",
-  });
+  const origin = { configMap: `${file} FILE`, namespace: "default" };
+  const values = new ValuesStore(undefined, modulesForCharts, origin);
   values.setTree(tree);
   const texts = Object.entries(config).map(([key, value]) => [key, JSON.stringify(value)]);
   const content = parseConfigMap(file, Object.fromEntries(texts), tree.modules);

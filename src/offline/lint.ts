@@ -11,10 +11,10 @@ import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from "../helm/index.ts";
 import {
-  findManifestProblems,
-  readsEnabledModules,
   computeRecordSize,
+  findManifestProblems,
   findUnreadKeys,
+  readsEnabledModules,
 } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks } from "../tasks/index.ts";
@@ -97,14 +97,14 @@ export function printRbac(
       request.roles === true
         ? await collectRoles(trees, { loader, charts, namespace })
         : await collectRules(trees, loader, charts);
-    const comments = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
-    return {
-      text: `${comments.join("")}${"rules" in printed ? toYaml(printed) : printed.objects.map((each) => `---\n${toYaml(each)}`).join("")}`,
-      code: problems.length > 0 ? 1 : 0,
-    };
+    const lines = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
+    if ("rules" in printed) lines.push(toYaml(printed));
+    else lines.push(...printed.objects.map((each) => `---\n${toYaml(each)}`));
+    return { text: lines.join(""), code: problems.length > 0 ? 1 : 0 };
   });
 }
 
+/** Prepares the rendering of charts with the values and the Kubernetes version of the request. */
 async function createCharts(
   { values, kubeVersion }: LintRequest,
   settings: Settings,
@@ -118,10 +118,9 @@ async function createCharts(
 async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, onlyModuleDir } = dir;
   if (modulesDir !== undefined) {
-    const problems = layoutProblems(tree, modulesDir);
-    found.problems.push(
-      ...problems.filter(({ file }) => onlyModuleDir === undefined || file.startsWith(onlyModuleDir)),
-    );
+    const isInScope = ({ file }: Problem): boolean =>
+      onlyModuleDir === undefined || file.startsWith(onlyModuleDir);
+    found.problems.push(...layoutProblems(tree, modulesDir).filter(isInScope));
   } else {
     found.problems.push(...tree.problems);
     found.warnings.push(...tree.warnings.map((text) => asProblem(dir.dir, text)));
@@ -202,28 +201,23 @@ async function lintManifest(
 ): Promise<void> {
   try {
     const manifest = await charts.render(module, tree);
-    const manifestErrors = findManifestProblems(manifest).map((message) => ({
-      file: module.dir,
-      message: `renders ${message}`,
-    }));
-    problems.push(...manifestErrors, ...lintRecordSize(module, manifest));
+    const messages = findManifestProblems(manifest);
+    problems.push(...messages.map((message) => ({ file: module.dir, message: `renders ${message}` })));
+    problems.push(...lintRecordSize(module, manifest));
   } catch (error) {
-    if (error instanceof ProblemError) problems.push(...error.problems);
-    else if (error instanceof HelmError) {
-      // A template that cannot be parsed is invalid for all values.
-      const isParseError = error.message.includes("parse error at ");
-      const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
-      if (missingValues === undefined) problems.push(renderProblem(module, error));
-      else notes.push(uncheckedNote(module, missingValues));
-    } else throw error;
+    if (error instanceof ProblemError) return void problems.push(...error.problems);
+    if (!(error instanceof HelmError)) throw error;
+    // A template that cannot be parsed is invalid for all values.
+    const isParseError = error.message.includes("parse error at ");
+    const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
+    if (missingValues === undefined) problems.push(renderProblem(module, error));
+    else notes.push(uncheckedNote(module, missingValues));
   }
 }
 
 function uncheckedNote({ dir }: Module, missingValues: string): Problem {
-  return {
-    file: dir,
-    message: `its chart is not checked because a hook supplies values that it needs: ${missingValues}`,
-  };
+  const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
+  return { file: dir, message };
 }
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
@@ -232,24 +226,17 @@ function lintRecordSize(module: Module, manifest: string): Problem[] {
   if (size <= MAX_RECORD_BYTES) return [];
   const hasCrds = module.crdFiles.length > 0 || manifest.includes("kind: CustomResourceDefinition");
   const mebibytes = (size / MAX_RECORD_BYTES).toFixed(1);
-  return [
-    {
-      file: module.dir,
-      message: `helm's release record would have ${mebibytes} MiB, but a Secret has a limit of 1 MiB`,
-      remedy: hasCrds
-        ? `move large CRDs from the chart to ${join(module.dir, "crds")}`
-        : "list files that no template reads in .helmignore, or split the chart",
-    },
-  ];
+  const message = `helm's release record would have ${mebibytes} MiB, but a Secret has a limit of 1 MiB`;
+  const remedy = hasCrds
+    ? `move large CRDs from the chart to ${join(module.dir, "crds")}`
+    : "list files that no template reads in .helmignore, or split the chart";
+  return [{ file: module.dir, message, remedy }];
 }
 
 function renderProblem({ dir, name }: Module, error: HelmError): Problem {
-  const message = error.message.replace(`helm template ${name}: `, "");
-  return {
-    file: dir,
-    message: `cannot be rendered: ${message}`,
-    remedy: "fix the chart; supply values of the ConfigMap or of hooks with --values FILE",
-  };
+  const message = `cannot be rendered: ${error.message.replace(`helm template ${name}: `, "")}`;
+  const remedy = "fix the chart; supply values of the ConfigMap or of hooks with --values FILE";
+  return { file: dir, message, remedy };
 }
 
 /** Reports required modules and versions that do not exist, and cycles. */
@@ -263,16 +250,16 @@ function lintRequirements(modules: readonly Module[]): Problem[] {
 
 /** The entries of `requires` and `after` of a module that name missing modules or versions. */
 function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Module>): Problem[] {
-  const ranges = Object.entries(module.requires?.modules ?? {});
-  return [
-    ...ranges.flatMap(([name, range]) => {
-      const message = describeMismatch(byName.get(name), range);
-      return message === undefined ? [] : [requirementProblem(module, `requires.modules.${name}`, message)];
-    }),
-    ...(module.after ?? []).flatMap((name, index) =>
-      byName.has(name) ? [] : [requirementProblem(module, `after.${index}`, `module ${name} does not exist`)],
-    ),
-  ];
+  const problems: Problem[] = [];
+  for (const [name, range] of Object.entries(module.requires?.modules ?? {})) {
+    const message = describeMismatch(byName.get(name), range);
+    if (message !== undefined) problems.push(requirementProblem(module, `requires.modules.${name}`, message));
+  }
+  for (const [index, name] of (module.after ?? []).entries()) {
+    const message = `module ${name} does not exist`;
+    if (!byName.has(name)) problems.push(requirementProblem(module, `after.${index}`, message));
+  }
+  return problems;
 }
 
 /** Describes why a required module does not match its version range; undefined if it does. */
@@ -291,15 +278,15 @@ function requirementProblem(module: Module, key: string, message: string): Probl
 
 /** Finds cycles of requirements between modules. Reports each cycle once, for its first module. */
 function findRequirementCycles(modules: readonly Module[]): Problem[] {
+  const problems: Problem[] = [];
   const reported = new Set<string>();
-  return modules.flatMap((module) => {
-    const cycle = reported.has(module.name)
-      ? undefined
-      : findCycle({ modules }, module.name, getPrecedingModules);
-    if (cycle === undefined) return [];
-    for (const name of cycle) reported.add(name);
+  for (const { name, dir } of modules) {
+    const cycle = reported.has(name) ? undefined : findCycle({ modules }, name, getPrecedingModules);
+    if (cycle === undefined) continue;
+    for (const each of cycle) reported.add(each);
     const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;
     const remedy = "remove one of them from requires or after";
-    return [{ file: addonFileIn(module.dir), message, remedy }];
-  });
+    problems.push({ file: addonFileIn(dir), message, remedy });
+  }
+  return problems;
 }

@@ -71,12 +71,10 @@ export class RuleSet {
       rule.resources.push(plural);
       groups.set(id, rule);
     }
-    const verbRules = [...groups.values()].map(({ group, verbs, resources }) => ({
-      apiGroups: [group],
-      resources,
-      verbs,
-    }));
-    return [...verbRules, ...this.#completeRules.values()];
+    const rules: Json[] = [];
+    for (const { group, verbs, resources } of groups.values())
+      rules.push({ apiGroups: [group], resources, verbs });
+    return [...rules, ...this.#completeRules.values()];
   }
 }
 
@@ -107,10 +105,9 @@ function addBindings(rules: RuleSet, hook: Hook): void {
       rules.addVerbs(registration, kind, WEBHOOK_VERBS);
     rules.addVerbs("v1", "Service", ["get"]);
   }
-  for (const { crdName } of conversion) {
-    const [apiGroups, resources] = [["apiextensions.k8s.io"], ["customresourcedefinitions"]];
-    rules.addRule({ apiGroups, resources, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
-  }
+  const crds = { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"] };
+  for (const { crdName } of conversion)
+    rules.addRule({ ...crds, resourceNames: [crdName], verbs: [...READ_VERBS, "update"] });
 }
 
 /**
@@ -182,12 +179,11 @@ function addRoleRules(set: RuleSet, object: JsonObject): void {
     set.addRule({ apiGroups: [RBAC_GROUP], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. */
+/** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain: the operator need not have its rules. */
 function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
-  const inChart = new Set(
-    objects.filter(isRbac).map((object) => `${asString(object["kind"])} ${objectName(object)}`),
-  );
-  for (const object of objects.filter(isRbac)) {
+  const rbacObjects = objects.filter(isRbac);
+  const inChart = new Set(rbacObjects.map((object) => `${asString(object["kind"])} ${objectName(object)}`));
+  for (const object of rbacObjects) {
     const { kind, name } = objectOf(object["roleRef"]);
     if (typeof kind !== "string" || typeof name !== "string" || inChart.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
@@ -274,10 +270,8 @@ export class RestMapper {
     const fromCrd = this.#fromCrds.get(name);
     if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
     if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
-    return {
-      group: GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, "")) ?? "",
-      plural: toPlural(name),
-    };
+    const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
+    return { group: builtInGroup ?? "", plural: toPlural(name) };
   }
 
   #addCrd({ spec }: JsonObject): void {

@@ -34,12 +34,8 @@ export function buildReviewContext(
   if (first === undefined)
     throw fileProblem(file, "the hook has no webhook binding for it", "check --binding");
   if (second !== undefined && name === undefined) {
-    const names = matching.map(({ binding }) => binding.name).join(", ");
-    throw fileProblem(
-      file,
-      "several bindings of the hook could get it",
-      `choose one with --binding: ${names}`,
-    );
+    const remedy = `choose one with --binding: ${matching.map(({ binding }) => binding.name).join(", ")}`;
+    throw fileProblem(file, "several bindings of the hook could get it", remedy);
   }
   const { hook, binding } = first;
   const rule =
@@ -61,8 +57,9 @@ function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObj
     binding.conversions.map((rule) => ({ hook, binding, rule })),
   );
   const [first] = objectsIn(objects);
-  return conversionPath(steps, asString(first?.["apiVersion"]) ?? "", asString(desiredAPIVersion) ?? "")?.[0]
-    ?.rule;
+  const from = asString(first?.["apiVersion"]) ?? "";
+  const path = conversionPath(steps, from, asString(desiredAPIVersion) ?? "");
+  return path?.[0]?.rule;
 }
 
 function fileProblem(file: string, message: string, remedy: string): ProblemError {

@@ -84,11 +84,10 @@ class ModulePermissions {
     // Helm stores release records in Secrets.
     this.#addRule({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
     try {
-      const buildObjects = listManifestObjects(
-        parseDocuments(await charts.render(module, tree, { includeCrds: true })),
-      );
-      this.#mapper.addCrds(buildObjects);
-      for (const { apiVersion, kind, metadata } of buildObjects)
+      const manifest = await charts.render(module, tree, { includeCrds: true });
+      const objects = listManifestObjects(parseDocuments(manifest));
+      this.#mapper.addCrds(objects);
+      for (const { apiVersion, kind, metadata } of objects)
         if (typeof apiVersion === "string" && typeof kind === "string")
           this.#addRule({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
     } catch (error) {
@@ -100,9 +99,9 @@ class ModulePermissions {
   #addHook({ config }: Hook): void {
     for (const { apiVersion, kind, namespaces, namespaceLabels } of config.bindings.kubernetes) {
       if (namespaceLabels !== undefined) this.#addRule({ apiVersion: "v1", kind: "Namespace" }, READ_VERBS);
-      const watchedNamespaces =
-        namespaceLabels === undefined ? (namespaces ?? [CLUSTER_SCOPE]) : [CLUSTER_SCOPE];
-      for (const place of watchedNamespaces) this.#addRule({ apiVersion, kind }, READ_VERBS, place);
+      // Which namespaces have the labels is known only in the cluster.
+      const scopes = namespaceLabels === undefined ? (namespaces ?? [CLUSTER_SCOPE]) : [CLUSTER_SCOPE];
+      for (const scope of scopes) this.#addRule({ apiVersion, kind }, READ_VERBS, scope);
     }
   }
 
@@ -117,8 +116,10 @@ class ModulePermissions {
   /** The account, and a role and a binding for each namespace and for the cluster. */
   objects(account: Account): JsonObject[] {
     const metadata = { name: account.name, namespace: account.namespace };
-    const made = [...this.#rulesByNamespace].flatMap(([where, set]) => this.#buildRole(account, where, set));
-    return [{ apiVersion: "v1", kind: "ServiceAccount", metadata }, ...made];
+    const roles = [...this.#rulesByNamespace].flatMap(([scope, rules]) =>
+      this.#buildRole(account, scope, rules),
+    );
+    return [{ apiVersion: "v1", kind: "ServiceAccount", metadata }, ...roles];
   }
 
   /** The role and its binding for a namespace, or for the cluster. */

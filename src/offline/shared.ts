@@ -19,6 +19,7 @@ import {
   splitEntryName,
 } from "../modules/index.ts";
 
+/** How long child processes may take to end before they are killed. */
 const GRACE_MS = 3000;
 
 /** The output of a sub-command, and its exit code. */
@@ -98,9 +99,8 @@ const IN_CLUSTER_VARIABLES = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_POR
 
 /** Removes the variables by which a client in a Pod finds its cluster: a hook that ignores `--config` would change it. */
 function withoutCluster(environment: Environment): Environment {
-  return Object.fromEntries(
-    Object.entries(environment).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name)),
-  );
+  const kept = Object.entries(environment).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name));
+  return Object.fromEntries(kept);
 }
 
 /** The options for loading and checking configurations of hooks without a cluster. */
@@ -132,17 +132,14 @@ export function listModulesDirs({ modulesDir = "modules" }: Settings): readonly 
 /** Finds a module by its name or directory name, in the first modules directory that contains it. Throws ProblemError. */
 export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
   const dirs = listModulesDirs(settings);
-  for (const dir of dirs.filter((each) => existsSync(each)))
+  for (const dir of dirs.filter((each) => existsSync(each))) {
     for (const entry of readdirSync(dir)) {
       const { name } = splitEntryName(entry, 0);
       if (entry === wanted || name === wanted) return { dir: join(dir, entry), name };
     }
-  const message = `module ${wanted} does not exist`;
-  throw new ProblemError({
-    file: dirs.join(", "),
-    message,
-    remedy: "correct the name, or set --modules-dir",
-  });
+  }
+  const remedy = "correct the name, or set --modules-dir";
+  throw new ProblemError({ file: dirs.join(", "), message: `module ${wanted} does not exist`, remedy });
 }
 
 /** A directory for `lint`. */
@@ -155,6 +152,7 @@ export interface LintDir {
   readonly onlyModuleDir: string | undefined;
 }
 
+/** Files that only a module with a chart has, and files by which a directory with a number in its name counts as a module. */
 const CHART_PARTS = ["Chart.yaml", "templates", ADDON_FILE, MODULE_FILE];
 const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
 
@@ -162,27 +160,20 @@ const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module, or with hooks and no modules). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(given: string, options: ReadOptions): Promise<LintDir> {
-  const dir = resolve(given);
+export async function readLintDir(path: string, options: ReadOptions): Promise<LintDir> {
+  const dir = resolve(path);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
     const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], only: dir });
     return { dir, modulesDir: dirname(dir), onlyModuleDir: dir, tree };
   }
-  if (isGlobalHooksDir(dir))
-    return {
-      dir,
-      modulesDir: undefined,
-      onlyModuleDir: undefined,
-      tree: await readTreeWith(options, { modulesDirs: [], globalHooksDir: dir }),
-    };
-  return {
-    dir,
-    modulesDir: dir,
-    onlyModuleDir: undefined,
-    tree: await readTreeWith(options, { modulesDirs: [dir] }),
-  };
+  if (isGlobalHooksDir(dir)) {
+    const tree = await readTreeWith(options, { modulesDirs: [], globalHooksDir: dir });
+    return { dir, modulesDir: undefined, onlyModuleDir: undefined, tree };
+  }
+  const tree = await readTreeWith(options, { modulesDirs: [dir] });
+  return { dir, modulesDir: dir, onlyModuleDir: undefined, tree };
 }
 
 /**
@@ -204,8 +195,8 @@ export async function readHookOwner(dir: string, isOfModule: boolean, options: R
 
 /** Whether a directory is one module: it has a chart, or a number in its name and other files of a module. */
 function isModule(dir: string): boolean {
-  const numbered = /^\d+-/.test(basename(dir));
-  return containsAny(dir, CHART_PARTS) || (numbered && containsAny(dir, MODULE_PARTS));
+  const hasNumber = /^\d+-/.test(basename(dir));
+  return containsAny(dir, CHART_PARTS) || (hasNumber && containsAny(dir, MODULE_PARTS));
 }
 
 /** Whether a directory contains global hooks: it has `hooks/`, or hooks and nothing of modules. */

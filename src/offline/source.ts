@@ -48,34 +48,28 @@ export async function pushSource(
     version: requireValidVersion(dir, request.version ?? (await readChartVersion(dir))),
   };
   const { key: file } = request;
+  const password = env["COSIGN_PASSWORD"];
   const key =
-    file === undefined
-      ? undefined
-      : registry.readSigningKey(await readTextFile(file), file, env["COSIGN_PASSWORD"]);
+    file === undefined ? undefined : registry.readSigningKey(await readTextFile(file), file, password);
   const base = registry.parseReference(request.target);
-  if (base.tag !== undefined || base.digest !== undefined)
-    throw new ProblemError({
-      file: request.target,
-      message: "has a tag or digest",
-      remedy: "remove it: the version of the module becomes the tag",
-    });
+  if (base.tag !== undefined || base.digest !== undefined) {
+    const remedy = "remove it: the version of the module becomes the tag";
+    throw new ProblemError({ file: request.target, message: "has a tag or digest", remedy });
+  }
   const reference = { ...base, name: `${base.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
-  return withRepository(reference, { access: request, env }, async (place) => {
-    const { digest, isNew } = await registry.pushModule(place, { identity, packed, key });
-    if (request.tag !== undefined)
-      await registry.moveTag({ ...place, reference: { ...reference, digest } }, requireValidTag(request.tag));
+  return withRepository(reference, { access: request, env }, async (repository) => {
+    const { digest, isNew } = await registry.pushModule(repository, { identity, packed, key });
+    if (request.tag !== undefined) {
+      const pushed = { ...repository, reference: { ...reference, digest } };
+      await registry.moveTag(pushed, requireValidTag(request.tag));
+    }
     const address = registry.formatReference({ ...reference, tag: registry.versionToTag(identity.version) });
-    const note = isNew
-      ? key === undefined
-        ? "pushed without a signature"
-        : "pushed and signed"
-      : "already there";
+    const pushNote = key === undefined ? "pushed without a signature" : "pushed and signed";
+    const size = `${packed.files} files, ${packed.layer.length} bytes`;
     const twiceNote = base.name.split("/").at(-1) === identity.name ? `note: ${NAME_TWICE}\n` : "";
-    return {
-      text: `${linted.text}${twiceNote}${address}\n${digest} (${packed.files} files, ${packed.layer.length} bytes): ${note}\n`,
-      code: 0,
-    };
+    const result = `${address}\n${digest} (${size}): ${isNew ? pushNote : "already there"}\n`;
+    return { text: `${linted.text}${twiceNote}${result}`, code: 0 };
   });
 }
 
@@ -90,8 +84,8 @@ export async function tagSource(
   env: Environment,
 ): Promise<CommandResult> {
   const reference = parseVersionReference(text);
-  return withRepository(reference, { access, env }, async (place) => {
-    const digest = await registry.moveTag(place, requireValidTag(tag));
+  return withRepository(reference, { access, env }, async (repository) => {
+    const digest = await registry.moveTag(repository, requireValidTag(tag));
     return { text: `${tag} names ${digest}\n`, code: 0 };
   });
 }
@@ -117,9 +111,9 @@ export async function pullSource(
     throw new ProblemError({ file: target, message: "is not empty", remedy: "name a new directory" });
   const signers = await readSigners(request);
   await mkdir(dirname(target), { recursive: true });
-  return withRepository(reference, { access: request, env }, async (place) => {
-    const found = await registry.findModule(place, signers);
-    await registry.unpackModule(place.repository, found, target);
+  return withRepository(reference, { access: request, env }, async (named) => {
+    const found = await registry.findModule(named, signers);
+    await registry.unpackModule(named.repository, found, target);
     const { name, version, digest, verified } = found;
     const signed =
       verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
@@ -135,56 +129,46 @@ async function readSigners({
 }: Omit<PullRequest, "reference" | "dir">): Promise<registry.Signer[] | undefined> {
   if (key === undefined && identity === undefined) return undefined;
   const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
-  return [
-    ...(key === undefined ? [] : registry.readPublicKeys(await readTextFile(key), key)),
-    ...(identity === undefined
-      ? []
-      : [registry.readIdentity(await readTextFile(identity), identity, root || undefined)]),
-  ];
+  const signers: registry.Signer[] = [];
+  if (key !== undefined) signers.push(...registry.readPublicKeys(await readTextFile(key), key));
+  if (identity !== undefined)
+    signers.push(registry.readIdentity(await readTextFile(identity), identity, root || undefined));
+  return signers;
 }
 
 /** Calls `work` with a client for the repository, with TLS and login as the user has configured. Errors become ProblemErrors. */
 async function withRepository<T>(
   reference: registry.Reference,
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
-  work: (place: registry.NamedRepository) => Promise<T>,
+  work: (repository: registry.NamedRepository) => Promise<T>,
 ): Promise<T> {
   const { caFile, plainHttp } = access;
   const ca = caFile === undefined ? undefined : await readTextFile(caFile);
   const login = await findLogin(reference, env);
-  const client = new registry.RegistryClient({
-    host: reference.host,
-    plainHttp,
-    ca,
-    proxies: env,
-    readLogin: () => login,
-  });
+  const options = { host: reference.host, plainHttp, ca, proxies: env, readLogin: () => login };
+  const client = new registry.RegistryClient(options);
   try {
     return await work({ reference, repository: new registry.Repository(client, reference) });
   } catch (error) {
-    const isExpected = [registry.RegistryError, registry.NotVerifiedError, registry.CannotVerifyError].some(
-      (type) => error instanceof type,
-    );
-    if (!isExpected) throw error;
-    throw new ProblemError({
-      file: registry.formatReference(reference),
-      message: plainLine(oneLine(error, MAX_ERROR_LENGTH), MAX_ERROR_LENGTH),
-    });
+    if (!EXPECTED_ERRORS.some((type) => error instanceof type)) throw error;
+    const message = plainLine(oneLine(error, MAX_ERROR_LENGTH), MAX_ERROR_LENGTH);
+    throw new ProblemError({ file: registry.formatReference(reference), message });
   } finally {
     await client.close();
   }
 }
 
+/** Errors whose message a user understands; any other is a bug. */
+const EXPECTED_ERRORS = [registry.RegistryError, registry.NotVerifiedError, registry.CannotVerifyError];
+
 /** The files in which helm, docker and podman store logins of registries. */
 function listLoginFiles(env: Environment): string[] {
   const home = env["HOME"] ?? homedir();
   const config = env["XDG_CONFIG_HOME"] ?? join(home, ".config");
-  return [
-    env["HELM_REGISTRY_CONFIG"] ??
-      join(env["HELM_CONFIG_HOME"] ?? join(config, "helm"), "registry", "config.json"),
-    join(env["DOCKER_CONFIG"] ?? join(home, ".docker"), "config.json"),
-    ...(env["REGISTRY_AUTH_FILE"] === undefined ? [] : [env["REGISTRY_AUTH_FILE"]]),
-  ];
+  const helmHome = env["HELM_CONFIG_HOME"] ?? join(config, "helm");
+  const helmFile = env["HELM_REGISTRY_CONFIG"] ?? join(helmHome, "registry", "config.json");
+  const dockerFile = join(env["DOCKER_CONFIG"] ?? join(home, ".docker"), "config.json");
+  return [helmFile, dockerFile, env["REGISTRY_AUTH_FILE"]].filter((file) => file !== undefined);
 }
 
 /** The first login for the registry in the login files; undefined without one. */
@@ -209,11 +193,8 @@ function parseLogin(
   try {
     return registry.findLogin(text, reference);
   } catch (error) {
-    throw new ProblemError({
-      file,
-      message: oneLine(error),
-      remedy: "log in again with `helm registry login`",
-    });
+    const remedy = "log in again with `helm registry login`";
+    throw new ProblemError({ file, message: oneLine(error), remedy });
   }
 }
 
@@ -221,45 +202,33 @@ function parseLogin(
 function parseVersionReference(text: string): registry.Reference {
   const reference = registry.parseReference(text);
   if (reference.tag !== undefined || reference.digest !== undefined) return reference;
-  throw new ProblemError({
-    file: text,
-    message: "names no version",
-    remedy: "add a version, a channel or a digest, such as :1.4.2",
-  });
+  const remedy = "add a version, a channel or a digest, such as :1.4.2";
+  throw new ProblemError({ file: text, message: "names no version", remedy });
 }
 
 /** Returns the tag if it is valid. Throws ProblemError otherwise. */
 function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
-  throw new ProblemError({
-    file: text,
-    message: "is no tag",
-    remedy: 'use letters, digits, ".", "_" and "-"',
-  });
+  const remedy = 'use letters, digits, ".", "_" and "-"';
+  throw new ProblemError({ file: text, message: "is no tag", remedy });
 }
 
 /** Reads the version in the module's Chart.yaml. Throws ProblemError if there is none. */
 async function readChartVersion(dir: string): Promise<string> {
   const file = join(dir, "Chart.yaml");
-  const text = existsSync(file) ? await readTextFile(file) : "";
-  const version = asString(objectOf(parseYaml(text, file).value)["version"]);
+  if (!existsSync(file)) {
+    const remedy = "name the directory of one module, or set --version for a module without a chart";
+    throw new ProblemError({ file: dir, message: "has no Chart.yaml", remedy });
+  }
+  const version = asString(objectOf(parseYaml(await readTextFile(file), file).value)["version"]);
   if (version !== undefined) return version;
-  const [message, remedy] = existsSync(file)
-    ? ["has no version in Chart.yaml", "set --version"]
-    : [
-        "has no Chart.yaml",
-        "name the directory of one module, or set --version for a module without a chart",
-      ];
-  throw new ProblemError({ file: dir, message, remedy });
+  throw new ProblemError({ file: dir, message: "has no version in Chart.yaml", remedy: "set --version" });
 }
 
 /** Returns the version if it is a semantic version, which alone ModuleSources can find by a range. Throws ProblemError otherwise. */
 function requireValidVersion(dir: string, version: string): string {
   if (isVersion(version) && registry.isTag(registry.versionToTag(version))) return version;
   const message = `"${version}" is no semantic version`;
-  throw new ProblemError({
-    file: dir,
-    message,
-    remedy: "use one such as 1.4.2, in Chart.yaml or with --version",
-  });
+  const remedy = "use one such as 1.4.2, in Chart.yaml or with --version";
+  throw new ProblemError({ file: dir, message, remedy });
 }

@@ -54,19 +54,13 @@ export async function runHookOffline(
   const item = parseItem(files.item);
   const input = await readTextFile(files.context ?? files.review ?? "");
   return withScope(async (scope, children) => {
-    const tree = await readHookOwner(
-      owner.dir,
-      owner.module !== undefined,
-      buildReadOptions(settings, scope),
-    );
+    const readOptions = buildReadOptions(settings, scope);
+    const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions);
     const values = await readHookValues(files, tree);
     const [module] = tree.modules;
     requireValidValues(values, module);
-    const { hooks, problems } = await lintHook(
-      toHookFile(path),
-      owner.module,
-      hookLoadOptions(settings, env, { scope, children }),
-    );
+    const loadOptions = hookLoadOptions(settings, env, { scope, children });
+    const { hooks, problems } = await lintHook(toHookFile(path), owner.module, loadOptions);
     if (problems.length > 0) return toFailureResult(problems.map(describeProblem).join("\n"));
     const review = parseReview(files, hooks, input);
     const request = {
@@ -88,9 +82,8 @@ function parseReview(
   hooks: readonly Hook[],
   input: string,
 ): OfflineReview | undefined {
-  return file === undefined
-    ? undefined
-    : buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
+  if (file === undefined) return undefined;
+  return buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
 /** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
@@ -106,19 +99,17 @@ function findHookOwner(path: string): { readonly dir: string; readonly module: s
  * files, and as a hook patch also the ConfigMap.
  */
 async function readHookValues(files: HookRunArguments, tree: Tree): Promise<ValuesStore> {
-  const [given, config] = await Promise.all([
-    readValuesFile(files.values),
-    readValuesFile(files.configValues),
-  ]);
+  const overrides = await readValuesFile(files.values);
+  const config = await readValuesFile(files.configValues);
   const overrideSection = (section: Section | undefined, key: string): Section | undefined =>
-    merge(section, member(given, key)) as Section | undefined;
+    merge(section, member(overrides, key)) as Section | undefined;
   const modules = tree.modules.map((module) => ({
     ...module,
     own: { ...module.own, section: overrideSection(module.own.section, module.valuesKey) },
   }));
   const globalValues = overrideSection(tree.globalValues, GLOBAL) as JsonObject;
   const values = buildValuesStore({ ...tree, modules, globalValues }, { file: "--config-values", config });
-  for (const key of Object.keys(given)) {
+  for (const key of Object.keys(overrides)) {
     const value = overrideSection(values.merged(key).values, key) ?? {};
     values.addPatches(key, [{ op: "add", path: toPointer([key]), value }]);
   }
@@ -128,11 +119,10 @@ async function readHookValues(files: HookRunArguments, tree: Tree): Promise<Valu
 /** Throws ProblemError for values with which the operator would not run the hook. */
 function requireValidValues(values: ValuesStore, module: Module | undefined): void {
   const violations = values.schemas(GLOBAL).validateConfig(values.merged(GLOBAL).config);
-  if (violations.length > 0)
-    throw new ProblemError({
-      file: "global values",
-      message: describeViolations(values.written(GLOBAL), violations),
-    });
+  if (violations.length > 0) {
+    const message = describeViolations(values.written(GLOBAL), violations);
+    throw new ProblemError({ file: "global values", message });
+  }
   const problem = module && invalidValues(values, module);
   if (problem !== undefined) throw new ProblemError(problem);
 }
@@ -141,11 +131,9 @@ function requireValidValues(values: ValuesStore, module: Module | undefined): vo
 function parseItem(text: string | undefined): BatchItem | undefined {
   if (text === undefined || text === "ready") return text;
   if (/^\d+$/.test(text)) return Number(text);
-  throw new ProblemError({
-    file: "--item",
-    message: `"${text}" is neither a number nor ready`,
-    remedy: "use a number that `hook list` prints",
-  });
+  const message = `"${text}" is neither a number nor ready`;
+  const remedy = "use a number that `hook list` prints";
+  throw new ProblemError({ file: "--item", message, remedy });
 }
 
 /** Runs the hook and reports its changes. A failure of the hook is a result with exit code 1. */
@@ -181,10 +169,8 @@ interface OutputContext {
 function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const rules = patchRules(request);
-  const patches = validatePatches(
-    valuesStore.patchTarget(rules.kind === "global" ? GLOBAL : rules.valuesKey),
-    texts,
-  );
+  const section = rules.kind === "global" ? GLOBAL : rules.valuesKey;
+  const patches = validatePatches(valuesStore.patchTarget(section), texts);
   if (review !== undefined) {
     const hook = { name: toHookFile(request.path).name };
     const refusal =
@@ -198,11 +184,11 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
   return {
     configValuesPatch: config.operations as unknown as Json,
     valuesPatch: values.operations as unknown as Json,
-    ...(Object.keys(flags).length === 0 ? {} : { flags }),
+    ...(Object.keys(flags).length > 0 && { flags }),
     objects: output.objects as unknown as Json,
     metrics: output.metrics as unknown as Json,
     ...(output.answers as unknown as JsonObject),
-    ...(warnings.length === 0 ? {} : { warnings }),
+    ...(warnings.length > 0 && { warnings }),
   };
 }
 

@@ -3,10 +3,10 @@
 import type { Cause } from "../model/index.ts";
 import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
 
-const REQUESTED_CAUSE: Cause = { kind: "requested" };
-const FILES_CAUSE: Cause = { kind: "files" };
+export const REQUESTED_CAUSE: Cause = { kind: "requested" };
+export const FILES_CAUSE: Cause = { kind: "files" };
 
-/** `new`: only the module's first run is due, which a converge starts. Without a converge, the plan starts it. */
+/** How much the plan has to check of a module. `new`: only its first run is due, which a converge starts; without a converge, the plan starts it. */
 type Activity = "idle" | "new" | "active";
 
 /** Caches by the map of views, which is immutable. */
@@ -19,10 +19,8 @@ const cachedActiveModules = new WeakMap<
  * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new
  * modules are left out: the converge itself begins their first run. The rules of the plan check no other modules.
  */
-export function activeModules({
-  modules,
-  converge,
-}: Pick<View, "modules" | "converge">): readonly ModuleView[] {
+export function activeModules(view: Pick<View, "modules" | "converge">): readonly ModuleView[] {
+  const { modules, converge } = view;
   const known = cachedActiveModules.get(modules) ?? findActiveModules(modules);
   cachedActiveModules.set(modules, known);
   return converge.phase === "idle" ? known.idle : known.converging;

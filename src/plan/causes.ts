@@ -2,15 +2,14 @@
 
 import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
-import { activeModules, findEditCause, findRepairCause, isRequested } from "./active.ts";
+import { activeModules, FILES_CAUSE, findEditCause, findRepairCause } from "./active.ts";
+import { isRequested, REQUESTED_CAUSE } from "./active.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
 import { canStartRun, findRunBlocker } from "./run-readiness.ts";
 
 const CONFIG_CAUSE: Cause = { kind: "config" };
 /** Globals or flags, where the source of the change is unknown. */
 export const GLOBALS_CAUSE: Cause = { kind: "globals" };
-const REQUESTED_CAUSE: Cause = { kind: "requested" };
-const FILES_CAUSE: Cause = { kind: "files" };
 
 /** Whether the ConfigMap's global section or its flags changed since the last converge began. */
 export function hasGlobalConfigChanged({ converge: { handled }, convergeDigests }: View): boolean {
@@ -29,10 +28,8 @@ export function findRestartCause(view: View): Cause | undefined {
     view.converge.phase === "scheduledRuns" || activeModules(view).some((each) => each.retry !== undefined);
   // The changed files may keep a module that is still to be removed.
   if (!isConvergeBlocked) return view.pendingRemovals.length > 0 ? findFilesCause(view) : undefined;
-  return (
-    (isRequested(view.requestedToken, view.handledToken) ? REQUESTED_CAUSE : findConfirmationCause(view)) ??
-    findFilesCause(view)
-  );
+  if (isRequested(view.requestedToken, view.handledToken)) return REQUESTED_CAUSE;
+  return findConfirmationCause(view) ?? findFilesCause(view);
 }
 
 /** Why a converge is due while none runs; undefined if none is due. The first reason that applies is reported. */
@@ -57,11 +54,10 @@ export function findConvergeCause(view: View): Cause | undefined {
  * cannot run before a discovery has enabled it.
  */
 function findRequestCause(view: View): Cause | undefined {
-  const resting = activeModules(view).filter((each) => !each.enabled || each.problem !== undefined);
-  const isModuleRequested = resting.some((each) => isRequested(each.requestedToken, each.handled.token));
-  return isModuleRequested || isRequested(view.requestedToken, view.handledToken)
-    ? REQUESTED_CAUSE
-    : undefined;
+  if (isRequested(view.requestedToken, view.handledToken)) return REQUESTED_CAUSE;
+  const cannotRun = activeModules(view).filter((each) => !each.enabled || each.problem !== undefined);
+  const isModuleRequested = cannotRun.some((each) => isRequested(each.requestedToken, each.handled.token));
+  return isModuleRequested ? REQUESTED_CAUSE : undefined;
 }
 
 /** The cause of a converge if a user has confirmed the removal that the deletion limit blocks. */
@@ -78,25 +74,18 @@ function findInvalidModuleEditCause(view: View): Cause | undefined {
 }
 
 /** Whether a task of its own must read changed files of single modules, because no converge is about to read them. */
-export function mustReadFilesWithoutConverge({
-  modulesWithChangedFiles,
-  converge: { phase },
-}: View): boolean {
-  return (
-    modulesWithChangedFiles !== "all" &&
-    modulesWithChangedFiles.size > 0 &&
-    (phase === "idle" || phase === "scheduledRuns")
-  );
+export function mustReadFilesWithoutConverge({ modulesWithChangedFiles, converge }: View): boolean {
+  if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return false;
+  return converge.phase === "idle" || converge.phase === "scheduledRuns";
 }
 
 /** The cause of a converge if files changed that affect more than single modules, or that the converge in progress must read again. */
 function findFilesCause(view: View): Cause | undefined {
   const { modulesWithChangedFiles } = view;
-  const hasMoved = modulesWithChangedFiles === "all" || modulesWithChangedFiles.size > 0;
+  const haveChanged = modulesWithChangedFiles === "all" || modulesWithChangedFiles.size > 0;
+  if (!haveChanged || mustReadFilesWithoutConverge(view)) return undefined;
   // Hooks that change files at every converge must not end its back-off; the next try reads the files.
-  return hasMoved && !mustReadFilesWithoutConverge(view) && !view.converge.isUnstable
-    ? FILES_CAUSE
-    : undefined;
+  return view.converge.isUnstable ? undefined : FILES_CAUSE;
 }
 
 /** The cause of a converge if the merged global values or flags changed since discovery. */
@@ -110,10 +99,8 @@ function findGlobalsCause(view: View, { globals }: ConvergeDigests): Cause | und
  * now, or missing files, modules or the ConfigMap need a second check.
  */
 function findSecondCheckCause({ modules, secondCheck }: View): Cause | undefined {
-  const canRunScript = [...modules.values()].some(
-    (each) => each.awaitsScript && each.missingValues.length === 0,
-  );
-  if (canRunScript) return { kind: "sources" };
+  const canRunScript = (each: ModuleView): boolean => each.awaitsScript && each.missingValues.length === 0;
+  if ([...modules.values()].some(canRunScript)) return { kind: "sources" };
   return secondCheck ? { kind: "second-look" } : undefined;
 }
 

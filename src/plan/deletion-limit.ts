@@ -39,17 +39,14 @@ export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitR
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const names = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
-  const removedRecently = isBlocked
-    ? view.deletions.removed
-    : selectAfter(view.deletions.removed, at - WINDOW_MS);
+  const { removed } = view.deletions;
+  const removedRecently = isBlocked ? removed : selectAfter(removed, at - WINDOW_MS);
   const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
   const deletions = { removed: removedRecently, known: knownSince };
   const counted = new Set([...removedRecently.keys(), ...names]);
   const firstRemovalAt = Math.min(at, ...removedRecently.values());
-  const knownBefore = [...knownSince]
-    .filter(([, firstSeen]) => firstSeen < firstRemovalAt)
-    .map(([name]) => name);
-  const installed = new Set([...knownBefore, ...counted]).size;
+  const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
+  const installed = new Set([...knownBefore.map(([name]) => name), ...counted]).size;
   if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
     return { deletionLimit: undefined, deletions };
   const covers = names.map((name) => `${name} ${removal.installationIdOf(name)}`);
@@ -108,11 +105,9 @@ function isRemovalConfirmed(
 
 /** Whether a user has confirmed the removal that the last discovery blocked. */
 export function isBlockedRemovalConfirmed(view: View): boolean {
-  return (
-    view.deletionLimit !== undefined &&
-    !view.deletionLimit.confirmed &&
-    isRemovalConfirmed(view.deletionLimit, view)
-  );
+  const { deletionLimit } = view;
+  if (deletionLimit === undefined || deletionLimit.confirmed) return false;
+  return isRemovalConfirmed(deletionLimit, view);
 }
 
 /** Annotation of the AddonOperator that confirms a removal. */
@@ -142,12 +137,8 @@ export function explainDeletionLimit(
   const { confirmation } = view;
   const count = `${modules.length + removed} of ${installed} modules`;
   const when = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
-  const stale =
-    confirmation === undefined || confirmation === "" || confirmation === token
-      ? ""
-      : `; its present value ${plainLine(confirmation, MAX_TOKEN_CHARS)} does not confirm this removal`;
-  return (
-    `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when}` +
-    ` are more than --delete-brake allows; ${remedy}${stale}`
-  );
+  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when} are more than --delete-brake allows; ${remedy}`;
+  if (confirmation === undefined || confirmation === "" || confirmation === token) return text;
+  const staleValue = plainLine(confirmation, MAX_TOKEN_CHARS);
+  return `${text}; its present value ${staleValue} does not confirm this removal`;
 }

@@ -55,42 +55,34 @@ const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModule
 
 /**
  * Decides from one view which tasks are due; pure. Tasks have keys, so planning twice adds nothing. Each rule compares the
- * current state with what the last run or converge used. `runDue` and `convergeDue` order the reasons: the first that
- * applies is reported. `stalled` are the queues whose head has failed or takes too long. "Front" means before everything
- * that waits in the queue, `main` or the module's own. The titles in `test/plan` list the cases.
+ * current state with what the last run or converge used; of several causes, the first that applies is reported.
+ * `stalledQueues` are the queues whose head has failed or takes too long. "Front" means before everything that waits in the
+ * queue, `main` or the module's own. The titles in `test/plan` list the cases.
  */
 export function planTasks(view: View, stalledQueues: ReadonlySet<string> = NO_QUEUES): Plan {
   // The start waits for a missing ConfigMap, and for Secrets with values to be read; once read, its content stays in force even if it is deleted.
   if (view.boot === "waiting" && view.config.isInForce && view.areSourcesRead)
     return { ...EMPTY_PLAN, dueTasks: [BOOT_TASK] };
   if (view.boot !== "converging" && view.boot !== "running") return EMPTY_PLAN;
-  const restart = findRestartCause(view);
-  if (restart !== undefined) return { ...EMPTY_PLAN, restartCause: restart };
-  return {
-    dueTasks: [...findDueRunsAndConverge(view), ...findDueRestores(view, stalledQueues)],
-    restartCause: restart,
-    outdatedModules: findOutdatedModules(view),
-  };
+  const restartCause = findRestartCause(view);
+  if (restartCause !== undefined) return { ...EMPTY_PLAN, restartCause };
+  const dueTasks = [...findDueRunsAndConverge(view), ...findDueRestores(view, stalledQueues)];
+  return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
 }
 
 /** Tasks that restore missing objects of releases. Each module gets a restore queue of its own, so that a failed restore blocks no other module. */
 function findDueRestores(view: View, stalledQueues: ReadonlySet<string>): DueTask[] {
-  return findRestoreTasks(view, stalledQueues).map((task) => ({
-    queue: `restore/${task.module}`,
-    task,
-    position: "back",
-  }));
+  const tasks = findRestoreTasks(view, stalledQueues);
+  return tasks.map((task) => ({ queue: `restore/${task.module}`, task, position: "back" }));
 }
 
 /** The module runs that are due, together with a new converge or the next step of the converge in progress if that is due. */
 function findDueRunsAndConverge(view: View): readonly DueTask[] {
   const { phase, cause = GLOBALS_CAUSE } = view.converge;
-  const converge = phase === "idle" ? findConvergeCause(view) : undefined;
-  if (converge !== undefined) return planNewConverge(converge, view);
-  return [
-    ...findDueRunsAndNextStep(cause, view),
-    ...(mustReadFilesWithoutConverge(view) ? [READ_MODULES_TASK] : []),
-  ];
+  const newCause = phase === "idle" ? findConvergeCause(view) : undefined;
+  if (newCause !== undefined) return planNewConverge(newCause, view);
+  const tasks = findDueRunsAndNextStep(cause, view);
+  return mustReadFilesWithoutConverge(view) ? [...tasks, READ_MODULES_TASK] : tasks;
 }
 
 /** The module runs that may start while no new converge is due. When all scheduled runs of a converge have ended, also its last step. */
@@ -98,12 +90,9 @@ function findDueRunsAndNextStep(cause: Cause, view: View): readonly DueTask[] {
   const runs = mustRunsWaitForConverge(view)
     ? findDueRuns(view).filter((run) => mayPrecedeConverge(run, view))
     : findDueRuns(view);
-  if (
-    view.converge.phase !== "scheduledRuns" ||
-    findModulesAwaitedByConverge(view).length > 0 ||
-    isFrontRunPending(runs, view)
-  )
-    return runs;
+  const haveScheduledRunsEnded =
+    view.converge.phase === "scheduledRuns" && findModulesAwaitedByConverge(view).length === 0;
+  if (!haveScheduledRunsEnded || isFrontRunPending(runs, view)) return runs;
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
 
@@ -141,14 +130,12 @@ function mayPrecedeConverge({ task }: DueTask, { modules }: View): boolean {
 
 /** Whether urgent runs are due or in progress, so that the converge ends after them. Failed and stuck modules do not count: they may take long. */
 function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
-  const inFront = new Set(
-    runs.filter(({ position }) => position === "front").map(({ task }) => moduleOf(task)),
-  );
+  const frontRuns = runs.filter(({ position }) => position === "front");
+  const frontModules = new Set(frontRuns.map(({ task }) => moduleOf(task)));
   return activeModules(view).some(({ name, activity, retry, isStuck, lastRun }) => {
     if (retry !== undefined || isStuck) return false;
-    const isUnderWay =
-      activity !== "none" && lastRun !== undefined && choosePosition(lastRun.trigger) === "front";
-    return isUnderWay || inFront.has(name);
+    if (frontModules.has(name)) return true;
+    return activity !== "none" && lastRun !== undefined && choosePosition(lastRun.trigger) === "front";
   });
 }
 
@@ -161,12 +148,10 @@ function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
 function findOutdatedModules(view: View): string[] {
   const isModuleOutdated = view.moduleQueues === "own" ? isOwnQueueRunOutdated : isRunOutdated;
   const isEveryRunOutdated = view.moduleQueues === "main" && hasGlobalConfigChanged(view);
+  const isOutdated = (module: ModuleView): boolean =>
+    module.enabled ? isEveryRunOutdated || isModuleOutdated(module) : isRemovalOutdated(module);
   const modules = isEveryRunOutdated ? [...view.modules.values()] : activeModules(view);
-  return modules
-    .filter((module) =>
-      module.enabled ? isEveryRunOutdated || isModuleOutdated(module) : isRemovalOutdated(module),
-    )
-    .map(({ name }) => name);
+  return modules.filter(isOutdated).map(({ name }) => name);
 }
 
 /** Whether an edit switches a module on again whose removal is in progress or failed. Only discovery runs `enabled` scripts. */
@@ -191,11 +176,8 @@ function isRunOutdated({ enabled, activity, retry, attempted, sectionDigest, fil
 
 /** The converge task in queue `main`. */
 export function buildConvergeTask(cause: Cause): DueTask {
-  return {
-    queue: MAIN_QUEUE,
-    task: { kind: "converge", key: CONVERGE_KEY, cause },
-    position: choosePosition(cause),
-  };
+  const task: Task = { kind: "converge", key: CONVERGE_KEY, cause };
+  return { queue: MAIN_QUEUE, task, position: choosePosition(cause) };
 }
 
 /** The task of a module run. In the module's own queue the run also needs a slot: runs that a user requests are urgent. */
@@ -210,6 +192,7 @@ function buildRunTask(module: string, cause: Cause, { moduleQueues }: View): Due
 /** Causes by which a user requests a run: it does not wait for a slot behind runs of other modules. */
 const USER_CAUSES: ReadonlySet<Cause["kind"]> = new Set(["requested", "section", "sources"]);
 
+/** Causes whose task must not wait behind a failing one: a user caused them, directly or by an edit. */
 const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
   "start-up",
   "requested",

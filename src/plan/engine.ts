@@ -54,11 +54,9 @@ export class Engine {
     const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
     // A run that may precede the converge keeps its position and its back-off.
     const keptKeys = new Set(all.map((each) => each.task.key));
-    this.#queues.replace(
-      (each) => (each.key === CONVERGE_KEY ? !isNext : isRunInOwnQueue(each) && !keptKeys.has(each.key)),
-      queue,
-      task,
-    );
+    const isReplaced = (each: Task): boolean =>
+      each.key === CONVERGE_KEY ? !isNext : isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    this.#queues.replace(isReplaced, queue, task);
   }
 
   /** Whether a run of the same module waits at the back of the queue, because it was added for a less urgent cause. */
@@ -72,11 +70,9 @@ export class Engine {
     const { queue, task } = buildConvergeTask(cause);
     const isReplaced = (each: Task): boolean =>
       each.group === "converge" || each.kind === "converge" || isRunInOwnQueue(each);
+    const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";
     this.#queues.replace(isReplaced, queue, task);
-    this.#queues.interrupt(
-      (each) => each.group === "converge" && each.kind === "run-module",
-      "the converge restarts",
-    );
+    this.#queues.interrupt(isInterrupted, "the converge restarts");
     this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
   }
 

@@ -53,10 +53,10 @@ export function decideRemovals(input: RemovalInput): Removals {
   const mayRemove = explainRemovalBlocker(view) === undefined;
   const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, modulesOff, orphans) : view;
   const isLimited = mayRemove && deletionLimit?.confirmed === false;
-  const deletes = selectModulesToDelete(
-    isLimited ? modulesOff.filter(({ isRemovalBegun }) => isRemovalBegun) : modulesOff,
-    view,
-  );
+  // The limit does not stop a removal that has begun: only its last hooks are left.
+  const begun = modulesOff.filter(({ isRemovalBegun }) => isRemovalBegun);
+  const notBegun = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun);
+  const deletes = selectModulesToDelete(isLimited ? begun : modulesOff, view);
   const purges = selectReleasesToPurge(orphans, input);
   return {
     modulesToDelete: deletes.names,
@@ -65,9 +65,7 @@ export function decideRemovals(input: RemovalInput): Removals {
     requiredBy: inUse,
     deletionLimit,
     deletions,
-    limitedModules: isLimited
-      ? modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module)
-      : [],
+    limitedModules: isLimited ? notBegun.map(({ module }) => module) : [],
     blockers: [
       ...input.orphans.flatMap((release) => listRetainBlockers(config, release)),
       ...[...inUse].map(([name, users]) =>
@@ -90,11 +88,11 @@ function toNames(modules: readonly ModuleFacts[]): string[] {
 /** Applies the deletion limit. While missing files block all purges, orphan releases do not count. */
 function checkDeletionLimit(
   input: RemovalInput,
-  off: readonly ModuleFacts[],
+  modulesOff: readonly ModuleFacts[],
   orphans: readonly string[],
 ): ReturnType<typeof applyDeletionLimit> {
   const counted = input.view.tree.purgeHolds.length > 0 ? [] : orphans;
-  return applyDeletionLimit({ ...input, modulesOff: off, orphans: counted }, input.view);
+  return applyDeletionLimit({ ...input, modulesOff, orphans: counted }, input.view);
 }
 
 interface RemovalCandidates {
@@ -108,7 +106,7 @@ export function buildRemovalBlocker(
   names: readonly string[],
   reason: string,
 ): RemovalBlocker {
-  return { action: action, text: `not ${action}d: ${names.join(", ")}: ${reason}` };
+  return { action, text: `not ${action}d: ${names.join(", ")}: ${reason}` };
 }
 
 /** The modules that are off and may be deleted now. While something blocks all removals, none, and a blocker instead. */
@@ -130,25 +128,14 @@ interface PurgeCandidates extends RemovalCandidates {
 function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput): PurgeCandidates {
   const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
   const blockedBecause = explainRemovalBlocker(view);
-  const blockingReasons = [
-    ...(blockedBecause === undefined ? [] : [blockedBecause]),
-    ...view.tree.purgeHolds,
-  ];
-  if (orphans.length > 0 && blockingReasons.length > 0) {
-    return {
-      names: [],
-      blockers: [buildRemovalBlocker("purge", orphans, blockingReasons.join("; "))],
-      orphanedSince: orphanedSince,
-      needsSecondCheck: false,
-    };
+  const { purgeHolds } = view.tree;
+  const reasons = blockedBecause === undefined ? purgeHolds : [blockedBecause, ...purgeHolds];
+  if (orphans.length > 0 && reasons.length > 0) {
+    const blockers = [buildRemovalBlocker("purge", orphans, reasons.join("; "))];
+    return { names: [], blockers, orphanedSince, needsSecondCheck: false };
   }
   const due = orphans.filter((release) => at - (orphanedSince.get(release) ?? at) >= SECOND_CHECK_MS);
-  return {
-    names: due,
-    blockers: [],
-    orphanedSince: orphanedSince,
-    needsSecondCheck: due.length < orphans.length,
-  };
+  return { names: due, blockers: [], orphanedSince, needsSecondCheck: due.length < orphans.length };
 }
 
 /** Why the operator deletes and purges nothing at all now; undefined if removals are allowed. */
@@ -251,18 +238,19 @@ function separateRequiredModules(all: readonly ModuleFacts[], off: readonly Modu
   const inUse = new Map<string, readonly string[]>();
   // A module that stays may require others: repeat until no more stay.
   let removable = [...off];
-  for (let before = -1; before !== inUse.size;) {
-    before = inUse.size;
+  let countBefore: number;
+  do {
+    countBefore = inUse.size;
     for (const { module, isRemovalBegun } of removable) {
       const users = isRemovalBegun ? [] : findDependents(all, removable, module.name);
       if (users.length > 0) inUse.set(module.name, users);
     }
     removable = removable.filter(({ module }) => !inUse.has(module.name));
-  }
+  } while (inUse.size > countBefore);
   return { modulesOff: sortDependentsFirst(removable), requiredBy: inUse };
 }
 
-/** Sorts modules so that each comes after all modules that require it; otherwise the order stays. */
+/** Sorts modules so that each comes after all modules that require it, which may need it for their own removal; otherwise the order stays. */
 function sortDependentsFirst(modules: readonly ModuleFacts[]): ModuleFacts[] {
   const sorted = new Set<ModuleFacts>();
   const visited = new Set<ModuleFacts>();

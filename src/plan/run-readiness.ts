@@ -14,12 +14,8 @@ import { listUnmetRequirements, type UnmetReason } from "./requirements/requirem
  * Whether a module may run: it is on, valid, and its files are there. While some are missing, a second read decides
  * whether it runs without them or is deleted.
  */
-export function isRunnable({
-  enabled,
-  problem,
-  module,
-}: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
-  return enabled && problem === undefined && module.missing === undefined;
+export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
+  return view.enabled && view.problem === undefined && view.module.missing === undefined;
 }
 
 /**
@@ -27,9 +23,9 @@ export function isRunnable({
  * `enabled` script with all values.
  */
 export function canStartRun(module: ModuleView): boolean {
-  return (
-    isRunnable(module) && !module.awaitsCrds && (!module.awaitsScript || module.missingValues.length > 0)
-  );
+  if (!isRunnable(module) || module.awaitsCrds) return false;
+  // While values are missing, the script cannot run, and the run itself reports what is missing.
+  return !module.awaitsScript || module.missingValues.length > 0;
 }
 
 /** A module with a run that the current converge has scheduled and that has not ended. */
@@ -45,9 +41,8 @@ function hasScheduledRun(module: ModuleView): module is ModuleWithScheduledRun {
  */
 function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
   const hasTried = module.phase === "ready" || module.retry !== undefined || module.isStuck;
-  return (
-    !hasTried && hasScheduledRun(module) && canStartRun(module) && findRunBlocker(module, view) === undefined
-  );
+  if (hasTried || !hasScheduledRun(module) || !canStartRun(module)) return false;
+  return findRunBlocker(module, view) === undefined;
 }
 
 /**
@@ -55,21 +50,17 @@ function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
  * run of each enabled module. Modules that have run before, or that require something, start at once. First runs start in
  * the order of the modules' numbers: runs of equal numbers together, when those of smaller numbers have ended, failed, or
  * wait for something themselves. A run that takes longer than `LONG_RUN_MS`, or waits behind a failing hook in its queue,
- * blocks no other. The titles in
- * `test/plan/run-readiness.test.ts` list the cases.
+ * blocks no other. The titles in `test/plan/run-readiness.test.ts` list the cases.
  */
 export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Cause> {
   if (!canStartScheduledRuns(view)) return new Map();
   const candidates = activeModules(view).filter(hasScheduledRun);
-  const lowestBlockingOrder = Math.min(
-    ...candidates.filter((each) => blocksLaterFirstRuns(each, view)).map(orderOf),
-  );
-  const due = candidates.filter(
-    (each) =>
-      !each.scheduledRun.hasBegun &&
-      canStartRun(each) &&
-      (ignoresOrder(each) || orderOf(each) <= lowestBlockingOrder),
-  );
+  const blocking = candidates.filter((each) => blocksLaterFirstRuns(each, view));
+  const lowestBlockingOrder = Math.min(...blocking.map(orderOf));
+  const due = candidates.filter((each) => {
+    if (each.scheduledRun.hasBegun || !canStartRun(each)) return false;
+    return ignoresOrder(each) || orderOf(each) <= lowestBlockingOrder;
+  });
   return new Map(due.map(({ name, scheduledRun }) => [name, scheduledRun.cause]));
 }
 
@@ -130,11 +121,8 @@ export function findRunBlocker(module: ModuleView, view: View): RunBlocker | und
   const [first, ...more] = listUnmetRequirements(module, view);
   if (first !== undefined) {
     const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-    return {
-      awaitedName: first.name,
-      reason: first.reason,
-      message: `${first.name}, which ${first.message}${rest}`,
-    };
+    const message = `${first.name}, which ${first.message}${rest}`;
+    return { awaitedName: first.name, reason: first.reason, message };
   }
   const name = findPendingPredecessor(module, view);
   if (name === undefined) return undefined;
@@ -144,9 +132,8 @@ export function findRunBlocker(module: ModuleView, view: View): RunBlocker | und
 /** Sentences about all unmet requirements of a blocked module except the first, which `describeRunBlocker` reports. */
 export function describeOtherBlockers(module: ModuleView, view: View): string[] {
   if (describeRunBlocker(module, view) === undefined) return [];
-  return listUnmetRequirements(module, view)
-    .slice(1)
-    .map(({ name, message }) => `and for ${name}, which ${message}`);
+  const [, ...others] = listUnmetRequirements(module, view);
+  return others.map(({ name, message }) => `and for ${name}, which ${message}`);
 }
 
 /** What a module whose run is blocked waits for, and since when; `message` is a sentence for users. Undefined for any other module. */

@@ -27,9 +27,8 @@ export function simulateStart(view: View): StartOrder {
     if (startedModules.length === 0) break;
     waves.push(startedModules);
   }
-  const blocked = [...state.modules.values()].filter(
-    (each) => isRunnable(each) && each.blockedSince !== undefined,
-  );
+  const isBlocked = (each: ModuleView): boolean => isRunnable(each) && each.blockedSince !== undefined;
+  const blocked = [...state.modules.values()].filter(isBlocked);
   const waits = blocked.map((each) => [each.name, findRunBlocker(each, state)?.message ?? ""] as const);
   return { waves, blockedModules: new Map(waits) };
 }
@@ -114,25 +113,17 @@ function markRunBlocked(): Partial<ModuleView> {
 }
 
 /** The fields of a module whose simulated run has succeeded, with a healthy release. */
-function markRunSucceeded({
-  configDigest: config,
-  requestedToken: token,
-  module,
-}: ModuleView): Partial<ModuleView> {
-  const handled = { config, token, version: module.chartVersion };
-  const intactRelease = {
-    missingObjects: [],
-    deferredObjects: [],
-    releaseReadError: undefined,
-    isReleaseChangedByHand: false,
-  };
-  const healthyRelease = { unhealthy: undefined, unready: undefined };
+function markRunSucceeded({ configDigest, requestedToken, module }: ModuleView): Partial<ModuleView> {
   return {
     phase: "ready",
     activity: "none",
     scheduledRun: undefined,
-    handled,
-    ...intactRelease,
-    ...healthyRelease,
+    handled: { config: configDigest, token: requestedToken, version: module.chartVersion },
+    missingObjects: [],
+    deferredObjects: [],
+    releaseReadError: undefined,
+    isReleaseChangedByHand: false,
+    unhealthy: undefined,
+    unready: undefined,
   };
 }

@@ -66,7 +66,9 @@ export interface EventWriterOptions extends KubeAccess {
 const SERIES_MS = 6 * 60_000;
 /** A repetition is written after this time, together with those that follow meanwhile. */
 const SERIES_EVERY_MS = 10_000;
+/** Bounds the memory; a forgotten series only becomes a new Event. */
 const MAX_SERIES = 1000;
+/** Calls that wait; more Events are dropped, since a slow server must not make the operator grow. */
 const MAX_WAITING = 100;
 /** How long after the first Event an object may take to appear before Events are written without its uid. */
 const UID_WAIT_MS = 5000;
@@ -74,7 +76,9 @@ const UID_CHECK_MS = 50;
 const MAX_NOTE_LENGTH = 1000;
 const CALL_TIMEOUT_MS = 5000;
 
+/** An Event and its repetitions, which the server stores as one object. */
 interface Series {
+  /** Name of the Event. */
   readonly name: string;
   /** Repetitions, the first Event included. */
   count: number;
@@ -125,7 +129,7 @@ export class EventWriter {
     this.#startSeries(key, { ...event, note });
   }
 
-  /** Resolves when everything recorded so far has been written or dropped, repetitions included. */
+  /** Resolves when everything recorded so far has been written or dropped, repetitions included. A stopping operator calls it; so no wait delays the writes. */
   async flush(): Promise<void> {
     this.#uidWaitEndsAt = 0;
     this.#flushAbort.abort();
@@ -147,7 +151,10 @@ export class EventWriter {
   #startSeries(key: string, event: OperatorEvent): void {
     const { operatorName, clock } = this.#options;
     const now = clock.now();
-    const name = `${event.module ?? operatorName}.${now.toString(16)}${(this.#seq++).toString(16).padStart(4, "0")}`;
+    const sequence = this.#seq.toString(16).padStart(4, "0");
+    this.#seq += 1;
+    const name = `${event.module ?? operatorName}.${now.toString(16)}${sequence}`;
+    // The map is in the order of insertion: a new series must be its last entry.
     this.#series.delete(key);
     this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
@@ -160,7 +167,7 @@ export class EventWriter {
     });
   }
 
-  /** Delays the first write to the next burst, so that writes come together. A flush ends the pause. */
+  /** Delays the first write to the next burst (see `nextWriteTime`), so that writes come together. A flush ends the pause. */
   async #waitForBurst(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const now = clock.monotonic();
@@ -182,17 +189,14 @@ export class EventWriter {
     series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
   }
 
+  /** Queues the call that writes the count and the last time of a series into its Event. */
   #writeSeries(series: Series): void {
     series.timer = undefined;
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#enqueueCall(async (signal) => {
-      const body = {
-        series: {
-          count: series.count,
-          lastObservedTime: formatMicroTime(this.#wall.toWallTime(series.lastAt)),
-        },
-      };
+      const lastObservedTime = formatMicroTime(this.#wall.toWallTime(series.lastAt));
+      const body = { series: { count: series.count, lastObservedTime } };
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
       } catch (error) {
@@ -217,11 +221,11 @@ export class EventWriter {
       });
   }
 
-  /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES. */
+  /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES: the map begins with the oldest. */
   #forgetEndedSeries(now: number): void {
     for (const [key, series] of this.#series) {
-      const isOld = now - series.lastAt >= SERIES_MS || this.#series.size > MAX_SERIES;
-      if (!isOld) continue;
+      const hasEnded = now - series.lastAt >= SERIES_MS;
+      if (!hasEnded && this.#series.size <= MAX_SERIES) continue;
       series.timer?.cancel();
       this.#series.delete(key);
     }

@@ -7,6 +7,7 @@ export {
   ADDON_OPERATORS,
   MODULE_SOURCES,
   STALLED,
+  omitUndefined,
   toStatusLine,
   type AddonObject,
   type Condition,

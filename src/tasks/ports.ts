@@ -75,7 +75,7 @@ export interface Recorder {
   convergeEnded(seconds: number): void;
 }
 
-/** As whom a module acts. */
+/** The service account under which helm and the hooks of a module act, in place of the operator's. */
 export interface ModuleActor extends HookActor {
   /** User name of its ServiceAccount. */
   readonly user: string;
@@ -90,6 +90,7 @@ export interface Ports {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly tracer: Tracer;
+  /** `--retry-delay-min`. */
   readonly retryMinMs: number;
   /** `--delete-brake`: what one change may remove. */
   readonly deleteBrake: Limit;
@@ -103,7 +104,7 @@ export interface Ports {
   readonly recorder: Recorder;
   /** Settings and environment of hooks and scripts. */
   readonly runs: RunSettings;
-  /** As whom the hooks of a module run, and its object patches are applied; undefined = as the operator. */
+  /** The account under which the hooks of a module run and its object patches are applied; undefined = the operator's service account. */
   readonly actorOf?: ((module: string) => ModuleActor | undefined) | undefined;
   /** Unpacks a chart archive again if its temp directory was cleaned. Call it before reading files of a chart. */
   readonly restoreChart: (chartDir: string) => Promise<void>;

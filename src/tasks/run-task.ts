@@ -111,8 +111,8 @@ async function recordIfStuck(
   work: () => Promise<Outcome<Task>>,
 ): Promise<Outcome<Task>> {
   const module = moduleOf(task);
-  const isOwn = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
-  if (!isOwn || queue === MAIN_QUEUE) return work();
+  const isModuleQueue = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
+  if (!isModuleQueue || queue === MAIN_QUEUE) return work();
   const recordStuck = (isStuck: boolean): void => {
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };
@@ -142,9 +142,8 @@ function recordConvergeStep({ state }: Ports, { kind }: Outcome<Task>): void {
 
 /** Removes a removal that is done, or no longer due, from the list of due removals. */
 function recordRemovalEnd({ state }: Ports, task: Task): void {
-  const name =
-    task.kind === "delete-module" ? task.module : task.kind === "purge-release" ? task.release : undefined;
-  if (name !== undefined) state.record("removalEnded", name);
+  if (task.kind === "delete-module") state.record("removalEnded", task.module);
+  if (task.kind === "purge-release") state.record("removalEnded", task.release);
 }
 
 /** Records a finished module as progress of its converge. */

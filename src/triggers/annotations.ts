@@ -7,6 +7,7 @@ import { hasConfirmations, type State } from "../state/index.ts";
 import { traceEvent } from "../trace/index.ts";
 import type { WatchedConfig } from "./config/watched-config.ts";
 
+/** Bounds the memory: who may create AddonModules could create any number. */
 const MAX_REMEMBERED_OBJECTS = 10_000;
 /** Up to 256 printable ASCII characters: tokens appear in statuses, and anyone who may annotate can set them. */
 const TOKEN_PATTERN = /^[\u0020-\u007e]{1,256}$/;
@@ -46,18 +47,21 @@ export class Annotations {
     answeredToken?: string,
   ): void {
     const { state, logger } = this.#options;
-    if (answeredToken !== undefined && isRequestToken(answeredToken)) {
-      if (module === undefined) state.record("handledRequestRestored", answeredToken);
-      else state.recordModule(module, "handledRequestRestored", answeredToken);
+    const isAnswered = answeredToken !== undefined && isRequestToken(answeredToken);
+    if (module === undefined) {
+      if (isAnswered) state.record("handledRequestRestored", answeredToken);
+      state.record("factsObserved", { confirmation: annotations[CONFIRM_DELETE] });
+    } else {
+      if (isAnswered) state.recordModule(module, "handledRequestRestored", answeredToken);
+      recordConfirmations(state, module, annotations);
     }
-    if (module === undefined) state.record("factsObserved", { confirmation: annotations[CONFIRM_DELETE] });
-    else recordConfirmations(state, module, annotations);
+    // The annotation stays after its request was handled: only another token is a new request.
     const token = annotations[REQUESTED_AT];
     const seen = this.#lastTokens.getOrMake(module ?? "", () => ({ last: undefined }));
     if (token === undefined || token === seen.last) return;
     seen.last = token;
-    if (isRequestToken(token)) return void this.#handleRequest(module, token);
-    logger.warn(INVALID_TOKEN_MESSAGE, { module });
+    if (isRequestToken(token)) void this.#handleRequest(module, token);
+    else logger.warn(INVALID_TOKEN_MESSAGE, { module });
   }
 
   /** Records a request. Reads the ConfigMap first: the run must include edits that the user made before the request. */

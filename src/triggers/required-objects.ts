@@ -39,7 +39,7 @@ export class RequiredObjects {
   readonly #options: RequiredObjectsOptions;
   readonly #watches = new Map<string, RequiredWatch>();
   #knownTree: Tree | undefined;
-  /** Names of the modules in `#tree` that require objects. */
+  /** Names of the modules in `#knownTree` that require objects: cached, because every change of the state needs them. */
   #modulesWithRequirements: readonly string[] = [];
 
   constructor(options: RequiredObjectsOptions) {
@@ -92,17 +92,18 @@ export class RequiredObjects {
 
   /** Waits until the server knows the kind of the object, then watches the object. Records while the kind is missing. */
   async #findKindAndWatch(key: string, watch: RequiredWatch): Promise<void> {
-    const { object, abortController: end } = watch;
+    const { object } = watch;
+    const { signal } = watch.abortController;
     if (object.cel !== undefined) watch.test = await compileCel(object.cel);
-    const onMissing = (error: Error): void =>
-      this.#recordFinding(
-        key,
-        error instanceof MissingKindError
-          ? "is of a kind that the server does not know"
-          : `cannot be found: ${error.message}`,
-      );
-    const resource = await this.#options.kinds.find(object, { signal: end.signal, onMissing });
-    if (resource === undefined || end.signal.aborted) return;
+    const onMissing = (error: Error): void => {
+      const isKindMissing = error instanceof MissingKindError;
+      const message = isKindMissing
+        ? "is of a kind that the server does not know"
+        : `cannot be found: ${error.message}`;
+      this.#recordFinding(key, message);
+    };
+    const resource = await this.#options.kinds.find(object, { signal, onMissing });
+    if (resource === undefined || signal.aborted) return;
     watch.subscription = this.#subscribe(key, watch, resource);
   }
 
@@ -126,14 +127,12 @@ export class RequiredObjects {
     });
   }
 
-  /** Checks the object now. If the last check was less than CHECK_EVERY_MS ago, checks it when that time is over. */
+  /** Checks the object now. If the last check was less than MIN_CHECK_INTERVAL_MS ago, checks it when that time is over. */
   #checkObject(key: string, watch: RequiredWatch): void {
     if (!watch.store.isSynced || watch.timer !== undefined) return;
     const { clock } = this.#options;
     const waitMs = watch.checkedAt + MIN_CHECK_INTERVAL_MS - clock.monotonic();
-    if (watch.checkedAt > 0 && waitMs > 0) {
-      return this.#scheduleCheck(waitMs, key, watch);
-    }
+    if (watch.checkedAt > 0 && waitMs > 0) return this.#scheduleCheck(waitMs, key, watch);
     watch.checkedAt = clock.monotonic();
     const [current] = watch.store.values();
     const message = describeUnmetRequirement(watch.object, current?.object, watch.test);

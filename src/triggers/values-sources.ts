@@ -13,25 +13,17 @@ interface ValuesSourcesOptions {
   readonly state: State;
 }
 
-/** Decoded data of a Secret or ConfigMap. */
-type Data = Readonly<Record<string, Uint8Array>>;
-
-/** The data of an object in one version. */
+/** The decoded data of an object in one version. */
 interface VersionedData {
   readonly resourceVersion: string;
-  readonly data: Data;
-}
-
-/** The watch of one object. */
-interface SourceWatch {
-  readonly store: ObjectStore<VersionedData>;
-  readonly subscription: Subscription;
+  readonly data: Readonly<Record<string, Uint8Array>>;
 }
 
 /** Watches each Secret and ConfigMap that the values refer to, by name, and records its content. References to one object share a watch. */
 export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
-  readonly #watches = new Map<string, SourceWatch>();
+  /** The watches by title of the object. */
+  readonly #watches = new Map<string, Subscription>();
   #wantedObjects: readonly SourceObject[] = [];
   #loggedIssues: ReadonlySet<string> = new Set();
 
@@ -44,7 +36,7 @@ export class ValuesSources {
   }
 
   close(): void {
-    for (const { subscription } of this.#watches.values()) subscription.close();
+    for (const subscription of this.#watches.values()) subscription.close();
     this.#watches.clear();
   }
 
@@ -55,7 +47,7 @@ export class ValuesSources {
     if (wanted === this.#wantedObjects) return;
     this.#wantedObjects = wanted;
     const titles = new Set(wanted.map(({ title }) => title));
-    for (const [title, { subscription }] of this.#watches) {
+    for (const [title, subscription] of this.#watches) {
       if (titles.has(title)) continue;
       subscription.close();
       this.#watches.delete(title);
@@ -83,11 +75,7 @@ export class ValuesSources {
       const found = store.get(`${namespace}/${name}`);
       state.inputs.recordSource(title, found ?? MISSING);
     };
-    const spec = {
-      resource,
-      namespace,
-      fieldSelector: `metadata.name=${name}`,
-    };
+    const spec = { resource, namespace, fieldSelector: `metadata.name=${name}` };
     const subscription = store.watch(hub, spec, {
       onChange: record,
       onSynced: record,
@@ -98,7 +86,7 @@ export class ValuesSources {
         if (!store.isSynced) state.inputs.recordSource(title, toUnreadableContent(error));
       },
     });
-    this.#watches.set(title, { store, subscription });
+    this.#watches.set(title, subscription);
   }
 }
 
@@ -109,7 +97,7 @@ function toUnreadableContent(error: unknown): SourceContent {
   return { lack: `cannot be read: ${oneLine(error)}` };
 }
 
-/** Reads the objects that the values refer to once, for a preview; copies content that the `running` state has. */
+/** Reads the objects that the values refer to once, for a preview, which watches nothing. Copies content that the `running` state has. */
 export async function readValuesSources(client: KubeClient, state: State, running?: State): Promise<void> {
   for (const object of state.values.sources.wanted) {
     const known = running?.values.sources.contentOf(object.title);

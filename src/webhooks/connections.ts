@@ -39,7 +39,8 @@ export class Connections {
   /** Accepts a new connection, or closes it at once if a limit is reached. */
   add(socket: Socket): void {
     const { clock, limit, arriveMs } = this.#options;
-    const [address, key] = [addressOf(socket), peerKey(socket)];
+    const address = addressOf(socket);
+    const key = peerKey(socket);
     const sockets = this.#sockets.get(address) ?? new Set();
     const isTooFast = !this.#rates.countEvent(address);
     if (isTooFast || sockets.size >= limit.perAddress) return void socket.destroy();
@@ -47,10 +48,8 @@ export class Connections {
     if (isFull && !this.#closeOldestOfBusiestAddress(sockets.size)) return void socket.destroy();
     this.#sockets.set(address, sockets.add(socket));
     this.#count += 1;
-    this.#timers.set(
-      key,
-      clock.setTimer(arriveMs, () => void socket.destroy()),
-    );
+    const timer = clock.setTimer(arriveMs, () => void socket.destroy());
+    this.#timers.set(key, timer);
     // A closed socket has no address: `address` and the key are read before.
     socket.once("close", () => {
       this.#remove(address, socket);
@@ -77,14 +76,16 @@ export class Connections {
    * Returns false if no address has at least two more than the client.
    */
   #closeOldestOfBusiestAddress(ownCount: number): boolean {
-    let busiest: [address: string, sockets: Set<Socket>] | undefined;
-    for (const entry of this.#sockets) {
-      const most = busiest?.[1].size ?? ownCount + 1;
-      if (entry[1].size > most) busiest = entry;
+    let mostSockets = ownCount + 1;
+    let busiestAddress = "";
+    for (const [address, { size }] of this.#sockets) {
+      if (size <= mostSockets) continue;
+      mostSockets = size;
+      busiestAddress = address;
     }
-    const [oldest] = busiest?.[1] ?? [];
-    if (busiest === undefined || oldest === undefined) return false;
-    this.#remove(busiest[0], oldest);
+    const [oldest] = this.#sockets.get(busiestAddress) ?? [];
+    if (mostSockets === ownCount + 1 || oldest === undefined) return false;
+    this.#remove(busiestAddress, oldest);
     oldest.destroy();
     return true;
   }

@@ -37,6 +37,7 @@ const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const LEADER_CACHE_MS = 5000;
 /** Less than the limit that the leader's server has for one address. */
 const MAX_CONNECTIONS = 16;
+/** The status with which a replica answers that is no longer the leader. */
 const UNAVAILABLE = 503;
 
 /** Sends reviews to the leader over connections that stay open. */
@@ -85,6 +86,7 @@ export class LeaderClient {
     const { cert, key, ca } = certificate;
     const { host } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject | undefined>();
+    // Resolves with undefined if the request must be sent again.
     const sent = request({
       host: ip,
       port,
@@ -108,7 +110,6 @@ export class LeaderClient {
     sent.on("response", (answer) => {
       readAtMost(answer as AsyncIterable<Buffer>, MAX_RESPONSE_BYTES)
         .then((body) => {
-          // 503: the receiver is no longer the leader.
           if (answer.statusCode === UNAVAILABLE) this.#cachedLeader = undefined;
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);

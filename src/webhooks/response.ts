@@ -8,10 +8,10 @@ export function closeConnection(request: Http2ServerRequest): void {
   else request.stream.session?.destroy();
 }
 
-/** Calls `fn` once the whole response is sent. */
-export function onceResponseSent(stream: ServerHttp2Stream, fn: () => void): void {
-  if (stream.writableFinished) fn();
-  else stream.once("finish", fn);
+/** Calls `act` once the whole response is sent: now, if it is sent already. */
+export function onceResponseSent(stream: ServerHttp2Stream, act: () => void): void {
+  if (stream.writableFinished) act();
+  else stream.once("finish", act);
 }
 
 export interface ResponseContent {

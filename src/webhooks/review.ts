@@ -54,26 +54,24 @@ export type ReviewHandler = (request: JsonObject, signal: AbortSignal) => Promis
 
 const FORBIDDEN = 403;
 /** Characters of a message: users must be able to read it. */
-const LONGEST_MESSAGE = 8192;
+const MAX_MESSAGE_LENGTH = 8192;
 
-/** Shortens a message to LONGEST_MESSAGE characters. */
 function truncateMessage(message: string): string {
-  return message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE - 1)}…` : message;
+  return message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH - 1)}…` : message;
 }
 
 /** Makes a review handler of an admission handler: checks the request, and builds the AdmissionResponse of Kubernetes. */
 export function wrapAdmissionHandler(handler: AdmissionHandler): ReviewHandler {
   return async (raw, signal) => {
     const request = parseAdmissionRequest(raw);
-    const { allowed, code = FORBIDDEN, message, warnings, patch } = await handler(request, signal);
+    const { allowed, code = FORBIDDEN, message, warnings = [], patch } = await handler(request, signal);
+    const status = message === undefined ? { code } : { code, message: truncateMessage(message) };
     return {
       uid: request.uid,
       allowed,
-      ...(allowed
-        ? {}
-        : { status: { code, ...(message === undefined ? {} : { message: truncateMessage(message) }) } }),
-      ...(warnings === undefined || warnings.length === 0 ? {} : { warnings: [...warnings] }),
-      ...(patch === undefined ? {} : { patch, patchType: "JSONPatch" }),
+      ...(!allowed && { status }),
+      ...(warnings.length > 0 && { warnings: [...warnings] }),
+      ...(patch !== undefined && { patch, patchType: "JSONPatch" }),
     };
   };
 }

@@ -106,11 +106,10 @@ export class WebhookServer {
     this.#server.removeAllListeners("newListener");
     this.#server.on("request", (request, response) => this.#handleRequest(request, response));
     this.#server.on("stream", (...[stream, headers, , rawHeaders]: StreamArguments) => {
-      if (!this.#refuseExcessStream(stream))
-        this.#handleRequest(
-          new Http2ServerRequest(stream, headers, {}, rawHeaders),
-          new Http2ServerResponse(stream),
-        );
+      const isRefused = this.#refuseExcessStream(stream);
+      if (isRefused) return;
+      const request = new Http2ServerRequest(stream, headers, {}, rawHeaders);
+      this.#handleRequest(request, new Http2ServerResponse(stream));
     });
     // Ignores clients that do not speak TLS or a supported version: Node closes their connections.
     this.#server.on("tlsClientError", () => {});
@@ -188,6 +187,7 @@ export class WebhookServer {
       this.#discardRestOfRequest(request);
       onRequest({ status: content.status, seconds: (clock.monotonic() - startedAt) / 1000 });
     };
+    // A client that disconnects is no error; without a listener it would end the process.
     for (const stream of [request, response]) stream.on("error", () => {});
     if (requestShare.add(1)) void this.#buildResponse(request, response).then(finish);
     else finish(TOO_MANY);
@@ -222,10 +222,11 @@ export class WebhookServer {
     // Frees the stream at once: a reset without an error, as RFC 9113 has it.
     else if (!stream.readableEnded && !stream.endAfterHeaders)
       onceResponseSent(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
-    const late = clock.setTimer(this.#limits.arriveMs, () =>
-      stream === undefined ? void request.socket.destroy() : stream.close(constants.NGHTTP2_CANCEL),
-    );
-    request.once("close", () => late.cancel());
+    const timeout = clock.setTimer(this.#limits.arriveMs, () => {
+      if (stream === undefined) request.socket.destroy();
+      else stream.close(constants.NGHTTP2_CANCEL);
+    });
+    request.once("close", () => timeout.cancel());
   }
 
   /** Answers a health check or a review; returns the response body. Throws ReviewError, or the error of the handler. */
@@ -238,23 +239,21 @@ export class WebhookServer {
     if (!/^application\/json *(?:;|$)/i.test(request.headers["content-type"] ?? ""))
       throw new ReviewError("the content type is not application/json", 415);
     const { socket } = request;
+    const { signal } = abortController;
     const body = this.#bodies.openBody(addressOf(socket));
-    const limit = this.#options.clock.setTimer(this.#timeLimitOf(url), () =>
+    const timeout = this.#options.clock.setTimer(this.#timeLimitOf(url), () =>
       abortController.abort(new ReviewError("no answer in time", 504)),
     );
     try {
       const handler = this.#options.findHandler(path, request.headers[FOLLOWER_HEADER] !== undefined);
       if (handler === undefined) throw new ReviewError(`no webhook is served at ${path}`, 404);
-      const review = parseReview(await body.read(request, path, abortController.signal));
+      const review = parseReview(await body.read(request, path, signal));
       this.#connections.cancelRequestTimeout(socket);
       const { apiVersion, kind } = review;
-      const response = await orAborted(
-        handler(review.request, abortController.signal),
-        abortController.signal,
-      );
+      const response = await orAborted(handler(review.request, signal), signal);
       return JSON.stringify({ apiVersion, kind, response });
     } finally {
-      limit.cancel();
+      timeout.cancel();
       body.close();
     }
   }

@@ -58,11 +58,12 @@ export class Webhooks {
     this.#timers = new Timers(options.clock);
     this.registrar = new Registrar(options);
     const { clock, findLeader, source, target } = options;
-    const [delayMs, keepMs] = options.hasReplicas
-      ? [2 * source.checkMs, 5 * source.checkMs]
-      : [CA_ANNOUNCEMENT_MS, source.checkMs];
-    this.#rotation = new CertificateRotation({ clock, delayMs, keepMs });
-    this.#leaderClient = new LeaderClient({ clock, findLeader: findLeader, host: serverName(target) });
+    const { checkMs } = source;
+    // Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
+    this.#rotation = options.hasReplicas
+      ? new CertificateRotation({ clock, delayMs: 2 * checkMs, keepMs: 5 * checkMs })
+      : new CertificateRotation({ clock, delayMs: CA_ANNOUNCEMENT_MS, keepMs: checkMs });
+    this.#leaderClient = new LeaderClient({ clock, findLeader, host: serverName(target) });
   }
 
   /** The port of the server; 0 before it listens. */
@@ -123,10 +124,8 @@ export class Webhooks {
       if (certificate === undefined) throw new Error("there is no certificate yet");
       return await this.#leaderClient.forwardReview({ path, request, signal }, certificate);
     } catch (error) {
-      throw new ReviewError(
-        `this operator is a follower, and its leader does not answer: ${oneLine(error)}`,
-        503,
-      );
+      const message = `this operator is a follower, and its leader does not answer: ${oneLine(error)}`;
+      throw new ReviewError(message, 503);
     }
   }
 
@@ -172,14 +171,8 @@ export class Webhooks {
       if (isReplaced) this.#server.useCertificate(presented);
       return isPresented;
     }
-    this.#server = await WebhookServer.listen(
-      {
-        ...this.#options,
-        ...listen,
-        findHandler: (path, isForwarded) => this.#findHandler(path, isForwarded),
-      },
-      presented,
-    );
+    const findHandler = this.#findHandler.bind(this);
+    this.#server = await WebhookServer.listen({ ...this.#options, ...listen, findHandler }, presented);
     logger.info("Webhooks are served", { address: listen.address, port: this.#server.port });
     return isPresented;
   }

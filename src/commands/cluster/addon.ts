@@ -1,6 +1,6 @@
 /** The commands of `kubectl addon`: they read AddonModules from the cluster and need no access to the operator. */
 
-import { systemClock, escapeControlCharacters, type Clock } from "../../lib/index.ts";
+import { systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
 import { renderModulesTable, renderStatus } from "../operator/tables.ts";
 import { printUntilCondition } from "../operator/wait.ts";
@@ -23,23 +23,22 @@ export async function runAddon(name: AddonCommand, line: CommandLine, terminal: 
 
 type Command = (reader: Reader, line: CommandLine, terminal: Terminal) => Promise<number>;
 
-const notFoundMessage = (name: string): string => `AddonModule ${name} does not exist\n`;
-
-/** The command `status` or `list`, by its way to display the overview. */
-function overviewCommand(how: Pick<DisplayOptions, "render" | "exitCode">): Command {
+/** Makes the command `status` or `list`, which differ only in how they display the overview. */
+function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): Command {
   return (reader, line, terminal) => {
     const fetch = async () => {
       const found = await reader.listAll();
-      if (found.operator !== undefined || found.modules.length > 0) {
-        const overview = toOverview(found, systemClock.now());
-        if (how.render === renderModulesTable && overview.reason === "NotRunning")
-          terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
-        return overview;
+      if (found.operator === undefined && found.modules.length === 0) {
+        terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
+        return 1;
       }
-      terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
-      return 1;
+      const overview = toOverview(found, systemClock.now());
+      // The table has no line for the operator.
+      if (options.render === renderModulesTable && overview.reason === "NotRunning")
+        terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
+      return overview;
     };
-    return displayOverview(line, terminal, { ...how, clock: systemClock, fetch });
+    return displayOverview(line, terminal, { ...options, clock: systemClock, fetch });
   };
 }
 
@@ -51,9 +50,12 @@ const whyCommand: Command = async (reader, { args: [name = ""] }, { print, print
   if (stale !== undefined) printError(`${escapeControlCharacters(stale.trim())}\n`);
   const problem = describeConfigProblem(await reader.operator());
   if (problem !== undefined) printError(`${escapeControlCharacters(problem)}\n`);
-  if (found === undefined) printError(notFoundMessage(name));
-  else print(`${escapeControlCharacters(explainState(found).join("\n"))}\n`);
-  return found === undefined ? 1 : 0;
+  if (found === undefined) {
+    printError(`AddonModule ${name} does not exist\n`);
+    return 1;
+  }
+  print(`${escapeControlCharacters(explainState(found).join("\n"))}\n`);
+  return 0;
 };
 
 /** The status of a module whose AddonModule does not exist: the operator may create it soon. */
@@ -65,16 +67,14 @@ const NOT_CREATED_YET = {
 } as const;
 
 /** Waits until a module is Ready or Healthy, by its AddonModule. */
-const waitCommand: Command = (reader, line, terminal) => {
-  const clock: Clock = systemClock;
-  return printUntilCondition(line, terminal, {
-    clock,
+const waitCommand: Command = (reader, line, terminal) =>
+  printUntilCondition(line, terminal, {
+    clock: systemClock,
     readStatus: async (name) => {
       const [found, lease] = await Promise.all([reader.module(name), reader.lease()]);
-      return found === undefined ? NOT_CREATED_YET : toCurrentModuleRow(found, lease, clock.now());
+      return found === undefined ? NOT_CREATED_YET : toCurrentModuleRow(found, lease, systemClock.now());
     },
   });
-};
 
 const COMMANDS: Readonly<Record<AddonCommand, Command>> = {
   status: overviewCommand({ render: renderStatus, exitCode: readyExitCode }),

@@ -3,6 +3,7 @@
 import type { LeaseSpec } from "../../kube/index.ts";
 import { medianOf } from "../../lib/index.ts";
 import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
+import { omitUndefined } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
 type Conditions = readonly {
@@ -22,13 +23,15 @@ export interface Resources {
   readonly modules: readonly IAddonModule[];
 }
 
+/** The clocks of the operator and of this machine may differ by this much. */
 const CLOCK_SKEW_MS = 30_000;
 
 /** A message for an operator that no longer renews its Lease, to be followed by its last status; undefined while it does. */
 function describeStoppedOperator(
-  { holderIdentity = "", renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
+  { holderIdentity, renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
   now: number,
 ): string | undefined {
+  // The identity is `NAME/RANDOM`.
   const [holder = ""] = (holderIdentity ?? "").split("/");
   const since = renewTime === undefined ? "" : ` since ${renewTime.slice(0, 19)}Z`;
   const isRenewed = now <= Date.parse(renewTime ?? "") + leaseDurationSeconds * 1000 + CLOCK_SKEW_MS;
@@ -111,8 +114,8 @@ export function toCurrentModuleRow(
 function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
-  const waitsFor = state === "Pending" ? requires.find(({ met }) => !met)?.name : undefined;
-  return {
+  const unmet = requires.find(({ met }) => !met);
+  return omitUndefined({
     ...nameAndOrder(metadata, spec),
     state,
     reason: ready.reason,
@@ -120,36 +123,19 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
     healthy: findCondition(conditions, "Healthy").status,
     message: ready.message,
     drifted: new Set(drift.map(({ object }) => object)).size,
-    ...(waitsFor !== undefined && { waitsFor }),
-    ...lastRunAndVersion(status, now),
-    ...usualRunTime(status),
-    ...(status.source !== undefined && { source: status.source }),
-  };
-}
-
-/** The usual duration of a module's runs, from the durations of its last runs in the status. */
-function usualRunTime({ runSeconds = [] }: ModuleStatus): Pick<ModuleRow, "usualSeconds"> {
-  const usualSeconds = medianOf(runSeconds);
-  return usualSeconds === undefined ? {} : { usualSeconds };
+    waitsFor: state === "Pending" ? unmet?.name : undefined,
+    lastRun: status.lastRun && toLastRun(status.lastRun, now),
+    chartVersion: status.release?.chartVersion,
+    usualSeconds: medianOf(status.runSeconds ?? []),
+    source: status.source,
+  });
 }
 
 function nameAndOrder(
   metadata: IAddonModule["metadata"],
-  spec: IAddonModule["spec"] = {},
+  { order = 0, enabled = false }: IAddonModule["spec"] = {},
 ): Pick<ModuleRow, "name" | "order" | "enabled"> {
-  const { order = 0, enabled = false } = spec;
   return { name: metadata?.name ?? "", order, enabled };
-}
-
-function lastRunAndVersion(
-  { lastRun, release }: ModuleStatus,
-  now: number,
-): Pick<ModuleRow, "lastRun" | "chartVersion"> {
-  const chartVersion = release?.chartVersion;
-  return {
-    ...(lastRun !== undefined && { lastRun: toLastRun(lastRun, now) }),
-    ...(chartVersion !== undefined && { chartVersion }),
-  };
 }
 
 /** The last run of a module. The duration of a run that is not over is counted until `now`. */
@@ -159,7 +145,7 @@ function toLastRun(
 ): NonNullable<ModuleRow["lastRun"]> {
   const { trigger = "", startedAt = "", durationSeconds, step = "", attempts = 1, result } = run;
   const seconds = durationSeconds ?? Math.max(0, now - Date.parse(startedAt)) / 1000;
-  return { cause: trigger, startedAt, seconds, step, attempts, ...(result !== undefined && { result }) };
+  return omitUndefined({ cause: trigger, startedAt, seconds, step, attempts, result });
 }
 
 /** Reasons of the AddonOperator that concern each module: its configuration is not in force. */
@@ -189,8 +175,8 @@ export function explainState({ metadata, status = {} }: IAddonModule): string[] 
 function toReasons(status: ModuleStatus): Reasons {
   const { state, conditions, requires = [], absent = [], failures = 0, nextRetryAt } = status;
   const messageIfTrue = (type: string): string | undefined => {
-    const { status: is, message } = findCondition(conditions, type);
-    return is === "True" ? message : undefined;
+    const condition = findCondition(conditions, type);
+    return condition.status === "True" ? condition.message : undefined;
   };
   const unmet = requires.filter(({ met }) => !met);
   const drift = messageIfTrue("Drifted");

@@ -24,6 +24,12 @@ import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
+/** The ModuleSources of the operator's namespace, which is undefined if there is no operator. */
+interface ListedSources {
+  readonly namespace: string | undefined;
+  readonly sources: readonly IModuleSource[];
+}
+
 /** Reads from the cluster at each call. Calls throw ProblemError, and UsageError if several operators exist. */
 export interface Reader {
   readonly listAll: () => Promise<Resources>;
@@ -31,11 +37,7 @@ export interface Reader {
   readonly module: (name: string) => Promise<IAddonModule | undefined>;
   /** Undefined without an operator, without the right to read it, or if there are several. */
   readonly operator: () => Promise<IAddonOperator | undefined>;
-  /** The ModuleSources of the operator's namespace, which is undefined if there is no operator. */
-  readonly sources: () => Promise<{
-    readonly namespace: string | undefined;
-    readonly sources: readonly IModuleSource[];
-  }>;
+  readonly sources: () => Promise<ListedSources>;
   /** Sets annotations of an object. */
   readonly annotate: (
     target: { readonly resource: ResourceType; readonly namespace: string; readonly name: string },
@@ -58,42 +60,38 @@ export function createReader({
 }: Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">): Reader {
   const userAgent = `addon-operator/${VERSION}`;
   const client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
-  const withExplainedErrors = async <T>(work: Promise<T>): Promise<T> => {
+  const withExplainedErrors = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
-      return await work;
+      return await work();
     } catch (error) {
       throw explainError(error, client);
     }
   };
   const findOwnOperator = () => findOperator(client, namespace, configMap);
-  // Read once for `operator` and `lease`, which other calls combine.
+  // One request for `operator` and `lease`, which commands call together.
   let cachedOperator: Promise<MaybeOperator> | undefined;
+  const findReadableOperator = (): Promise<MaybeOperator> => {
+    cachedOperator ??= findOwnOperator();
+    return undefinedIfNotReadable(cachedOperator);
+  };
   let knownNamespace = namespace;
-  const findNamespace = async (): Promise<string | undefined> =>
-    (knownNamespace ??= (await findOwnOperator())?.metadata.namespace);
+  const findNamespace = async (): Promise<string | undefined> => {
+    knownNamespace ??= (await findOwnOperator())?.metadata.namespace;
+    return knownNamespace;
+  };
   return {
-    listAll: () =>
-      withExplainedErrors(findOwnOperator().then((operator) => readResources(client, operator, namespace))),
-    module: (name) =>
-      withExplainedErrors(
-        findNamespace().then((moduleNamespace) => readModule(client, name, moduleNamespace)),
-      ),
-    operator: () => withExplainedErrors(undefinedIfNotReadable((cachedOperator ??= findOwnOperator()))),
+    listAll: () => withExplainedErrors(async () => readResources(client, await findOwnOperator(), namespace)),
+    module: (name) => withExplainedErrors(async () => readModule(client, name, await findNamespace())),
+    operator: () => withExplainedErrors(findReadableOperator),
     lease: () =>
-      withExplainedErrors(
-        undefinedIfNotReadable((cachedOperator ??= findOwnOperator())).then(
-          (operator) => operator && readLease(client, operator),
-        ),
-      ),
-    sources: () =>
-      withExplainedErrors(
-        findNamespace().then(async (sourceNamespace) => ({
-          namespace: sourceNamespace,
-          sources: await listSources(client, sourceNamespace),
-        })),
-      ),
+      withExplainedErrors(async () => {
+        const operator = await findReadableOperator();
+        return operator && readLease(client, operator);
+      }),
+    sources: () => withExplainedErrors(async () => listSources(client, await findNamespace())),
     annotate: async (target, annotations) => {
-      await withExplainedErrors(mergePatch(client, target, { body: { metadata: { annotations } } }));
+      const body = { metadata: { annotations } };
+      await withExplainedErrors(() => mergePatch(client, target, { body }));
     },
     close: () => client.close(),
   };
@@ -124,10 +122,7 @@ async function findOperator(
   namespace: string | undefined,
   name: string,
 ): Promise<IAddonOperator | undefined> {
-  const operators = await listAllPages<IAddonOperator>(client, {
-    resource: ADDON_OPERATORS,
-    namespace: namespace,
-  });
+  const operators = await listAllPages<IAddonOperator>(client, { resource: ADDON_OPERATORS, namespace });
   const namespaces = [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
   if (namespaces.length > 1)
     throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
@@ -152,19 +147,19 @@ async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]
     });
     return found;
   };
-  // 410: the continue token has expired, because the paged list took too long.
-  const isExpired = (error: unknown): boolean => error instanceof ApiError && error.status === 410;
-  return listPages(false).catch((error: unknown) =>
-    isExpired(error) ? listPages(true) : Promise.reject(error),
-  );
+  try {
+    return await listPages(false);
+  } catch (error) {
+    // 410: the continue token has expired, because the paged list took too long.
+    if (!(error instanceof ApiError) || error.status !== 410) throw error;
+    return listPages(true);
+  }
 }
 
 /** Lists the ModuleSources of the operator's namespace; none if the namespace is unknown. */
-async function listSources(
-  client: KubeClient,
-  namespace: string | undefined,
-): Promise<readonly IModuleSource[]> {
-  return namespace === undefined ? [] : listAllPages(client, { resource: MODULE_SOURCES, namespace });
+async function listSources(client: KubeClient, namespace: string | undefined): Promise<ListedSources> {
+  if (namespace === undefined) return { namespace, sources: [] };
+  return { namespace, sources: await listAllPages(client, { resource: MODULE_SOURCES, namespace }) };
 }
 
 type MaybeOperator = IAddonOperator | undefined;

@@ -14,6 +14,7 @@ type Status = NonNullable<IModuleSource["status"]>;
 type ListedModule = NonNullable<Status["modules"]>[number];
 
 const POLL_MS = 500;
+/** How long `source sync` waits for the operator, which may be down or slow. */
 const MAX_CHECK_MS = 60_000;
 
 /** Runs a command; returns the exit code. */

@@ -9,7 +9,10 @@ import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts"
 import { reportRefusal } from "./query.ts";
 import { parseObject, operatorClient } from "./socket.ts";
 
+/** Headers and contents of a tar archive begin at multiples of this size. */
 const TAR_BLOCK = 512;
+/** The end of a tar archive: two empty blocks. */
+const TAR_END = Buffer.alloc(2 * TAR_BLOCK);
 
 /** Fetches the bundle and writes it to a file of mode 0600, or to standard output for `-`. */
 export async function saveBundle(
@@ -52,16 +55,11 @@ async function buildArchive(
   const blocks = Object.entries(files).flatMap(([name, content]) => {
     const text = typeof content === "string" ? content : `${JSON.stringify(content, undefined, 2)}\n`;
     const bytes = Buffer.from(text);
-    const header = new Header({
-      path: `${dir}/${name}`,
-      type: "File",
-      mode: 0o600,
-      size: bytes.length,
-      mtime,
-    });
+    const size = bytes.length;
+    const header = new Header({ path: `${dir}/${name}`, type: "File", mode: 0o600, size, mtime });
     header.encode();
     const padding = Buffer.alloc((TAR_BLOCK - (bytes.length % TAR_BLOCK)) % TAR_BLOCK);
     return [header.block ?? Buffer.alloc(0), bytes, padding];
   });
-  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * TAR_BLOCK)]));
+  return gzipSync(Buffer.concat([...blocks, TAR_END]));
 }

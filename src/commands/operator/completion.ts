@@ -52,24 +52,27 @@ export async function printCandidates(
   return 0;
 }
 
-type ModuleNames = () => Promise<readonly string[]>;
+/** Fetches the names of modules: called only where a module's name is expected. */
+type FetchModuleNames = () => Promise<readonly string[]>;
 
 /** Candidates for the last of `words`, the words after the program's name. */
 export async function findCandidates(
   words: readonly string[],
   commands: readonly CommandRow[],
-  modules: ModuleNames,
+  fetchModules: FetchModuleNames,
 ): Promise<string[]> {
   const typed = words.at(-1) ?? "";
   const before = words.slice(0, -1);
   const position = { before: before.filter((word) => !word.startsWith("-")), last: before.at(-1), typed };
-  const found = await candidatesAtPosition(position, commands, modules);
+  const found = await candidatesAtPosition(position, commands, fetchModules);
   return [...new Set(found)].filter((each) => each.startsWith(typed)).toSorted();
 }
 
+/** Where in the command line the word stands that is completed. */
 interface Position {
   /** The preceding words without flags. */
   readonly before: readonly string[];
+  /** The preceding word, maybe a flag that expects a value. */
   readonly last: string | undefined;
   readonly typed: string;
 }
@@ -78,14 +81,15 @@ interface Position {
 async function candidatesAtPosition(
   { before, last = "", typed }: Position,
   commands: readonly CommandRow[],
-  modules: ModuleNames,
+  fetchModules: FetchModuleNames,
 ): Promise<readonly string[]> {
   const row = findCommand(before, commands);
   const values = row && valuesOfFlag(row, last);
   if (values !== undefined) return values;
   if (typed.startsWith("-")) return acceptedFlags(row);
   if (row === undefined) return nextCommandWords(before, commands);
-  return valuesOfArgument(row, before.length - row.words.split(" ").length, modules);
+  const argumentIndex = before.length - row.words.split(" ").length;
+  return valuesOfArgument(row, argumentIndex, fetchModules);
 }
 
 /** Finds the command that begins with these words; undefined while they are incomplete. */
@@ -100,7 +104,7 @@ function findCommand(
 function nextCommandWords(before: readonly string[], commands: readonly CommandRow[]): string[] {
   const matching = commands
     .map(({ words }) => words.split(" "))
-    .filter((words) => before.every((word, place) => words[place] === word));
+    .filter((words) => before.every((word, index) => words[index] === word));
   return matching.flatMap((words) => words[before.length] ?? []);
 }
 
@@ -116,22 +120,26 @@ function acceptedFlags(row: CommandRow | undefined): string[] {
 }
 
 /** The known values of an argument. Names of new modules and of config parameters are unknown. */
-function valuesOfArgument(row: CommandRow, index: number, modules: ModuleNames): Promise<readonly string[]> {
+async function valuesOfArgument(
+  row: CommandRow,
+  index: number,
+  fetchModules: FetchModuleNames,
+): Promise<readonly string[]> {
   const name = row.args?.split(" ")[index]?.replaceAll(/[[\]]/g, "") ?? "";
-  if (name === "SHELL") return Promise.resolve(Object.keys(SCRIPTS));
+  if (name === "SHELL") return Object.keys(SCRIPTS);
   // In these commands, NAME is a new name or that of a parameter, not of an existing module.
   const isNewName = row.words.startsWith("new ") || row.words.startsWith("config ");
-  return name === "NAME" && !isNewName ? modules() : Promise.resolve([]);
+  return name === "NAME" && !isNewName ? fetchModules() : [];
 }
 
 /** The names of modules from the running operator; none if it does not respond in time. */
 async function fetchModuleNames(line: CommandLine, terminal: Terminal): Promise<readonly string[]> {
   try {
-    const ask = operatorClient(line, terminal);
-    const { status, body } = await ask(getFromSocket("/overview.json"), AbortSignal.timeout(TIMEOUT_MS));
-    return status < 400
-      ? (JSON.parse(body) as Overview).modules.map(({ name }) => name).filter((name) => SAFE_NAME.test(name))
-      : [];
+    const query = operatorClient(line, terminal);
+    const { status, body } = await query(getFromSocket("/overview.json"), AbortSignal.timeout(TIMEOUT_MS));
+    if (status >= 400) return [];
+    const { modules } = JSON.parse(body) as Overview;
+    return modules.map(({ name }) => name).filter((name) => SAFE_NAME.test(name));
   } catch {
     return [];
   }

@@ -17,6 +17,7 @@ import { quickTimeout, parseObject, operatorClient, type SocketResponse } from "
 
 const CHECK_MS = 500;
 
+/** Runs with log lines that are newer than the cursor of the request, and the cursor for the next request. */
 interface RunsPage {
   readonly cursor: number;
   readonly runs: readonly RunView[];
@@ -39,25 +40,19 @@ export async function printLogs(
   const isJson = parseFormat(line) === "json";
   const query = operatorClient(line, terminal);
   const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());
-  // Ids of runs whose start or end is printed.
-  const printedStarts = new Set<string>();
-  const printedEnds = new Set<string>();
+  const printed: PrintedRuns = { starts: new Set(), ends: new Set() };
   let cursor = 0;
   for (;;) {
     const answer = await queryPath(`/runs.json?${buildQuery(module, cursor)}`);
     if (answer.status >= 400) return reportRefusal(terminal, answer);
     const page = parseObject(answer.body) as RunsPage;
-    if (isJson) for (const run of page.runs) terminal.print(`${JSON.stringify(run)}\n`);
-    else
-      for (const { text } of logEntries(page.runs, {
-        cursor,
-        printedStarts,
-        printedEnds,
-        terminal,
-      }))
-        terminal.print(`${text}\n`);
-    if (!follows)
-      return page.runs.length > 0 || module === undefined ? 0 : reportNoRuns(module, queryPath, terminal);
+    const texts = isJson
+      ? page.runs.map((run) => JSON.stringify(run))
+      : takeNewEntries(page.runs, { cursor, printed, terminal }).map(({ text }) => text);
+    for (const text of texts) terminal.print(`${text}\n`);
+    if (!follows && page.runs.length === 0 && module !== undefined)
+      return reportNoRuns(module, queryPath, terminal);
+    if (!follows) return 0;
     cursor = page.cursor;
     await sleep(clock, CHECK_MS);
   }
@@ -83,41 +78,44 @@ async function reportNoRuns(
 ): Promise<number> {
   const answer = await queryPath(`/module/${encodeURIComponent(module)}/status.json`);
   if (answer.status >= 400) return reportRefusal(terminal, answer);
-  terminal.printError(
-    `${module}: the operator has no record of a run. It keeps only the last runs since its start\n`,
-  );
+  const message = "the operator has no record of a run. It keeps only the last runs since its start";
+  terminal.printError(`${module}: ${message}\n`);
   return 0;
+}
+
+/** Ids of runs whose start or end is printed. */
+interface PrintedRuns {
+  readonly starts: Set<string>;
+  readonly ends: Set<string>;
 }
 
 interface LogContext {
   readonly cursor: number;
-  readonly printedStarts: Set<string>;
-  readonly printedEnds: Set<string>;
+  readonly printed: PrintedRuns;
   readonly terminal: Terminal;
 }
 
-/** The output for runs that was not printed before: their starts, log lines and ends, in order of time. */
-function logEntries(
-  runs: readonly RunView[],
-  { cursor, printedStarts, printedEnds, terminal }: LogContext,
-): LogEntry[] {
-  const parts = runs.flatMap((run) => {
-    const head = printedStarts.has(run.id)
-      ? []
-      : [{ timeMs: runStartMs(run), text: paint(terminal, "bold", startText(run)) }];
-    printedStarts.add(run.id);
-    const lines = (run.lines ?? [])
-      .filter(({ n }) => n > cursor)
-      .map(({ timeMs, ...entry }) => ({
-        timeMs,
-        text: formatEntryAsText({ ...entry, time: formatUtc(timeMs) }),
-      }));
+/**
+ * Builds the output for runs that was not printed before: their starts, log lines and ends, in order of time. Marks starts and
+ * ends as printed, because `--follow` gets a run again while it has new lines.
+ */
+function takeNewEntries(runs: readonly RunView[], { cursor, printed, terminal }: LogContext): LogEntry[] {
+  const entries: LogEntry[] = [];
+  for (const run of runs) {
+    if (!printed.starts.has(run.id))
+      entries.push({ timeMs: runStartMs(run), text: paint(terminal, "bold", startText(run)) });
+    printed.starts.add(run.id);
+    for (const { timeMs, ...line } of run.lines ?? []) {
+      if (line.n <= cursor) continue;
+      entries.push({ timeMs, text: formatEntryAsText({ ...line, time: formatUtc(timeMs) }) });
+    }
     // Later steps, such as a status update, may add lines after the end of a run.
-    const end = printedEnds.has(run.id) ? [] : endEntry(run, terminal);
-    if (end.length > 0) printedEnds.add(run.id);
-    return [...head, ...lines, ...end];
-  });
-  return parts.toSorted((a, b) => a.timeMs - b.timeMs);
+    const end = printed.ends.has(run.id) ? undefined : endEntry(run, terminal);
+    if (end === undefined) continue;
+    entries.push(end);
+    printed.ends.add(run.id);
+  }
+  return entries.toSorted((a, b) => a.timeMs - b.timeMs);
 }
 
 /** When a run started: at the end of the wait in its queue, with which the span of its task begins. */
@@ -134,16 +132,15 @@ function startText(run: RunView): string {
   return escapeControlCharacters(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }
 
-/** The line with the result and the duration of a run; none while it is running. */
-function endEntry(run: RunView, terminal: Terminal): LogEntry[] {
+/** The line with the result and the duration of a run; undefined while it is running. */
+function endEntry(run: RunView, terminal: Terminal): LogEntry | undefined {
   const { isOver, task } = run;
-  if (!isOver || task.endMs === undefined) return [];
+  if (!isOver || task.endMs === undefined) return undefined;
   const duration = formatDuration(Math.max(0, task.endMs - runStartMs(run)));
   const { interrupted } = task.attributes;
   const outcome = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
   const result = task.error === undefined ? outcome : `failed: ${task.error}`;
-  const text = escapeControlCharacters(
-    `${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`,
-  );
-  return [{ timeMs: task.endMs, text: paint(terminal, task.error === undefined ? "green" : "red", text) }];
+  const text = `${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`;
+  const colour = task.error === undefined ? "green" : "red";
+  return { timeMs: task.endMs, text: paint(terminal, colour, escapeControlCharacters(text)) };
 }

@@ -96,9 +96,9 @@ export async function displayOverview(
 
 /** Escapes control characters in all texts, which a terminal would interpret. */
 function withVisibleTexts(overview: Overview): Overview {
-  const displayed = (_key: string, value: unknown) =>
+  const escapeText = (_key: string, value: unknown) =>
     typeof value === "string" ? escapeControlCharacters(value) : value;
-  return JSON.parse(JSON.stringify(overview), displayed) as Overview;
+  return JSON.parse(JSON.stringify(overview), escapeText) as Overview;
 }
 
 /** Prints a line for each changed state or message. Returns all lines for the next comparison. */

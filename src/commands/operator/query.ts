@@ -20,10 +20,11 @@ const RUNNING_OPERATOR_NOTE =
  */
 function createSender(line: CommandLine, terminal: Terminal): () => Promise<string | undefined> {
   const query = operatorClient(line, terminal);
-  const call = buildRequest(line);
+  const request = buildRequest(line);
   return async () => {
-    const answer = await query(call);
+    const answer = await query(request);
     if (answer.status < 400) return answer.body;
+    // With `raw` a user chooses the path, so a 404 says nothing about the operator's version.
     if (line.row.words === "raw") terminal.printError(escapeControlCharacters(answer.body));
     else reportRefusal(terminal, answer);
     return undefined;
@@ -44,21 +45,22 @@ export function refusalMessage({ status, body }: SocketResponse): string {
 
 /** The request of a command. Throws UsageError for a command without one. */
 function buildRequest(line: CommandLine): SocketRequest {
-  const call = line.row.request?.(line);
-  if (call === undefined) throw new UsageError([`${line.row.words}: sends no request`]);
-  return call;
+  const request = line.row.request?.(line);
+  if (request === undefined) throw new UsageError([`${line.row.words}: sends no request`]);
+  return request;
 }
 
 /** Prints the response; with `--watch` each second until it is interrupted, on a terminal in place. */
 export async function printResponse(line: CommandLine, terminal: Terminal): Promise<number> {
   const watches = line.flags["watch"] === true;
   const send = createSender(line, terminal);
+  // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager.
+  const mustEscape = terminal.isTerminal || buildRequest(line).path.includes(".text");
   for (;;) {
     const body = await send();
     if (body === undefined) return EXIT_REFUSED;
-    const displayed =
-      terminal.isTerminal || buildRequest(line).path.includes(".text") ? escapeControlCharacters(body) : body;
-    terminal.print(`${watches && terminal.isTerminal ? CLEAR_SCREEN : ""}${displayed}`);
+    if (watches && terminal.isTerminal) terminal.print(CLEAR_SCREEN);
+    terminal.print(mustEscape ? escapeControlCharacters(body) : body);
     if (!watches) return 0;
     await sleep(systemClock, WATCH_MS);
   }
@@ -68,10 +70,16 @@ export async function printResponse(line: CommandLine, terminal: Terminal): Prom
 export async function printDiff(line: CommandLine, terminal: Terminal): Promise<number> {
   const body = await createSender(line, terminal)();
   if (body === undefined) return EXIT_REFUSED;
-  terminal.print(body === "" ? "No differences\n" : paintDiff(escapeControlCharacters(body), terminal));
-  if (body === "") return 0;
-  return /^# .*: cannot be compared: /m.test(body) ? EXIT_REFUSED : EXIT_DIFFERS;
+  if (body === "") {
+    terminal.print("No differences\n");
+    return 0;
+  }
+  terminal.print(paintDiff(escapeControlCharacters(body), terminal));
+  return FAILED_COMPARISON.test(body) ? EXIT_REFUSED : EXIT_DIFFERS;
 }
+
+/** The head of an object in a diff whose comparison failed. */
+const FAILED_COMPARISON = /^# .*: cannot be compared: /m;
 
 /** Colours a diff for a terminal: names of objects bold, removed lines red, added lines green. */
 function paintDiff(text: string, terminal: Terminal): string {
@@ -96,12 +104,8 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
     const { previewPlan } = await import("../../wiring/preview-plan.ts");
-    const isJson = buildRequest(line).path.endsWith(".json");
-    const plan = await previewPlan(
-      line.settings(terminal.env).settings,
-      terminal.env,
-      isJson ? "json" : "yaml",
-    );
+    const format = buildRequest(line).path.endsWith(".json") ? "json" : "yaml";
+    const plan = await previewPlan(line.settings(terminal.env).settings, terminal.env, format);
     terminal.print(plan);
     return planExitCode(plan);
   }

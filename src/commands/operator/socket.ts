@@ -20,9 +20,9 @@ export function quickTimeout(): AbortSignal {
 /** Parses a response body. Throws ProblemError if it is not a JSON object. */
 export function parseObject(body: string): object {
   const value = attempt(() => JSON.parse(body) as Json);
-  const [message, remedy] = [NOT_AN_OPERATOR, "check --debug-unix-socket"];
-  if (!isJsonObject(value)) throw new ProblemError({ file: "the debug socket", message, remedy });
-  return value;
+  if (isJsonObject(value)) return value;
+  const remedy = "check --debug-unix-socket";
+  throw new ProblemError({ file: "the debug socket", message: NOT_AN_OPERATOR, remedy });
 }
 
 /** A client of the operator that a command line selects. Throws UsageError. The client throws as `queryFirstOperator`. */
@@ -59,6 +59,7 @@ export interface SocketResponse {
   readonly body: string;
 }
 
+/** Longest response: a program that imitates an operator cannot fill the memory. */
 const MAX_BYTES = 256 * 1024 * 1024;
 const NOT_AN_OPERATOR = "the program on this socket is not an operator";
 const HEADERS_END = "\r\n\r\n";

@@ -102,9 +102,10 @@ function lastRunText({ lastRun: run }: ModuleRow, { now }: Style): string {
   return `${agoText(Date.parse(run.startedAt) + run.seconds * 1000, now)}, took ${took}`;
 }
 
-/** How long ago a time was, such as `3m ago`. Both times are in ms since the epoch. */
+/** How long ago a time was in whole seconds, such as `3m ago`. Both times are in ms since the epoch. */
 function agoText(timeMs: number, now: number): string {
-  return `${formatDuration(Math.max(0, Math.round((now - timeMs) / 1000)) * 1000).replace(/^0ms$/, "0s")} ago`;
+  const seconds = Math.max(0, Math.round((now - timeMs) / 1000));
+  return seconds === 0 ? "0s ago" : `${formatDuration(seconds * 1000)} ago`;
 }
 
 /** The number of groups that `status` shows: more do not fit on a screen. */
@@ -115,20 +116,19 @@ export function renderStatus(overview: Overview, style: Style): string {
   const { state, message, modules } = overview;
   const noteworthy = modules.filter((row) => rowColour(row) !== undefined);
   const groups = groupByCause(noteworthy.toSorted((a, b) => severityRank(a) - severityRank(b)));
+  const parts = [`${style.paint(READY_COLOURS[overview.ready], state)}: ${message}`];
+  const converge = convergeLine(overview);
+  if (converge !== undefined) parts.push(converge);
+  for (const rows of groups.slice(0, MAX_GROUPS)) parts.push(renderGroup(rows, style));
   const hiddenCount = groups.slice(MAX_GROUPS).flat().length;
-  const colour = overview.ready === "True" ? "green" : overview.ready === "False" ? "red" : "yellow";
-  const parts = [
-    `${style.paint(colour, state)}: ${message}`,
-    ...convergeLine(overview),
-    ...groups.slice(0, MAX_GROUPS).map((rows) => renderGroup(rows, style)),
-    ...(hiddenCount > 0 ? [`\nand ${hiddenCount} more: addon-operator module list`] : []),
-    ...pendingUpdateLines(modules),
-    ...(overview.ready === "False" || isOperatorReason(overview.reason) || groups.length > 0
-      ? [`\nWhat to do: ${findRunbook(groups[0], overview)}`]
-      : []),
-  ];
+  if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);
+  parts.push(...pendingUpdateLines(modules));
+  if (overview.ready === "False" || isOperatorReason(overview.reason) || groups.length > 0)
+    parts.push(`\nWhat to do: ${findRunbook(groups[0], overview)}`);
   return `${parts.join("\n")}\n`;
 }
+
+const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as const;
 
 /** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
@@ -188,23 +188,22 @@ function toProgress({ converge: { progress, waitingSeconds }, modules }: Overvie
 
 const UNCOUNTED_PHASES: ReadonlySet<string> = new Set(["starting", "beforeAll", "discovery"]);
 
-/** The progress of a converge as one line; none while no converge is running. */
-function convergeLine(overview: Overview): string[] {
+/** The progress of a converge as one line; undefined while no converge is running. */
+function convergeLine(overview: Overview): string | undefined {
   const { phase = "", cause } = overview.converge;
   const progress = toProgress(overview);
-  if (progress === undefined) return [];
+  if (progress === undefined) return undefined;
+  const causeText = cause === undefined ? "" : ` (${cause})`;
   // Only after discovery is it known which modules are to run.
-  const isCounted = !UNCOUNTED_PHASES.has(phase);
-  const text = isCounted
-    ? `, ${describeProgress(progress, (seconds) => formatDuration(seconds * 1000))}`
-    : "";
-  return [`Converge: at ${phase}${text}${cause === undefined ? "" : ` (${cause})`}`];
+  if (UNCOUNTED_PHASES.has(phase)) return `Converge: at ${phase}${causeText}`;
+  const progressText = describeProgress(progress, (seconds) => formatDuration(seconds * 1000));
+  return `Converge: at ${phase}, ${progressText}${causeText}`;
 }
 
 /** States in which several modules may have one cause. */
 const GROUPED_STATES: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
 
-/** Groups modules whose state and message are equal except for their names. */
+/** Groups modules whose state and message are equal except for their names: one cause, such as a missing node, is one entry. */
 function groupByCause(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
   const key = ({ name, state, message }: ModuleRow): string =>
     GROUPED_STATES.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
@@ -223,16 +222,15 @@ function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): stri
 /** State and message of a module, with facts that the message does not contain. */
 function renderModule(row: ModuleRow, style: Style): string {
   const { name, state, message, waitsFor, lastRun: run, drifted, healthy, warnings = [] } = row;
-  const facts = [
-    waitsFor !== undefined && !message.includes(waitsFor) && `waits for ${waitsFor}`,
-    run !== undefined && describeRun(row, run, style),
-    healthy === "False" &&
-      state !== "Unhealthy" &&
-      `some of its objects are unhealthy: addon-operator module why ${name}`,
-    drifted > 0 &&
-      `${drifted} object${drifted === 1 ? " was" : "s were"} changed by other field managers: addon-operator module diff ${name}`,
-    ...warnings.filter((text) => !message.includes(text)),
-  ].filter((fact) => typeof fact === "string");
+  const facts: string[] = [];
+  if (waitsFor !== undefined && !message.includes(waitsFor)) facts.push(`waits for ${waitsFor}`);
+  if (run !== undefined) facts.push(describeRun(row, run, style));
+  if (healthy === "False" && state !== "Unhealthy")
+    facts.push(`some of its objects are unhealthy: addon-operator module why ${name}`);
+  const objects = drifted === 1 ? "1 object was" : `${drifted} objects were`;
+  if (drifted > 0)
+    facts.push(`${objects} changed by other field managers: addon-operator module diff ${name}`);
+  facts.push(...warnings.filter((text) => !message.includes(text)));
   const head = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
 }

@@ -37,16 +37,12 @@ export async function startUiServer(
   const port = parsePort(flags["port"]);
   const socketFiles = socketPaths(settings(env).settings);
   await queryFirstOperator(socketFiles, getFromSocket("/version"));
-  return serve(
-    { host: LOOPBACK, port },
-    {
-      methods: ["GET"],
-      onError: () => {},
-      handle: (requested) => forwardPageRequest(socketFiles, requested),
-    },
-  ).catch((error: unknown) => {
+  const handle = (requested: PageRequest): Promise<Answer> => forwardPageRequest(socketFiles, requested);
+  try {
+    return await serve({ host: LOOPBACK, port }, { methods: ["GET"], onError: () => {}, handle });
+  } catch (error) {
     throw new UsageError([`port ${port} cannot be used (${(error as Error).message}); set --port`]);
-  });
+  }
 }
 
 /** The number of `--port`; 0, which selects any free port, without the flag. Throws UsageError. */
@@ -63,7 +59,7 @@ interface PageRequest extends RequestOrigin {
 
 type Answer = Awaited<ReturnType<Parameters<typeof serve>[1]["handle"]>>;
 
-/** Forwards a request for the page to the first operator that listens; refuses requests of other sites. */
+/** Forwards a request for the page to the first operator that listens. Refuses requests of other sites, which could read the state through the user's browser. */
 async function forwardPageRequest(socketFiles: readonly string[], requested: PageRequest): Promise<Answer> {
   const reason = findRefusalReason(requested);
   if (reason !== undefined) return { status: 403, body: `${reason}\n` };
@@ -100,5 +96,5 @@ function streamResponse(from: IncomingMessage): Answer {
   };
 }
 
-/** Headers that concern only one connection. */
+/** Headers that concern only one connection, and the date, which the server sets. */
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "transfer-encoding", "date"]);

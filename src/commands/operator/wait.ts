@@ -15,7 +15,7 @@ import { refusalMessage } from "./query.ts";
 import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
 
 const CHECK_MS = 250;
-const TIMEOUT_MS = 300_000;
+const DEFAULT_TIMEOUT_MS = 300_000;
 /** How long a module may be Stalled: the operator may not have processed the latest edit yet. */
 const STALLED_MS = 5000;
 
@@ -43,13 +43,10 @@ export function waitForModule(
   return printUntilCondition(line, terminal, {
     clock,
     readStatus: async (module) => {
-      const answer = await query(
-        getFromSocket(`/module/${encodeURIComponent(module)}/status.json`),
-        quickTimeout(),
-      );
-      return answer.status < 400
-        ? (parseObject(answer.body) as ModuleStatus)
-        : { refusal: refusalMessage(answer) };
+      const request = getFromSocket(`/module/${encodeURIComponent(module)}/status.json`);
+      const answer = await query(request, quickTimeout());
+      if (answer.status >= 400) return { refusal: refusalMessage(answer) };
+      return parseObject(answer.body) as ModuleStatus;
     },
   });
 }
@@ -61,7 +58,7 @@ export function waitForModule(
 export async function printUntilCondition(
   line: CommandLine,
   terminal: Terminal,
-  { clock, readStatus: check }: WaitOptions,
+  { clock, readStatus }: WaitOptions,
 ): Promise<number> {
   const { module, condition, timeoutMs } = parseWaitRequest(line);
   const deadline = clock.monotonic() + timeoutMs;
@@ -70,7 +67,7 @@ export async function printUntilCondition(
   let lastText = "";
   let notStalledAt = clock.monotonic();
   for (;;) {
-    const status = await check(module);
+    const status = await readStatus(module);
     if ("refusal" in status) return fail(report, status.refusal.trim());
     const text = `${module}: ${status.state}: ${status.message}`;
     if (text !== lastText) report(text);
@@ -112,7 +109,7 @@ function parseWaitRequest({ args, flags }: CommandLine): WaitRequest {
   const { for: condition = "ready", timeout } = flags;
   if (condition !== "ready" && condition !== "healthy")
     throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
-  const timeoutMs = typeof timeout === "string" ? parseDuration(timeout) : TIMEOUT_MS;
+  const timeoutMs = typeof timeout === "string" ? parseDuration(timeout) : DEFAULT_TIMEOUT_MS;
   if (timeoutMs === undefined || timeoutMs < 0)
     throw new UsageError([`--timeout: "${timeout}" is not accepted; use a duration such as 90s or 5m`]);
   return { module, condition, timeoutMs };

@@ -26,7 +26,7 @@ const VALUES_FLAG: Flag = {
 
 /** A command that needs no operator. Gets the package `offline`, which is loaded only when the command runs. */
 export type OfflineCommand = (
-  offlineRow: typeof Offline,
+  offline: typeof Offline,
   line: CommandLine,
   terminal: Terminal,
 ) => Promise<Printed>;
@@ -45,8 +45,8 @@ export function offlineRow(row: Omit<CommandRow, "run">, work: OfflineCommand): 
 
 /** The value of a flag; undefined if the flag is missing or has no value. */
 export function textOfFlag({ flags }: CommandLine, name: string): string | undefined {
-  const given = flags[name];
-  return typeof given === "string" ? given : undefined;
+  const value = flags[name];
+  return typeof value === "string" ? value : undefined;
 }
 
 /** Reads the flags `REGISTRY_FLAGS`. */
@@ -56,24 +56,33 @@ export function parseRegistryAccess(line: CommandLine): { caFile: string | undef
 
 /** Reads the flags that select a chart. */
 function parseChartRequest(line: CommandLine): Chart {
-  const [ref, version, repo] = ["chart", "version", "repo"].map((name) => textOfFlag(line, name));
-  return { ref, version, repo, ...parseRegistryAccess(line) };
+  return {
+    ref: textOfFlag(line, "chart"),
+    version: textOfFlag(line, "version"),
+    repo: textOfFlag(line, "repo"),
+    ...parseRegistryAccess(line),
+  };
 }
 
 /** `hook run`: reads its flags, of which exactly one of `--context` and `--review` is required. */
 const runHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [path = ""] = line.args;
   const context = textOfFlag(line, "context");
-  const [review, binding] = ["review", "binding"].map((name) => textOfFlag(line, name));
+  const review = textOfFlag(line, "review");
   if ((context === undefined) === (review === undefined))
     throw new UsageError([
       "usage: addon-operator hook run PATH (--context FILE | --review FILE [--binding NAME]) [--item N] [--values FILE] [--config-values FILE]",
     ]);
-  const [item, values, configValues] = ["item", "values", "configValues"].map((name) =>
-    textOfFlag(line, name),
-  );
-  const files = { path, item, context, review, binding, values, configValues };
-  return offline.runHookOffline(files, line.settings(env).settings, env);
+  const options = {
+    path,
+    context,
+    review,
+    binding: textOfFlag(line, "binding"),
+    item: textOfFlag(line, "item"),
+    values: textOfFlag(line, "values"),
+    configValues: textOfFlag(line, "configValues"),
+  };
+  return offline.runHookOffline(options, line.settings(env).settings, env);
 };
 
 /** `new module`: reads its flags. Flags that select a chart need `--chart`. */
@@ -81,6 +90,7 @@ const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
   const [name = ""] = line.args;
   const chart = parseChartRequest(line);
   const { ref } = chart;
+  // All flags of the command select a chart.
   if (ref === undefined && Object.keys(line.flags).length > 0)
     throw new UsageError([
       "--version, --repo, --ca-file, --plain-http say where --chart comes from: name it",
@@ -92,9 +102,9 @@ const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
 /** `new hook`: reads its arguments and flags, and writes the hook. Throws UsageError for an unknown language. */
 const newHookCommand: OfflineCommand = (offline, line, { env }) => {
   const [module = "", name = ""] = line.args;
-  const given = textOfFlag(line, "language") ?? "bash";
-  const language = (["bash", "python"] as const).find((each) => each === given);
-  if (language === undefined) throw new UsageError([`--language: "${given}" is neither bash nor python`]);
+  const typed = textOfFlag(line, "language") ?? "bash";
+  const language = (["bash", "python"] as const).find((each) => each === typed);
+  if (language === undefined) throw new UsageError([`--language: "${typed}" is neither bash nor python`]);
   const wanted = {
     module,
     name,
@@ -108,9 +118,9 @@ const newHookCommand: OfflineCommand = (offline, line, { env }) => {
 /** `upgrade-chart`: reads its flags. With `--yes`, the changes are printed together with the result, without a question. */
 const upgradeChartCommand: OfflineCommand = async (offline, line, { env, confirm }) => {
   const [module = ""] = line.args;
-  let displayed = "";
+  let changes = "";
   const agreeWithoutQuestion = (text: string): Promise<boolean> => {
-    displayed = text;
+    changes = text;
     return Promise.resolve(true);
   };
   const isConfirmed = line.flags["yes"] === true;
@@ -120,7 +130,7 @@ const upgradeChartCommand: OfflineCommand = async (offline, line, { env, confirm
     env,
     confirm: isConfirmed ? agreeWithoutQuestion : confirm,
   });
-  return { ...printed, text: `${displayed}${printed.text}` };
+  return { ...printed, text: `${changes}${printed.text}` };
 };
 
 /** `lint`: checks directories, or prints RBAC rules with `--rbac`. */

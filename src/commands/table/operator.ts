@@ -33,9 +33,9 @@ type Arguments = Pick<CommandLine, "args" | "flags">;
 
 /** The format of `-o`, or `fallback`. Throws UsageError. */
 function parseFormat({ flags }: Arguments, fallback: string): string {
-  const given = flags["output"];
+  const typed = flags["output"];
   // `-o=json` is accepted, too.
-  const format = typeof given === "string" ? given.replace(/^=/, "") : fallback;
+  const format = typeof typed === "string" ? typed.replace(/^=/, "") : fallback;
   if (FORMATS.includes(format) || GRAPH_FORMATS.includes(format)) return format;
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
@@ -45,28 +45,28 @@ function parseFormat({ flags }: Arguments, fallback: string): string {
  * with the format of `-o` as its ending.
  */
 function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow["request"]> {
-  return (given) => {
-    const format = parseFormat(given, fallback);
+  return ({ args, flags }) => {
+    const format = parseFormat({ args, flags }, fallback);
     if (GRAPH_FORMATS.includes(format))
       throw new UsageError([`-o: "${format}" is for module graph; use text, yaml or json`]);
-    const queries = QUERY_FLAGS.filter((name) => given.flags[name] === true).map((name) => `${name}=true`);
+    const queries = QUERY_FLAGS.filter((name) => flags[name] === true).map((name) => `${name}=true`);
     const query = queries.length === 0 ? "" : `?${queries.join("&")}`;
-    const [name = ""] = given.args;
+    const [name = ""] = args;
     return getFromSocket(`${path.replace("NAME", encodeURIComponent(name))}.${format}${query}`);
   };
 }
 
 /** The request of `module graph`: as data, or drawn in another format. */
-function buildGraphRequest(given: Arguments): SocketRequest {
-  const format = parseFormat(given, "text");
+function buildGraphRequest(line: Arguments): SocketRequest {
+  const format = parseFormat(line, "text");
   const isData = format === "yaml" || format === "json";
   return getFromSocket(isData ? `/module/graph.${format}` : `/module/graph.text?as=${format}`);
 }
 
 /** The request of `config set`. */
-function buildSetRequest(given: Arguments): SocketRequest {
-  const [name = "", value = "", duration = ""] = given.args;
-  return { ...requestBuilder("/config/set")(given), method: "POST", form: { name, value, duration } };
+function buildSetRequest(line: Arguments): SocketRequest {
+  const [name = "", value = "", duration = ""] = line.args;
+  return { ...requestBuilder("/config/set")(line), method: "POST", form: { name, value, duration } };
 }
 
 /** The request of `raw`: any path of the debug socket. */
@@ -86,11 +86,11 @@ function operatorRow(
   { flags = [], isText = false, ...row }: OperatorCommand,
   printer: "printResponse" | "printDiff" | "printPlan" = "printResponse",
 ): CommandRow {
-  const ownFlags =
-    isText || flags.some((each) => each.flags.startsWith("-o")) ? flags : [...flags, OUTPUT_FLAG];
+  const hasOutputFlag = flags.some((each) => each.flags.startsWith("-o"));
+  const commandFlags = isText || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];
   return {
     ...row,
-    flags: [...ownFlags, SOCKET_TIMEOUT_FLAG],
+    flags: [...commandFlags, SOCKET_TIMEOUT_FLAG],
     run: async (line, terminal) => (await import("../operator/query.ts"))[printer](line, terminal),
   };
 }
@@ -99,21 +99,15 @@ function operatorRow(
 function moduleCommand(
   view: string,
   help: string,
-  {
-    flags = [],
-    more,
-    isText = false,
-  }: Pick<CommandRow, "flags" | "more"> & Pick<OperatorCommand, "isText"> = {},
+  options: Pick<OperatorCommand, "flags" | "more" | "isText"> = {},
 ): OperatorCommand {
   return {
-    isText,
+    ...options,
     words: `module ${view}`,
     args: "NAME",
     needs: "the name of a module",
     help,
-    ...(more === undefined ? {} : { more }),
-    example: `module ${view} ingress-nginx${flags.includes(EXPLAIN_FLAG) ? " --explain" : ""}`,
-    flags,
+    example: `module ${view} ingress-nginx${options.flags?.includes(EXPLAIN_FLAG) === true ? " --explain" : ""}`,
     request: requestBuilder(`/module/NAME/${view}`),
   };
 }

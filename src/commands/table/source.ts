@@ -14,7 +14,7 @@ const PULL_SIGNER_REMEDY =
   "set --key FILE, or --identity FILE with --trusted-root FILE, or --unsigned to do without a signature";
 const PUSH_SIGNER_REMEDY = "set --key FILE, or --unsigned to store the module without a signature";
 
-/** Throws UsageError unless the command line has exactly one of: a flag that names a signer, and `--unsigned`. */
+/** Throws UsageError unless the command line has exactly one of: a flag that names a signer, and `--unsigned`. So nobody does without a signature by mistake. */
 function requireSigner(line: CommandLine, signerFlags: readonly string[], remedy: string): void {
   const isNamed = signerFlags.some((name) => textOfFlag(line, name) !== undefined);
   if (isNamed === (line.flags["unsigned"] === true)) throw new UsageError([remedy]);
@@ -45,13 +45,15 @@ const tagCommand: OfflineCommand = (commands, line, { env }) => {
 const pullCommand: OfflineCommand = (commands, line, { env }) => {
   const [reference = "", dir = ""] = line.args;
   requireSigner(line, ["key", "identity"], PULL_SIGNER_REMEDY);
-  const [key, identity, trustedRoot] = ["key", "identity", "trustedRoot"].map((name) =>
-    textOfFlag(line, name),
-  );
-  return commands.pullSource(
-    { reference, dir, key, identity, trustedRoot, ...parseRegistryAccess(line) },
-    env,
-  );
+  const request = {
+    reference,
+    dir,
+    key: textOfFlag(line, "key"),
+    identity: textOfFlag(line, "identity"),
+    trustedRoot: textOfFlag(line, "trustedRoot"),
+    ...parseRegistryAccess(line),
+  };
+  return commands.pullSource(request, env);
 };
 
 const KEY_FLAG: Flag = { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" };

@@ -10,6 +10,7 @@ import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
 import type { PlacedChart } from "../../modules/index.ts";
 import type { OfflineCharts } from "../charts.ts";
 
+/** Longest text of a value: a changed certificate or script would hide the other changes. */
 const MAX_VALUE_LENGTH = 100;
 
 /**
@@ -27,13 +28,10 @@ export async function describeChartChanges(
   const readDefaults = ({ chartDir }: PlacedChart): FlatValues =>
     flattenValues(readYamlMap(join(chartDir, "values.yaml")));
   const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
-  const rendered = await compareObjects([module, updated], (each) =>
-    charts.render(each, tree, { skipTests: true }),
-  );
-  const crdFileChanges = changedObjects(
-    readFiles(module.crdFiles),
-    readFiles([...crdsBesideChart(module), ...chart.crdFiles]),
-  );
+  const render = (each: Module): Promise<string> => charts.render(each, tree, { skipTests: true });
+  const rendered = await compareObjects(module, updated, render);
+  const newCrdFiles = [...crdsBesideChart(module), ...chart.crdFiles];
+  const crdFileChanges = changedObjects(readFiles(module.crdFiles), readFiles(newCrdFiles));
   const crds = [...(rendered.changed ?? []).filter(isCrd), ...crdFileChanges];
   const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
   const section = (title: string, text: string): string =>
@@ -111,20 +109,17 @@ function toShortText(value: Json): string {
 
 /** Renders a module with the current and the new chart, and compares the objects. Returns a problem if one cannot be rendered. */
 async function compareObjects(
-  [before, after]: readonly [Module, Module],
+  before: Module,
+  after: Module,
   render: (module: Module) => Promise<string>,
 ): Promise<{ changed?: ChangedObject[]; problem?: string }> {
-  const [oldResult, newResult] = [
-    await renderOrProblem(before, render),
-    await renderOrProblem(after, render),
-  ];
-  if ("manifest" in oldResult && "manifest" in newResult)
-    return { changed: changedObjects([oldResult.manifest], [newResult.manifest]) };
-  const problem =
-    "problem" in newResult
-      ? `the new chart ${newResult.problem}`
-      : `the current chart ${"problem" in oldResult ? oldResult.problem : ""}`;
-  return { problem: `  cannot be compared: ${problem}\n` };
+  const oldResult = await renderOrProblem(before, render);
+  const newResult = await renderOrProblem(after, render);
+  if ("problem" in newResult)
+    return { problem: `  cannot be compared: the new chart ${newResult.problem}\n` };
+  if ("problem" in oldResult)
+    return { problem: `  cannot be compared: the current chart ${oldResult.problem}\n` };
+  return { changed: changedObjects([oldResult.manifest], [newResult.manifest]) };
 }
 
 /** The manifest of a module, or why its chart cannot be rendered. */

@@ -114,12 +114,15 @@ export function replaceChartEntry(text: string, value: JsonObject, chart: JsonOb
 
 /** Replaces `key: old` by `key: new` for each string that differs. The caller checks the result, because YAML has other forms. */
 function replaceChangedStrings(text: string, old: JsonObject, now: JsonObject): string {
-  return Object.entries(now).reduce((lines, [key, value = null]) => {
+  let lines = text;
+  for (const [key, value] of Object.entries(now)) {
     const before = old[key];
-    if (isJsonObject(value) && isJsonObject(before)) return replaceChangedStrings(lines, before, value);
-    if (typeof value !== "string" || typeof before !== "string") return lines;
-    return lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
-  }, text);
+    if (isJsonObject(value) && isJsonObject(before)) lines = replaceChangedStrings(lines, before, value);
+    else if (typeof value === "string" && typeof before === "string")
+      // A function, because `replace` interprets `$` in a text.
+      lines = lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
+  }
+  return lines;
 }
 
 /** Whether the text is YAML with exactly this content. */
@@ -175,11 +178,8 @@ export function deriveSectionSchema(chartDir: string): string | undefined {
 /** The problem for a schema that is nested too deep: helm would take minutes to compile it. */
 function schemaTooDeepProblem({ message }: DepthError): ProblemError {
   const remedy = "flatten the schema, or remove the file from the chart";
-  return new ProblemError({
-    file: "values.schema.json",
-    message: `the schema of the chart is ${message}`,
-    remedy,
-  });
+  const text = `the schema of the chart is ${message}`;
+  return new ProblemError({ file: "values.schema.json", message: text, remedy });
 }
 
 /** Removes the omitted keywords from a schema at any depth, and allows additional properties of objects by default. */
@@ -198,9 +198,8 @@ function relaxSchema(schema: JsonObject): JsonObject {
 /** Relaxes each schema of a map; its keys are names, not keywords. */
 function relaxSchemaMap(named: Json): Json {
   if (!isJsonObject(named)) return named;
-  return Object.fromEntries(
-    Object.entries(named).map(([name, schema = null]) => [name, relaxNestedSchemas(schema)]),
-  );
+  const relaxed = Object.entries(named).map(([name, schema = null]) => [name, relaxNestedSchemas(schema)]);
+  return Object.fromEntries(relaxed) as JsonObject;
 }
 
 /** Relaxes a schema, or the schemas in a list; returns other values of keywords unchanged. */

@@ -49,19 +49,19 @@ function requireNoCredentials(text: string | undefined): void {
   const hasUser = url.username !== "" || url.password !== "";
   const parameter = [...url.searchParams.keys()].find((key) => SECRET_PARAMETER.test(key));
   if (!hasUser && parameter === undefined) return;
-  const what = hasUser ? "a user or password" : `a parameter that looks like a credential (${parameter})`;
+  const secret = hasUser ? "a user or password" : `a parameter that looks like a credential (${parameter})`;
   const remedy =
     url.protocol === "oci:"
       ? "log in with helm registry login, and remove it from the URL"
       : "add the repository with helm repo add NAME URL --username USER --password-stdin, and set --chart NAME/CHART";
-  throw fileProblem(withoutCredentials(text), `the URL contains ${what}`, remedy);
+  throw fileProblem(withoutCredentials(text), `the URL contains ${secret}`, remedy);
 }
 
 /** Limits that helm sets for archives. */
 const MAX_FILES = 10_000;
 const MAX_BYTES = 100 * 1024 * 1024;
 
-/** Copies files, and the targets of links in place of the links, with the default mode. */
+/** Copies files, and the targets of links in place of the links, with the default mode. Refuses links that lead out of the chart: a foreign chart could copy any file of the user. */
 function copyChart(
   files: readonly Pick<ChartFile, "rel" | "path" | "size">[],
   from: string,
@@ -142,16 +142,12 @@ async function pullFromRepository(
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
     const added = await runHelm(["repo", "add", "it", repo, ...caFlags, ...helmDirFlags], caller);
-    if (added.outcome !== "succeeded")
-      throw fileProblem(
-        withoutCredentials(repo),
-        `is not a chart repository: ${lastErrorLine(added)}`,
-        "correct --repo",
-      );
-    const path = await runHelmPull(`it/${chart.ref}`, [...helmFlags(chart), ...helmDirFlags], {
-      dir,
-      caller,
-    });
+    if (added.outcome !== "succeeded") {
+      const message = `is not a chart repository: ${lastErrorLine(added)}`;
+      throw fileProblem(withoutCredentials(repo), message, "correct --repo");
+    }
+    const flags = [...helmFlags(chart), ...helmDirFlags];
+    const path = await runHelmPull(`it/${chart.ref}`, flags, { dir, caller });
     const index = readIndex(join(helmDir, "it-index.yaml"), withoutCredentials(repo));
     return { path, origin: path, source: { repo: withoutCredentials(repo), chart: chart.ref }, index };
   } finally {
@@ -178,19 +174,11 @@ async function runHelmPull(
   const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], caller);
   const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
-  const reported = ref.replace(/^it\//, "");
-  throw fileProblem(
-    reported,
-    `is not a local file, and helm cannot pull it: ${lastErrorLine(result)}`,
-    pullRemedy(ref),
-  );
-}
-
-/** What helps against a failed pull. */
-function pullRemedy(ref: string): string {
-  return ref.startsWith("oci://")
+  const remedy = ref.startsWith("oci://")
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
     : "see helm search, helm repo add";
+  const message = `is not a local file, and helm cannot pull it: ${lastErrorLine(result)}`;
+  throw fileProblem(ref.replace(/^it\//, ""), message, remedy);
 }
 
 /** The last line of helm's stderr, without credentials in URLs. */
@@ -244,10 +232,8 @@ export interface RepositoryIndex {
 /** Reads the index that helm keeps in `file`. Throws ProblemError. */
 function readIndex(file: string, repo: string): RepositoryIndex {
   try {
-    return {
-      repo,
-      entries: objectOf(objectOf(parseYaml(readFileSync(file, "utf8"), file).value)["entries"]),
-    };
+    const { value } = parseYaml(readFileSync(file, "utf8"), file);
+    return { repo, entries: objectOf(objectOf(value)["entries"]) };
   } catch (error) {
     const message = `its index cannot be read: ${oneLine(error)}`;
     throw fileProblem(repo, message, "contact the administrator of the repository");
@@ -265,19 +251,17 @@ export function checkAgainstIndex(
   { repo, entries }: RepositoryIndex,
   { name, version, digest }: PulledVersion,
 ): void {
-  const listed = objectsIn(entries[name] ?? []);
-  const digests = listed
-    .filter((entry) => entry["version"] === version)
-    .map((entry) => asString(entry["digest"]));
+  const listed = objectsIn(entries[name] ?? []).filter((entry) => entry["version"] === version);
   const refuse = (message: string): never => {
     const remedy =
       "the chart may be half published: try again later, or contact the administrator of the repository";
     throw fileProblem(repo, `the pulled archive ${message}`, remedy);
   };
-  if (digests.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
-  const [listedDigest] = digests.filter((each) => each !== undefined && each !== "");
-  if (listedDigest !== undefined && listedDigest.replace(/^sha256:/, "") !== digest.replace(/^sha256:/, ""))
-    refuse(
-      `of ${name} ${version} has a digest that differs from its index: ${digest} instead of sha256:${listedDigest.replace(/^sha256:/, "")}`,
-    );
+  if (listed.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
+  // An index need not have digests, with or without the prefix.
+  const digests = listed.map((entry) => asString(entry["digest"])?.replace(/^sha256:/, "") ?? "");
+  const listedDigest = digests.find((each) => each !== "");
+  if (listedDigest === undefined || listedDigest === digest.replace(/^sha256:/, "")) return;
+  const difference = `${digest} instead of sha256:${listedDigest}`;
+  refuse(`of ${name} ${version} has a digest that differs from its index: ${difference}`);
 }

@@ -25,8 +25,8 @@ export interface NewHookRequest {
 const NAME_PATTERN = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 /**
- * Writes a hook and a test for it, lints the module, and prints how to run the test. It writes both or neither. Throws
- * ProblemError.
+ * Writes a hook and a test for it, lints the module, and prints how to run the test. It writes both or neither: a draft in a
+ * temporary directory is complete before it is moved. Throws ProblemError.
  */
 export async function writeHook(
   wanted: NewHookRequest,
@@ -69,12 +69,8 @@ function requireValidRequest(wanted: NewHookRequest, paths: readonly string[]): 
     throw new ProblemError({ file, message, remedy });
   };
   const [hook = name] = paths;
-  if (!NAME_PATTERN.test(name))
-    refuse(
-      hook,
-      `"${name}" is not a valid name of a hook`,
-      "use lower-case letters, digits, dashes and underscores",
-    );
+  const nameRemedy = "use lower-case letters, digits, dashes and underscores";
+  if (!NAME_PATTERN.test(name)) refuse(hook, `"${name}" is not a valid name of a hook`, nameRemedy);
   if (onEvent !== undefined && schedule !== undefined)
     refuse(hook, "--on-event and --schedule exclude each other", "set one of them");
   const existing = paths.find((path) => existsSync(path));

@@ -77,11 +77,8 @@ async function writePublicChart(
   { scope, ...caller }: HelmCaller & { readonly scope: Scope },
 ): Promise<string[]> {
   const pulled = await fetchChart(request, dir, caller);
-  const { chartDir, addonEntry } = await describePulledChart(
-    dir,
-    pulled,
-    createArchives(caller.settings, scope),
-  );
+  const archives = createArchives(caller.settings, scope);
+  const { chartDir, addonEntry } = await describePulledChart(dir, pulled, archives);
   writeFileInto(dir, ADDON_FILE, toYaml({ chart: addonEntry }));
   const schema = deriveSectionSchema(chartDir);
   if (schema !== undefined) writeFileInto(dir, SCHEMA_FILE, schema);

@@ -67,27 +67,19 @@ export function upgradeChart(
     const source = selectSource(dir, currentEntry, request);
     const config = request.values === undefined ? {} : await readConfigValues(request.values);
     const draft = createDraftDir(dir, scope);
-    const newChart = await describePulledChart(
-      draft,
-      await fetchChart(source, draft, { settings, env, children }),
-      archives,
-    );
+    const pulled = await fetchChart(source, draft, { settings, env, children });
+    const newChart = await describePulledChart(draft, pulled, archives);
     if (newChart.addonEntry.digest === currentEntry.digest)
       return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 0 };
     const charts = new OfflineCharts(settings, { env, children }, { config });
-    const changes = await describeChartChanges(
-      { module, tree },
-      { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles },
-      charts,
-    );
-    if (!(await confirm(`${changesTitle(module, newChart)}\n\n${changes}\n`)))
-      return { text: "Nothing was changed.\n", code: 1 };
-    const notes = replaceChart({ dir, draft, currentEntry: currentEntry, module }, newChart);
+    const chart = { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles };
+    const changes = await describeChartChanges({ module, tree }, chart, charts);
+    const isConfirmed = await confirm(`${changesTitle(module, newChart)}\n\n${changes}\n`);
+    if (!isConfirmed) return { text: "Nothing was changed.\n", code: 1 };
+    const notes = replaceChart({ dir, draft, currentEntry, module }, newChart);
     const linted = await lintDirs({ dirs: [dir], values: request.values }, settings, env);
-    return {
-      text: `${notes.join("")}${linted.text}${dir}: has ${newChart.name} ${newChart.version}. Next:\n${nextCommands(settings)}`,
-      code: linted.code,
-    };
+    const result = `${dir}: has ${newChart.name} ${newChart.version}. Next:\n${nextCommands(settings)}`;
+    return { text: `${notes.join("")}${linted.text}${result}`, code: linted.code };
   });
 }
 
@@ -107,11 +99,8 @@ function readChartEntry(dir: string): ChartPlace {
   const { chart, problem } = readAddonFile(dir);
   if (problem !== undefined) throw new ProblemError(problem);
   if (chart !== undefined) return chart;
-  throw new ProblemError({
-    file: dir,
-    message: "has no addon.yaml with a chart",
-    remedy: "the module contains its own chart: edit that",
-  });
+  const remedy = "the module contains its own chart: edit that";
+  throw new ProblemError({ file: dir, message: "has no addon.yaml with a chart", remedy });
 }
 
 /** Reads the one module of a directory. Throws ProblemError if it is invalid. */
@@ -132,24 +121,18 @@ function selectSource(dir: string, { source }: ChartPlace, { chart }: UpgradeReq
   const known = chart.ref === undefined ? source?.repo : undefined;
   if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
   const message = "does not contain the source of the chart";
-  throw new ProblemError({
-    file: addonFileIn(dir),
-    key: "chart.source",
-    message,
-    remedy: "set --chart, as for new module",
-  });
+  const remedy = "set --chart, as for new module";
+  throw new ProblemError({ file: addonFileIn(dir), key: "chart.source", message, remedy });
 }
 
 /** The first line of the displayed changes: old and new version. */
 function changesTitle(module: Module, newChart: DescribedChart): string {
   const { name, version } = readNameAndVersion(module.chartDir);
   const newName = newChart.name === name ? "" : `${newChart.name} `;
-  const notes = [
-    ...(newChart.version === version ? ["the same version with other content"] : []),
-    ...(isOlder(newChart.version, version) ? ["a downgrade: charts are seldom tested that way"] : []),
-  ];
-  const note = notes.length === 0 ? "" : ` (${notes.join("; ")})`;
-  return `${module.name}: ${name} ${version} → ${newName}${newChart.version}${note}`;
+  const title = `${module.name}: ${name} ${version} → ${newName}${newChart.version}`;
+  if (newChart.version === version) return `${title} (the same version with other content)`;
+  if (!isOlder(newChart.version, version)) return title;
+  return `${title} (a downgrade: charts are seldom tested that way)`;
 }
 
 /** The module whose chart is replaced, and the directory with the new files. */
@@ -164,17 +147,15 @@ interface Replacement {
  * Puts the new chart beside the old one, then switches to it by an atomic rename of `addon.yaml`, then removes the old
  * chart. If the rename fails, it restores the previous state.
  */
-function replaceChart(
-  { dir, draft, currentEntry: place, module }: Replacement,
-  newChart: DescribedChart,
-): string[] {
+function replaceChart({ dir, draft, currentEntry, module }: Replacement, newChart: DescribedChart): string[] {
   const path = chooseChartPath(dir, newChart);
   const oldFile = addonFileIn(dir);
   const file = join(dir, ADDON_FILE);
   const text = readFileSync(oldFile, "utf8");
   const { value } = parseYaml(text, oldFile);
   const { values: _, ...described } = newChart.addonEntry;
-  const chart: JsonObject = { ...(place.values && { values: place.values }), ...described, path };
+  const { values } = currentEntry;
+  const chart: JsonObject = { ...(values && { values }), ...described, path };
   writeFileSync(join(draft, ADDON_FILE), replaceChartEntry(text, objectOf(value), chart));
   const schema = planSchemaChange(dir, deriveSectionSchema(module.chartDir), newChart);
   renameSync(join(draft, newChart.addonEntry.path), join(dir, path));
@@ -189,16 +170,16 @@ function replaceChart(
     throw error;
   }
   if (oldFile !== file) rmSync(oldFile);
-  return [...schema.notes, ...removeOldChart(dir, place)];
+  return [...schema.notes, ...removeOldChart(dir, currentEntry)];
 }
 
 /** Chooses an unused file name for the new chart in the module's directory, because the old chart stays until the switch. */
-function chooseChartPath(dir: string, { addonEntry: place, version }: DescribedChart): string {
-  const ending = place.path.endsWith(".tgz") ? ".tgz" : "";
-  const plain = basename(place.path, ending);
-  const names = [plain, `${plain}-${version}`, `${plain}-${place.digest.slice(-8)}`];
-  const free = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
-  if (free !== undefined) return `${free}${ending}`;
+function chooseChartPath(dir: string, { addonEntry, version }: DescribedChart): string {
+  const ending = addonEntry.path.endsWith(".tgz") ? ".tgz" : "";
+  const plain = basename(addonEntry.path, ending);
+  const names = [plain, `${plain}-${version}`, `${plain}-${addonEntry.digest.slice(-8)}`];
+  const unused = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
+  if (unused !== undefined) return `${unused}${ending}`;
   const message = `${names.map((name) => name + ending).join(", ")} exist already`;
   throw new ProblemError({ file: dir, message, remedy: "remove those that addon.yaml does not reference" });
 }
@@ -229,16 +210,11 @@ function planSchemaChange(
   };
   // Neither the schema derived from the old chart nor the new one: a user changed it.
   const isEdited = before !== oldDerived && before !== newDerived;
-  const notes = [
-    ...(isEdited && before !== undefined
-      ? [`note: ${file} was edited: compare it with the new values.schema.json\n`]
-      : []),
-    ...unusableSchemaNotes(chartDir, newDerived),
-  ];
-  const doNothing = (): void => undefined;
-  return isEdited
-    ? { notes, write: doNothing, undo: doNothing }
-    : { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
+  const notes = unusableSchemaNotes(chartDir, newDerived);
+  if (!isEdited) return { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
+  if (before !== undefined)
+    notes.unshift(`note: ${file} was edited: compare it with the new values.schema.json\n`);
+  return { notes, write: () => {}, undo: () => {} };
 }
 
 /** Removes the old chart. Without a digest in `addon.yaml` it may contain a user's changes: it stays, and a note says so. */

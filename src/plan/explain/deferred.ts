@@ -22,10 +22,9 @@ export function explainHeadOfLineBlocking(
 /** Says which modules the failed next module of the current converge holds up needlessly; undefined if no module has failed. */
 export function explainBlockedConverge(view: View): string | undefined {
   const { remaining } = view.converge;
-  const failed = remaining.find((name) => view.modules.get(name)?.retry !== undefined);
-  return failed === undefined
-    ? undefined
-    : explainHeadOfLineBlocking(failed, remaining.slice(remaining.indexOf(failed) + 1), view);
+  const index = remaining.findIndex((name) => view.modules.get(name)?.retry !== undefined);
+  const failed = remaining[index];
+  return failed && explainHeadOfLineBlocking(failed, remaining.slice(index + 1), view);
 }
 
 /** Whether a module requires another one, also transitively. */

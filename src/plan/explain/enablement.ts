@@ -4,9 +4,8 @@ import type { ModuleView } from "../../state/index.ts";
 
 /** Says whether and why a module is on. While its `enabled` script fails, the previous decision remains in force. */
 export function describeDecision(module: ModuleView): string {
-  const decision = module.isDiscovered
-    ? describeEnablement(module) + explainHowToSwitchOn(module)
-    : undefined;
+  const text = `${describeEnablement(module)}${explainHowToSwitchOn(module)}`;
+  const decision = module.isDiscovered ? text : undefined;
   if (module.retry?.reason !== "ScriptFailed") return decision ?? "Nothing has decided yet whether it is on";
   const before = decision === undefined ? "before that nothing was decided" : `before that: ${decision}`;
   return `Its enabled script fails, so it is unknown whether the module should be on; ${before}`;
@@ -39,10 +38,8 @@ export function describeEnablement(
 }
 
 /** Says why a module is on or off that no setting switches: its files could not be read at the start, or nothing switches it on. */
-function describeUnswitched({
-  enabled,
-  enabledReason,
-}: Pick<ModuleView, "enabled" | "enabledReason">): string {
+function describeUnswitched(module: Pick<ModuleView, "enabled" | "enabledReason">): string {
+  const { enabled, enabledReason } = module;
   if (enabled) return "Enabled because its release is in place";
   return enabledReason === undefined ? "Disabled because nothing enables it" : "Disabled";
 }

@@ -74,11 +74,10 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
   if (module.problem !== undefined || module.activity !== "none") return undefined;
   const blocked = describeRunBlocker(module, snapshot.view);
   if (blocked !== undefined) return blocked.message;
-  const dependents =
-    module.enabled || module.release === undefined
-      ? undefined
-      : describeDependents(module.name, snapshot.view);
-  if (dependents !== undefined) return `off, but stays while ${dependents}`;
+  if (!module.enabled && module.release !== undefined) {
+    const dependents = describeDependents(module.name, snapshot.view);
+    if (dependents !== undefined) return `off, but stays while ${dependents}`;
+  }
   const blockingTask = findBlockingTask(module, snapshot);
   if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask);
   return (
@@ -93,10 +92,9 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
  * converge that will start its run. Undefined if the module's own run is that head and is in progress.
  */
 function findBlockingTask(module: ModuleView, { queues, view }: StateSnapshot): TaskView<Task> | undefined {
-  const queueTasks = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE].map(
-    (name) => queues.find((queue) => queue.name === name)?.tasks ?? [],
-  );
-  const findQueueTasks = (match: (task: Task) => boolean): (typeof queueTasks)[number] | undefined =>
+  const queueNames = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE];
+  const queueTasks = queueNames.map((name) => queues.find((queue) => queue.name === name)?.tasks ?? []);
+  const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));
   const isScheduledRunAhead = module.scheduledRun?.hasBegun === false;
   const waitsForConverge = view.converge.phase === "idle" || module.phase !== "ready" || isScheduledRunAhead;
@@ -135,11 +133,9 @@ const WAITS_FOR_SLOT = "waits until fewer modules run";
 
 /** The last error of the task that blocks the module, and the time of its next try (UTC); undefined if that task has not failed. */
 function describeBlockingFailure(module: ModuleView, snapshot: StateSnapshot): string | undefined {
-  if (
-    describeRunBlocker(module, snapshot.view) !== undefined ||
-    explainBlockers(module, snapshot) === undefined
-  )
-    return undefined;
+  // Then another sentence says why the module does not run, or it need not run.
+  if (describeRunBlocker(module, snapshot.view) !== undefined) return undefined;
+  if (explainBlockers(module, snapshot) === undefined) return undefined;
   const head = findBlockingTask(module, snapshot);
   if (head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
@@ -162,10 +158,8 @@ export function findConvergeBlocker(snapshot: StateSnapshot): ConvergeBlocker | 
     return undefined;
   const { task, failures, message = "" } = head;
   if (failures === 0) return describeLongTask(head, snapshot.view);
-  return {
-    hasFailed: true,
-    text: `${describeAwaitedTask(task)} failed ${formatTimes(failures)}: ${message}`,
-  };
+  const text = `${describeAwaitedTask(task)} failed ${formatTimes(failures)}: ${message}`;
+  return { hasFailed: true, text };
 }
 
 /** Whether the head of queue `main` holds up a converge: one is in progress, or the head is one. */
@@ -241,30 +235,32 @@ export function explainModule(module: ModuleView, snapshot: StateSnapshot): stri
 
 /** Says why the modules for which a module waits are not ready: follows the chain of blockers, one sentence each, down to the root cause. */
 function describeBlockingModules(module: ModuleView, snapshot: StateSnapshot): string[] {
-  const chain = new Map<string, string>();
-  for (let current = module; ;) {
-    const name = (describeRunBlocker(current, snapshot.view) ?? findLostRequirement(current, snapshot.view))
-      ?.awaitedName;
-    const awaitedModule = name === undefined ? undefined : snapshot.view.modules.get(name);
-    if (awaitedModule === undefined || awaitedModule === module || chain.has(awaitedModule.name))
-      return [...chain.values()];
-    const reasons = awaitedModule.enabled
-      ? listReasons(awaitedModule, snapshot)
-      : [describeEnablement(awaitedModule)];
+  const sentences = new Map<string, string>();
+  let awaited = findAwaitedModule(module, snapshot.view);
+  // Modules may wait for each other in a circle.
+  while (awaited !== undefined && awaited !== module && !sentences.has(awaited.name)) {
+    const reasons = awaited.enabled ? listReasons(awaited, snapshot) : [describeEnablement(awaited)];
     // Nothing is wrong with it, e.g. only its version does not match: the message before says that.
-    if (reasons.length === 0) return [...chain.values()];
-    chain.set(awaitedModule.name, `${awaitedModule.name}: ${reasons.join("; ")}`);
-    current = awaitedModule;
+    if (reasons.length === 0) break;
+    sentences.set(awaited.name, `${awaited.name}: ${reasons.join("; ")}`);
+    awaited = findAwaitedModule(awaited, snapshot.view);
   }
+  return [...sentences.values()];
+}
+
+/** The module for which a module waits or that it lacks now; undefined if it is no module, or if the module waits for none. */
+function findAwaitedModule(module: ModuleView, view: View): ModuleView | undefined {
+  const blocker = describeRunBlocker(module, view) ?? findLostRequirement(module, view);
+  return blocker && view.modules.get(blocker.awaitedName);
 }
 
 /** Sentences about everything that is wrong with the module or in progress. */
 function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
   const { problem, retry } = module;
+  const remedy = problem?.retriedAs === undefined ? "needs a person" : "is tried again";
   return describeReasons({
     blockers: [
-      problem &&
-        `${problem.retriedAs === undefined ? "needs a person" : "is tried again"}: ${describeProblem(problem)}`,
+      problem && `${remedy}: ${describeProblem(problem)}`,
       module.crdWork,
       explainBlockers(module, snapshot),
       ...describeOtherBlockers(module, snapshot.view),
@@ -288,8 +284,7 @@ function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
 /** Sentences about hooks that fail or hang and belong to the module or block its next run. */
 function describeRelevantFailingHooks(module: ModuleView, snapshot: StateSnapshot): string[] {
   const head = findBlockingTask(module, snapshot)?.task;
-  const hooks = findFailingHooks(snapshot).filter(
-    ({ task }) => task.hook.module === module.name || task === head,
-  );
-  return hooks.map(describeFailingHook);
+  const hooks = findFailingHooks(snapshot);
+  const relevant = hooks.filter(({ task }) => task.hook.module === module.name || task === head);
+  return relevant.map(describeFailingHook);
 }

@@ -38,14 +38,9 @@ export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
 }
 
 /** Since when the hook hangs (no message), or since when it fails and its last error. */
-function describeFailureTime({
-  isLong,
-  startedAt,
-  failingSince,
-  message,
-}: TaskView<Task>): Pick<FailingHook, "since" | "message"> {
-  if (isLong === true) return { since: startedAt ?? 0, message: undefined };
-  return { since: failingSince ?? 0, message: message ?? "" };
+function describeFailureTime(view: TaskView<Task>): Pick<FailingHook, "since" | "message"> {
+  if (view.isLong === true) return { since: view.startedAt ?? 0, message: undefined };
+  return { since: view.failingSince ?? 0, message: view.message ?? "" };
 }
 
 /** Whether the queue also runs modules. In any other queue, a long hook that blocks no task does no harm. */
@@ -62,12 +57,12 @@ const MAX_NAMES = 5;
 
 /** A failing hook in one sentence. */
 export function describeFailingHook({ name, queue, since, message, blockedTasks }: FailingHook): string {
-  const verb = message === undefined ? "hangs" : "fails";
-  return [
-    `${name} ${verb} in queue ${queue} since ${formatUtc(since)}${message === undefined ? "" : `: ${message}`}`,
-    ...(blockedTasks.length === 0 ? [] : [`behind it wait ${listNames(blockedTasks, MAX_NAMES)}`]),
-    ...(message === undefined ? [HOW_TO_END_HANGING_HOOK] : []),
-  ].join("; ");
+  const isHanging = message === undefined;
+  const facts = [`${name} ${isHanging ? "hangs" : "fails"} in queue ${queue} since ${formatUtc(since)}`];
+  if (!isHanging) facts[0] += `: ${message}`;
+  if (blockedTasks.length > 0) facts.push(`behind it wait ${listNames(blockedTasks, MAX_NAMES)}`);
+  if (isHanging) facts.push(HOW_TO_END_HANGING_HOOK);
+  return facts.join("; ");
 }
 
 /** How to end a hanging hook. */

@@ -46,14 +46,11 @@ export function drawGraph(nodes: readonly GraphNode[], format: GraphFormat): str
 
 /** One line of the text format, e.g. *web: Ready; requires db (is off)*. */
 function formatNode({ module, state, requires, after }: GraphNode): string {
-  const requirements = requires.map(
-    ({ name, unmet }) => `${name}${unmet === undefined ? "" : ` (${unmet.message})`}`,
-  );
-  const parts = [
-    ...(requirements.length > 0 ? [`requires ${requirements.join(", ")}`] : []),
-    ...(after.length > 0 ? [`after ${after.join(", ")}`] : []),
-  ];
-  return `${module}: ${[state, ...parts].join("; ")}`;
+  const requirements = requires.map(({ name, unmet }) => (unmet ? `${name} (${unmet.message})` : name));
+  const parts = [state];
+  if (requirements.length > 0) parts.push(`requires ${requirements.join(", ")}`);
+  if (after.length > 0) parts.push(`after ${after.join(", ")}`);
+  return `${module}: ${parts.join("; ")}`;
 }
 
 interface Edge {

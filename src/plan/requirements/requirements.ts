@@ -32,20 +32,15 @@ export interface Requirement {
 /** Checks all that a module requires: Kubernetes, modules, then objects, in the order of `addon.yaml`. */
 export function listRequirements({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
   const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
-  return [
-    ...(kubernetes === undefined ? [] : [checkKubernetesVersion(kubernetes, view)]),
-    ...Object.entries(modules).map(([name, range]) => ({
-      of: "module" as const,
-      name,
-      range,
-      unmet: checkRequiredModule(name, range, view),
-    })),
-    ...objects.map((object) => ({
-      of: "object" as const,
-      name: formatObjectName(object),
-      unmet: checkRequiredObject(object, view),
-    })),
-  ];
+  const requirements: Requirement[] = [];
+  if (kubernetes !== undefined) requirements.push(checkKubernetesVersion(kubernetes, view));
+  for (const [name, range] of Object.entries(modules))
+    requirements.push({ of: "module", name, range, unmet: checkRequiredModule(name, range, view) });
+  for (const object of objects) {
+    const unmet = checkRequiredObject(object, view);
+    requirements.push({ of: "object", name: formatObjectName(object), unmet });
+  }
+  return requirements;
 }
 
 /**
@@ -78,38 +73,31 @@ function checkKubernetesVersion(range: string, { serverVersion }: View): Require
   if (isInRange(version, range)) return { ...requirement, unmet: undefined };
   const isVersionKnown = serverVersion !== undefined;
   const message = isVersionKnown ? `is ${version ?? "without a version"}, not ${range}` : NOT_CHECKED_YET;
-  return {
-    ...requirement,
-    unmet: { name, reason: "DependencyMissing", message, needsIntervention: isVersionKnown },
-  };
+  const unmet = { name, reason: "DependencyMissing", message, needsIntervention: isVersionKnown } as const;
+  return { ...requirement, unmet };
 }
 
 const NOT_CHECKED_YET = "has not been checked yet";
 
 /** Checks that a required module exists, is on, has a version in the range and is Ready. Returns undefined if all of that is so. */
 function checkRequiredModule(name: string, range: string, { modules }: View): UnmetRequirement | undefined {
-  const describeUnmet = (
-    reason: UnmetReason,
-    message: string,
-    needsIntervention = true,
-  ): UnmetRequirement => ({
+  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => ({
     name,
     reason,
     message,
-    needsIntervention,
+    needsIntervention: true,
   });
   const required = modules.get(name);
   if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
-  if (!required.enabled)
-    return describeUnmet(
-      "DependencyDisabled",
-      required.problem === undefined ? "is off" : "is off and needs a person",
-    );
+  if (!required.enabled) {
+    const message = required.problem === undefined ? "is off" : "is off and needs a person";
+    return describeUnmet("DependencyDisabled", message);
+  }
   const version = getInstalledVersion(required);
   if (!isInRange(version, range))
     return describeUnmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
   const notReady = explainNotReady(required);
-  return notReady && describeUnmet("DependencyNotReady", notReady.message, notReady.needsIntervention);
+  return notReady && { name, reason: "DependencyNotReady", ...notReady };
 }
 
 /** Why a module that is on is not Ready; undefined if it is Ready. */
@@ -136,9 +124,8 @@ function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRe
   const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
   const found = objects.get(requiredKey(object));
   if (found === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
-  return found.message === undefined
-    ? undefined
-    : { ...unmet, message: found.message, needsIntervention: true };
+  if (found.message === undefined) return undefined;
+  return { ...unmet, message: found.message, needsIntervention: true };
 }
 
 /**
@@ -159,20 +146,15 @@ function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): b
 /** Whether a module's last run succeeded with the current configuration, and its release is still intact. */
 function hasAppliedCurrentConfig(module: ModuleView): boolean {
   const { phase, activity, retry, blockedSince, rollbackReason, handled } = module;
-  if (phase !== "ready" || activity !== "none" || (retry ?? blockedSince ?? rollbackReason) !== undefined)
-    return false;
-  return (
-    handled.config === module.configDigest &&
-    handled.token === module.requestedToken &&
-    isReleaseIntact(module)
-  );
+  if (phase !== "ready" || activity !== "none") return false;
+  if ((retry ?? blockedSince ?? rollbackReason) !== undefined) return false;
+  if (handled.config !== module.configDigest || handled.token !== module.requestedToken) return false;
+  return isReleaseIntact(module);
 }
 
 /** Whether the release is as the last run left it. The release of a suspended module counts as intact, because nothing repairs it. */
 function isReleaseIntact(module: ModuleView): boolean {
-  const { suspended, releaseReadError, isReleaseChangedByHand } = module;
-  return (
-    suspended ||
-    (listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand)
-  );
+  if (module.suspended) return true;
+  const { releaseReadError, isReleaseChangedByHand } = module;
+  return listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand;
 }

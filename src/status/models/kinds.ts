@@ -41,7 +41,7 @@ type ConditionType =
   | "Withdrawn"
   | "Rejected";
 export type ConditionStatus = Condition["status"];
-/** As the server has it. */
+/** A condition as the server stores it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];
 /** A condition without the generation it speaks of, which the writer adds to it and to its status. */
 export type Condition = Omit<StoredCondition, "observedGeneration"> & { readonly type: ConditionType };
@@ -67,16 +67,16 @@ export type OperatorStatus = Unstamped<OperatorFields>;
 export type ModuleCounts = Required<NonNullable<OperatorFields["modules"]>>;
 export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;
 
-/** Longest line in a status or Event. */
-const LONGEST = 1000;
+/** Longest line in a status or Event: the API server refuses longer notes of Events. */
+const MAX_LINE_LENGTH = 1000;
 
-/** A text for a status or an Event: one line, secrets redacted, at most 1,000 characters. */
+/** Converts a text for a status or an Event: one line, secrets redacted, shortened. */
 export function toStatusLine(text: string): string {
   // Redaction first: a PEM block is only recognised while it still has its line ends.
-  return oneLine(redactText(text), LONGEST);
+  return oneLine(redactText(text), MAX_LINE_LENGTH);
 }
 
-/** The members of `record` that are not undefined. */
+/** Returns `record` without its undefined members: JSON drops them, so a status compared with the stored one must not have them. */
 export function omitUndefined<T extends object>(record: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   const entries = Object.entries(record).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };

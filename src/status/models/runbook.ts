@@ -30,7 +30,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
 };
 
 /** Reasons that are about the operator itself, not about one of its modules. */
-const OF_OPERATOR: ReadonlySet<string> = new Set([
+const OPERATOR_REASONS: ReadonlySet<string> = new Set([
   "ConfigMapInvalid",
   "ConfigMapMissing",
   "SourcesUnreadable",
@@ -41,7 +41,7 @@ const OF_OPERATOR: ReadonlySet<string> = new Set([
 
 /** Whether a reason of Ready is about the operator itself, and has a section. */
 export function isOperatorReason(reason: string): boolean {
-  return OF_OPERATOR.has(reason);
+  return OPERATOR_REASONS.has(reason);
 }
 
 /** States and reasons that have a section. */

@@ -18,7 +18,7 @@ export interface SecretMarks {
   readonly secrets?: KnownSecrets;
 }
 
-/** Most bytes of JSON that the values in a status may have. */
+/** Most bytes of JSON that the values in a status may have: etcd and all watches of AddonModules carry them. */
 export const VALUES_LIMIT = 32 * 1024;
 
 /**
@@ -42,11 +42,15 @@ function countJsonBytes(value: Json): number {
 function cutToBytes(value: Json, budget: number): Json {
   const size = countJsonBytes(value);
   if (size <= budget) return value;
-  if (Array.isArray(value)) return cutList(value, budget - 2);
-  if (isJsonObject(value)) return cutMap(value, budget - 2);
+  if (Array.isArray(value)) return cutList(value, budget - BRACKETS_BYTES);
+  if (isJsonObject(value)) return cutMap(value, budget - BRACKETS_BYTES);
   return `<cut: ${size} bytes>`;
 }
 
+/** The two brackets around a list or a map. */
+const BRACKETS_BYTES = 2;
+/** Colon and comma of a member. */
+const PUNCTUATION_BYTES = 2;
 /** Room for a marker that replaces a cut part. */
 const MARKER_BYTES = 24;
 
@@ -55,18 +59,18 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
   const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
   const sized = members.map((member) => ({ ...member, size: countJsonBytes(member.member) }));
   const kept = new Map<string, Json>();
+  // Room for the marker of the last member that is cut, and for that of all dropped members.
   let left = budget - 2 * MARKER_BYTES;
   for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
-    const room = left - Buffer.byteLength(JSON.stringify(key)) - 2;
+    const room = left - countJsonBytes(key) - PUNCTUATION_BYTES;
     if (room < Math.min(size, MARKER_BYTES)) continue;
     const displayed = cutToBytes(member, room);
     kept.set(key, displayed);
     left = room - countJsonBytes(displayed);
   }
   // The result lists members in the order in which the user wrote them.
-  const displayed: [string, Json][] = members.flatMap(({ key }) =>
-    kept.has(key) ? [[key, kept.get(key) ?? null]] : [],
-  );
+  const keptKeys = members.map(({ key }) => key).filter((key) => kept.has(key));
+  const displayed: [string, Json][] = keptKeys.map((key) => [key, kept.get(key) ?? null]);
   const dropped = members.length - kept.size;
   if (dropped > 0) displayed.push(["…", `<cut: ${dropped} keys>`]);
   return Object.fromEntries(displayed);

@@ -182,9 +182,7 @@ const PROBLEM_RULES: readonly Rule[] = [
   evaluateReadinessProbe,
 ];
 
-/**
- * A user has suspended the module. A suspension defers only actions: Ready and the message report problems as without it.
- */
+/** A user has suspended the module. A suspension defers only actions: Ready and the message report problems as without it. */
 const evaluateSuspension: Rule = (view, facts) => {
   if (!view.suspended) return undefined;
   const found = evaluateByFirstRule(PROBLEM_RULES, view, facts);
@@ -195,7 +193,7 @@ const evaluateSuspension: Rule = (view, facts) => {
   return buildSuspendedEvaluation(ready, texts.filter((text) => text !== undefined).join("; "));
 };
 
-/** The first rule that applies wins: invalid, in progress, failed, due, idle, then problems. */
+/** The first rule that applies wins: invalid, in progress, failed, due, idle, then problems. So a run hides what it may solve. */
 // oxfmt-ignore
 const RULES: readonly Rule[] = [
   evaluateProblem, evaluateDeletion, evaluateCrdWork, evaluateRestore, evaluateRun, evaluateRunBlocker,

@@ -45,6 +45,7 @@ export interface ModuleContext extends EvaluationContext {
   readonly nextRetryAt?: number | undefined;
 }
 
+/** The status names at most this many missing objects: a deleted namespace may have thousands. */
 const MAX_ABSENT_OBJECTS = 20;
 
 /** Computes the wanted content of a module's AddonModule. It is pure, so that callers can cache the result. */
@@ -168,8 +169,8 @@ const MAX_DRIFTED_FIELDS = 20;
 
 /** The fields of the release's objects that others have changed, at most MAX_DRIFTED_FIELDS; undefined if there are none. */
 function projectDrift({ objects }: Drift): ModuleStatus["drift"] {
-  const fields = objects.flatMap(({ object, fields: own }) =>
-    own.map(({ field, manager, at }) =>
+  const fields = objects.flatMap(({ object, fields: driftedFields }) =>
+    driftedFields.map(({ field, manager, at }) =>
       omitUndefined({
         object,
         field: toStatusLine(field),
@@ -190,7 +191,7 @@ function projectRelease(release: Release): ReleaseStatus {
   });
 }
 
-/** Applies `map` unless the value is undefined. */
+/** Converts an optional value: undefined stays undefined. */
 function mapOptional<T, R>(value: T | undefined, map: (value: T) => R): R | undefined {
   return value === undefined ? undefined : map(value);
 }
@@ -207,28 +208,20 @@ function projectRequires(
   now: number,
 ): Pick<ModuleStatus, "requires" | "requiresMet"> {
   if (all.length === 0) return {};
-  const met = all.filter(isRequirementMet);
-  const listed = [...all.filter((each) => !isRequirementMet(each)), ...met].slice(0, MAX_REQUIREMENTS);
-  const findPreviousTime = (each: Requirement): string | undefined =>
-    previous.find(
-      ({ of, name, met: was }) => of === each.of && name === each.name && was === isRequirementMet(each),
-    )?.since;
-  return {
-    requires: listed.map((each) => ({
-      ...projectRequirement(each),
-      since: findPreviousTime(each) ?? formatUtc(now),
-    })),
-    requiresMet: `${met.length}/${all.length}`,
-  };
-}
-
-function isRequirementMet({ unmet }: Requirement): boolean {
-  return unmet === undefined;
+  const unmet = all.filter((each) => each.unmet !== undefined);
+  const met = all.filter((each) => each.unmet === undefined);
+  const requires = [...unmet, ...met].slice(0, MAX_REQUIREMENTS).map((requirement) => {
+    const isMet = requirement.unmet === undefined;
+    const before = previous.find(
+      ({ of, name, met: wasMet }) => of === requirement.of && name === requirement.name && wasMet === isMet,
+    );
+    return { ...projectRequirement(requirement), since: before?.since ?? formatUtc(now) };
+  });
+  return { requires, requiresMet: `${met.length}/${all.length}` };
 }
 
 /** One requirement as the status displays it, without its time. */
-function projectRequirement(each: Requirement): Omit<RequirementStatus, "since"> {
-  const { of, name, range, unmet } = each;
+function projectRequirement({ of, name, range, unmet }: Requirement): Omit<RequirementStatus, "since"> {
   const why = unmet && { reason: unmet.reason, message: toStatusLine(unmet.message) };
-  return omitUndefined({ of, name: toStatusLine(name), range, met: isRequirementMet(each), ...why });
+  return omitUndefined({ of, name: toStatusLine(name), range, met: unmet === undefined, ...why });
 }

@@ -41,7 +41,7 @@ export function evaluateOperator(
 }
 
 /** States of the operator that are worse than failing hooks. */
-const BEFORE_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
+const WORSE_THAN_FAILING_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
 
 /**
  * Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying, because tasks that wait in the
@@ -52,10 +52,10 @@ function addFailingHooks(
   failingHooks: string | undefined,
 ): OperatorEvaluation {
   if (failingHooks === undefined) return evaluation;
-  if (BEFORE_HOOKS.has(evaluation.state))
-    return { ...evaluation, message: `${evaluation.message}; ${failingHooks}` };
-  const rest = evaluation.state === "Ready" ? "" : `; ${evaluation.message}`;
-  return { state: "Retrying", reason: "HooksFailing", message: failingHooks + rest };
+  const { state, message } = evaluation;
+  if (WORSE_THAN_FAILING_HOOKS.has(state)) return { ...evaluation, message: `${message}; ${failingHooks}` };
+  const text = state === "Ready" ? failingHooks : `${failingHooks}; ${message}`;
+  return { state: "Retrying", reason: "HooksFailing", message: text };
 }
 
 /** The evaluation of each module, by name. */
@@ -63,12 +63,9 @@ export type Evaluations = ReadonlyMap<string, Evaluation>;
 
 /** Evaluates each module for the state of the operator. */
 export function evaluateModules(view: View, now: number): Evaluations {
-  return new Map(
-    [...view.modules].map(([name, module]) => [
-      name,
-      evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) }),
-    ]),
-  );
+  const evaluate = (module: ModuleView): Evaluation =>
+    evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) });
+  return new Map([...view.modules].map(([name, module]) => [name, evaluate(module)]));
 }
 
 /** The evaluation if the ConfigMap is invalid or missing; undefined if it is valid. */
@@ -105,14 +102,16 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
  */
 function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
   const progress = describeConvergeProgress(view);
-  const message = [progress?.message ?? "Converging all modules", blocker?.text];
-  if (blocker?.hasFailed === true)
-    return { state: "Retrying", reason: "ReloadHeldUp", message: message.join(" is blocked: ") };
+  if (blocker?.hasFailed === true) {
+    const message = `${progress?.message ?? "Converging all modules"} is blocked: ${blocker.text}`;
+    return { state: "Retrying", reason: "ReloadHeldUp", message };
+  }
   const isFailing = ({ name, retry }: ModuleView): boolean =>
     retry !== undefined && getSwitchState(name, view) === "on";
   if ([...view.modules.values()].some(isFailing)) return undefined;
-  if (progress !== undefined)
-    return blocker === undefined ? progress : { ...progress, message: message.join(": ") };
+  if (progress !== undefined && blocker !== undefined)
+    return { ...progress, message: `${progress.message}: ${blocker.text}` };
+  if (progress !== undefined) return progress;
   if (view.requestedToken === view.handledToken) return undefined;
   return { state: "Pending", reason: "Progressing", message: "Waits for the requested converge" };
 }
@@ -127,16 +126,14 @@ function describeConvergeProgress({ boot, converge, missingGlobals }: View): Ope
     return { state, reason: "Progressing", message: BOOT_MESSAGE[boot] };
   }
   if (converge.phase === "idle") return undefined;
-  return {
-    state: "Running",
-    reason: "Progressing",
-    message: `Converging all modules: ${describeConvergeCause({ converge }) ?? ""}`,
-  };
+  const message = `Converging all modules: ${describeConvergeCause({ converge }) ?? ""}`;
+  return { state: "Running", reason: "Progressing", message };
 }
 
 /**
- * Whether the flags of a module and the last decision of discovery agree that it is on or off. `disabling`: an edit switched the module off, but it stays enabled until the next converge removes it. `unused`: its files
- * cannot be read, and nothing switches it on.
+ * Whether the flags of a module and the last decision of discovery agree that it is on or off. `disabling`: an edit switched the
+ * module off, but it stays enabled until the next converge removes it. `unused`: its files cannot be read, and nothing switches it
+ * on. The operator reports failures of modules that are on as failures, and those of others as remaining work or not at all.
  */
 function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabling" | "unused" {
   const { enabled, flag, problem } = modules.get(name) ?? {};
@@ -173,16 +170,13 @@ function appendBlockedWork(evaluation: OperatorEvaluation, view: View): Operator
  * the deletion limit, unhealthy modules, unmet requirements.
  */
 function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
-  const broken = findModulesInState(evaluations, ...STALLED).filter((name) =>
-    isEnabledOrSwitchedOn(view.modules.get(name)),
-  );
-  if (broken.length > 0) return aggregateEvaluation("Invalid", broken, evaluations);
-  if (view.deletionLimit?.confirmed === false)
-    return {
-      state: "Invalid",
-      reason: "RemovalHeld",
-      message: explainDeletionLimit(view.deletionLimit, view),
-    };
+  const stalled = findModulesInState(evaluations, ...STALLED);
+  const needsUser = stalled.filter((name) => isEnabledOrSwitchedOn(view.modules.get(name)));
+  if (needsUser.length > 0) return aggregateEvaluation("Invalid", needsUser, evaluations);
+  if (view.deletionLimit?.confirmed === false) {
+    const message = explainDeletionLimit(view.deletionLimit, view);
+    return { state: "Invalid", reason: "RemovalHeld", message };
+  }
   const unhealthy = findModulesInState(evaluations, "Unhealthy");
   if (unhealthy.length > 0) return aggregateEvaluation("Unhealthy", unhealthy, evaluations);
   const blocked = [...evaluations]

@@ -32,6 +32,7 @@ interface OperatorFacts extends OperatorBlockers {
   readonly previousTimes: Transitions;
 }
 
+/** Most items of a list in the status, and most of the missing permissions, which an administrator copies into a Role. */
 const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
@@ -81,16 +82,16 @@ const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the 
  */
 function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
-  const isBlocked = limit?.confirmed === false && evaluation.reason !== "RemovalHeld";
-  const blocked = isBlocked ? [explainDeletionLimit(limit, view)] : [];
-  const frozen = config.isFrozen ? [SUSPENDED_TEXT] : [];
-  const hidden = view.hidesWords ? [OVERFULL_WARNING] : [];
-  const keys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
-  const unknown = keys === "" ? [] : [`keys of the ConfigMap that match no module: ${keys}`];
-  const { idleFiles = [] } = tree;
-  const webhooks = webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`);
-  const beside = [...blocked, ...issues, ...webhooks, ...idleFiles, ...unknown, ...hidden];
-  return { ...evaluation, message: [...frozen, evaluation.message, ...beside].join("; ") };
+  const sentences = config.isFrozen ? [SUSPENDED_TEXT, evaluation.message] : [evaluation.message];
+  if (limit?.confirmed === false && evaluation.reason !== "RemovalHeld")
+    sentences.push(explainDeletionLimit(limit, view));
+  sentences.push(...issues);
+  sentences.push(...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`));
+  sentences.push(...(tree.idleFiles ?? []));
+  const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
+  if (unknownKeys !== "") sentences.push(`keys of the ConfigMap that match no module: ${unknownKeys}`);
+  if (view.hidesWords) sentences.push(OVERFULL_WARNING);
+  return { ...evaluation, message: sentences.join("; ") };
 }
 
 /** Counts the modules by state, for `status.modules`. */
@@ -134,7 +135,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
   });
 }
 
-/** Estimates how long the runs take that have not started, by the median of earlier runs, in seconds. Undefined if one module never ran. */
+/** Estimates how long the runs take that have not started, by the median of earlier runs, in seconds. Undefined if one module never ran: any number would mislead. */
 function estimateRemainingSeconds({ converge, modules }: View): number | undefined {
   let sum = 0;
   for (const name of converge.remaining) {

@@ -71,28 +71,28 @@ export interface Overview {
 }
 
 /** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
-export function buildOverview(at: StateSnapshot, now: number): Overview {
+export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
   const facts = {
     now,
     previousTimes: new Map(),
-    convergeBlocker: findConvergeBlocker(at),
-    failingHooks: describeFailingHooks(undefined, at),
+    convergeBlocker: findConvergeBlocker(snapshot),
+    failingHooks: describeFailingHooks(undefined, snapshot),
   };
-  const { state, converge, conditions } = projectOperator(at.view, facts).status;
+  const { state, converge, conditions } = projectOperator(snapshot.view, facts).status;
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
     state: state ?? "Pending",
     ready: ready?.status ?? "Unknown",
     reason: ready?.reason ?? "",
-    message: [ready?.message ?? "", ...describeDroppedTicks(undefined, at)].join("; "),
+    message: [ready?.message ?? "", ...describeDroppedTicks(undefined, snapshot)].join("; "),
     converge: converge ?? {},
-    modules: [...at.view.modules.values()].map((module) => buildModuleRow(module, at, now)),
+    modules: [...snapshot.view.modules.values()].map((module) => buildModuleRow(module, snapshot, now)),
   };
 }
 
 /** Evaluates one module for tables and for `wait`: its state, Ready and Healthy with the reason. */
-export function summarizeState(module: ModuleView, at: StateSnapshot, now: number): StateSummary {
-  const evaluation = evaluateModule(module, { now, ...collectWaits(module, at) });
+export function summarizeState(module: ModuleView, snapshot: StateSnapshot, now: number): StateSummary {
+  const evaluation = evaluateModule(module, { now, ...collectWaits(module, snapshot) });
   const healthy = module.health?.status ?? "Unknown";
   return omitUndefined({
     state: evaluation.state,
@@ -105,18 +105,18 @@ export function summarizeState(module: ModuleView, at: StateSnapshot, now: numbe
 }
 
 /** The row of a module in the overview. */
-function buildModuleRow(module: ModuleView, at: StateSnapshot, now: number): ModuleRow {
+function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number): ModuleRow {
   const { name, enabled, drift, lastRun, release, retry } = module;
-  const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, at)] : [];
+  const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, snapshot)] : [];
   const warnings = warningTexts.map((text) => toStatusLine(text));
   return omitUndefined({
     name,
     order: module.module.order,
     enabled,
-    ...summarizeState(module, at, now),
+    ...summarizeState(module, snapshot, now),
     drifted: drift.count,
     warnings: warnings.length === 0 ? undefined : warnings,
-    waitsFor: describeRunBlocker(module, at.view)?.awaitedName,
+    waitsFor: describeRunBlocker(module, snapshot.view)?.awaitedName,
     lastRun: lastRun && buildRunRow(lastRun, now),
     failingSince: retry && formatUtc(retry.since),
     chartVersion: release?.chartVersion ?? module.module.chartVersion,

@@ -43,7 +43,7 @@ export class Projector {
   readonly #identityOf: IdentityOf;
   readonly #cachedProjections = new Map<
     string,
-    { readonly check: ProjectionInput; readonly projection: ModuleProjection }
+    { readonly input: ProjectionInput; readonly projection: ModuleProjection }
   >();
   readonly #cachedValues = new Map<string, { readonly digest: string; readonly values: DisplayedValues }>();
   readonly #transitions = new Map<string, Transitions>();
@@ -57,53 +57,52 @@ export class Projector {
   }
 
   /** Projects the view and the queues at the time `now` (ms since the epoch). Redacts secrets in all texts. */
-  project(at: StateSnapshot, now: number): Projection {
-    const { view } = at;
+  project(snapshot: StateSnapshot, now: number): Projection {
+    const { view } = snapshot;
     for (const name of this.#cachedProjections.keys()) {
       if (!view.modules.has(name)) this.#forget(name);
     }
     const modules = new Map<string, ModuleProjection>();
-    let checkAgainAt: number | undefined;
+    let checkAgainAt = Infinity;
     for (const [name, module] of view.modules) {
-      const hidden = isRunUnannounced(module, now);
-      modules.set(
-        name,
-        this.#projectModule({ ...collectWaits(module, at), view: module, isRunUnannounced: hidden }, now),
-      );
-      const startedAt = hidden ? (module.lastRun?.startedAt ?? now) : Number.POSITIVE_INFINITY;
-      checkAgainAt = earlierTime(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
+      const isHidden = isRunUnannounced(module, now);
+      const input = { ...collectWaits(module, snapshot), view: module, isRunUnannounced: isHidden };
+      modules.set(name, this.#projectModule(input, now));
+      const startedAt = module.lastRun?.startedAt ?? now;
+      if (isHidden) checkAgainAt = Math.min(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     const operator = this.#secrets.redactDeep(
       projectOperator(view, {
         now,
         previousTimes: this.#operatorTransitions,
-        convergeBlocker: findConvergeBlocker(at),
-        failingHooks: describeFailingHooks(undefined, at),
+        convergeBlocker: findConvergeBlocker(snapshot),
+        failingHooks: describeFailingHooks(undefined, snapshot),
       }),
     );
     this.#operatorTransitions = indexConditionTimes(operator.status.conditions);
-    return { operator, modules, checkAgainAt };
+    return { operator, modules, checkAgainAt: checkAgainAt === Infinity ? undefined : checkAgainAt };
   }
 
-  /** Projects a module to its AddonModule, or returns the cached projection if its inputs are unchanged. */
-  #projectModule(check: ProjectionInput, now: number): ModuleProjection {
-    const { view } = check;
+  /** Projects a module to its AddonModule, or returns the cached projection if its inputs are unchanged: then the writer need not even compare it. */
+  #projectModule(input: ProjectionInput, now: number): ModuleProjection {
+    const { view } = input;
     const { name } = view;
     const old = this.#cachedProjections.get(name);
-    if (old !== undefined && isSameInput(old.check, check)) return old.projection;
+    if (old !== undefined && isSameInput(old.input, input)) return old.projection;
     const raw = projectModule(view, {
-      ...check,
+      ...input,
       now,
       previousTimes: this.#transitions.get(name) ?? NO_TRANSITIONS,
       previousStatus: old?.projection.status,
       displayedValues: this.#getDisplayedValues(view),
       identity: this.#identityOf(name),
     });
+    // `#getDisplayedValues` has redacted the values already.
     const { values, ...reported } = raw.status;
     const status = { ...this.#secrets.redactDeep(reported), ...(values === undefined ? {} : { values }) };
     const projection = { ...raw, status };
     this.#transitions.set(name, indexConditionTimes(status.conditions));
-    this.#cachedProjections.set(name, { check, projection });
+    this.#cachedProjections.set(name, { input, projection });
     return projection;
   }
 
@@ -129,8 +128,8 @@ export class Projector {
 }
 
 /**
- * Whether a cached projection is still valid. `wait` is not compared, because `blocker` contains its text. Of `lost` and
- * `required`, only the messages are visible.
+ * Whether a cached projection is still valid. `runBlocker` is not compared, because `blockerText` contains its text. Of
+ * `lostRequirement` and `requirements`, which are new objects each time, only the messages are visible.
  */
 function isSameInput(
   { runBlocker: _oldBlocker, lostRequirement: oldLost, requirements: before, ...known }: ProjectionInput,
@@ -142,10 +141,4 @@ function isSameInput(
   const hasSameMessage = (each: Requirement, index: number): boolean =>
     each.unmet?.message === before[index]?.unmet?.message;
   return before.length === requirements.length && requirements.every(hasSameMessage);
-}
-
-/** The earlier of two times; undefined and infinite mean that there is no time. */
-function earlierTime(a: number | undefined, b: number): number | undefined {
-  if (!Number.isFinite(b)) return a;
-  return a === undefined ? b : Math.min(a, b);
 }

@@ -5,12 +5,16 @@ import { ApiError, ConnectionError } from "../../kube/index.ts";
 
 /** Shortest and longest delay after a failed write. */
 const BOUNDS = { minMs: 1000, maxMs: 60_000 };
-/** Longest delay while a CRD is missing. */
-const LONGEST_FOR_MISSING_MS = 10_000;
+/** Longest delay while a CRD is missing: whoever installs it waits for the first status. */
+const MAX_DELAY_WITHOUT_CRD_MS = 10_000;
+/** Delays after a missing permission, which lasts until an administrator grants it. */
+const FORBIDDEN_BOUNDS = { minMs: 5000, maxMs: 300_000 };
+/** The jitter of `retryDelay` is fixed: only the leader writes, so no others retry at the same time. */
+const JITTER = 0.5;
+/** A status that was refused this many times in a row is worth a warning. */
+const WARN_AFTER_FAILURES = 5;
 
-/**
- * The back-off of all writes after errors that every write would meet. Logs each kind of error once, and its end.
- */
+/** The back-off of all writes after errors that every write would meet. Logs each kind of error once, and its end. */
 export class WriteBackoff {
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -35,8 +39,8 @@ export class WriteBackoff {
     this.#failures += 1;
     this.#logOnce(error);
     const isMissing = error instanceof ApiError && error.status === 404;
-    const bounds = isMissing ? { ...BOUNDS, maxMs: LONGEST_FOR_MISSING_MS } : BOUNDS;
-    const backoffMs = retryDelay(this.#failures, bounds, 0.5);
+    const bounds = isMissing ? { ...BOUNDS, maxMs: MAX_DELAY_WITHOUT_CRD_MS } : BOUNDS;
+    const backoffMs = retryDelay(this.#failures, bounds, JITTER);
     const delay = Math.max(backoffMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
     this.pausedUntil = now + delay;
     this.#probeAt = delay > backoffMs ? now + backoffMs : undefined;
@@ -49,8 +53,8 @@ export class WriteBackoff {
     if (error instanceof ApiError && error.status === 403)
       return this.#delayWithoutPermission(error, failures);
     if (failures === 1) this.#logger.debug("A status was refused and is written again", fields);
-    if (failures === 5) this.#logger.warn("A status is refused again and again", fields);
-    return failures === 1 ? 0 : retryDelay(failures - 1, BOUNDS, 0.5);
+    if (failures === WARN_AFTER_FAILURES) this.#logger.warn("A status is refused again and again", fields);
+    return failures === 1 ? 0 : retryDelay(failures - 1, BOUNDS, JITTER);
   }
 
   /** Returns the delay after a 403, which is long. Logs it once per kind, because the permission is missing for all its objects. */
@@ -59,7 +63,7 @@ export class WriteBackoff {
     if (!this.#loggedForbiddenKinds.has(kind))
       this.#logger.warn(describeFailure(error), { error: oneLine(error) });
     this.#loggedForbiddenKinds.add(kind);
-    return retryDelay(failures, { minMs: 5000, maxMs: 300_000 }, 0.5);
+    return retryDelay(failures, FORBIDDEN_BOUNDS, JITTER);
   }
 
   /**

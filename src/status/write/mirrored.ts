@@ -6,11 +6,10 @@ import { type Timer, digestJson, sameJson } from "../../lib/index.ts";
 import { type Json, type JsonObject, objectsIn, asString } from "../../model/index.ts";
 import type { AddonObject, Condition, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 
-/**
- * Least time between two writes of one object, in milliseconds; the second for writes that change only texts.
- */
-const WRITE_EVERY_MS = 1000;
-const TEXT_EVERY_MS = 30_000;
+/** Least time between two writes of one object. */
+const MIN_WRITE_INTERVAL_MS = 1000;
+/** Least time between two writes of one object if only texts change. */
+const MIN_TEXT_INTERVAL_MS = 30_000;
 
 /** Identifies an object of the status mirror. */
 export type ObjectId =
@@ -78,17 +77,17 @@ export interface OwnerMarks {
 /** Finds the next write that brings the live object closer to its wanted content. The status comes last. */
 export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextStep {
   const { liveObject, wantedStatus } = mirrored;
-  if (mirrored.isModuleDeleted)
-    return liveObject === undefined || liveObject.isTerminating || !isManagedByThisOperator(liveObject, marks)
-      ? "none"
-      : "remove";
+  if (mirrored.isModuleDeleted) {
+    if (liveObject === undefined || liveObject.isTerminating) return "none";
+    return isManagedByThisOperator(liveObject, marks) ? "remove" : "none";
+  }
   if (wantedStatus === undefined) return "none";
   if (liveObject === undefined) return "create";
+  // The operator does not write the spec of the AddonOperator.
   if (mirrored.id.kind === "AddonModule" && !hasWantedMetadataAndSpec(liveObject, mirrored, marks))
     return "patch";
-  return buildStatusPatch(liveObject.status, buildWantedStatus(mirrored, liveObject)).length === 0
-    ? "none"
-    : "status";
+  const statusPatch = buildStatusPatch(liveObject.status, buildWantedStatus(mirrored, liveObject));
+  return statusPatch.length === 0 ? "none" : "status";
 }
 
 /** The status to write, with the generation that it was made for. */
@@ -135,8 +134,8 @@ export function findAnnotationsToRemove(
 /** When the object may be written (monotonic ms). Pauses between writes apply only to its status. */
 export function getWriteTime(mirrored: MirroredObject, need: NextStep): number {
   if (need !== "status") return mirrored.notBefore;
-  const pause = hasTextChangesOnly(mirrored) ? TEXT_EVERY_MS : WRITE_EVERY_MS;
-  return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pause);
+  const pauseMs = hasTextChangesOnly(mirrored) ? MIN_TEXT_INTERVAL_MS : MIN_WRITE_INTERVAL_MS;
+  return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pauseMs);
 }
 
 /** Whether only texts of the status differ, so that the write may wait. It is cheap, because it runs at each projection. */

@@ -43,6 +43,7 @@ export interface StatusClient {
 export const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
 /** Limit of one read or write of one object. */
 const CALL_TIMEOUT_MS = 10_000;
+const LIST_TIMEOUT_MS = 30_000;
 
 /** Options of each call: it ends with the operator, and after a limited time. */
 const callOptions = ({ signal }: StatusClient) => ({ signal, timeoutMs: CALL_TIMEOUT_MS });
@@ -52,14 +53,13 @@ export async function listStatusObjects(
   api: StatusClient,
   kind: ObjectId["kind"],
 ): Promise<{ items: WatchedObject[]; resourceVersion: string }> {
-  const path = pathOf(RESOURCES[kind], { namespace: api.namespace });
-  const { client, signal } = api;
-  const list = await client.json<{ items: WatchedObject[]; metadata?: { resourceVersion?: string } }>({
-    path,
-    signal,
-    timeoutMs: 30_000,
-  });
+  const { client, namespace, signal } = api;
+  const request = { path: pathOf(RESOURCES[kind], { namespace }), signal, timeoutMs: LIST_TIMEOUT_MS };
+  const list = await client.json<{ items: WatchedObject[]; metadata?: { resourceVersion?: string } }>(
+    request,
+  );
   return {
+    // The server leaves out the kind of the items of a list.
     items: list.items.map((item) => ({ ...item, kind })),
     resourceVersion: list.metadata?.resourceVersion ?? "",
   };
@@ -74,11 +74,11 @@ export async function executeStep(
   mirrored: MirroredObject,
   step: { need: Exclude<NextStep, "none">; marks: OwnerMarks },
 ): Promise<StoredObject | undefined> {
-  const target = buildTarget(api, mirrored.id);
-  const options = callOptions(api);
   if (step.need === "create" || mirrored.liveObject === undefined)
     return createObject(api, mirrored, step.marks);
   if (step.need === "status") return writeStatus(api, mirrored, step.marks);
+  const target = buildTarget(api, mirrored.id);
+  const options = callOptions(api);
   // Optimistic concurrency by resourceVersion: another operator may own the object by now, or it may have other owners.
   const { uid, resourceVersion, otherOwners } = mirrored.liveObject;
   if (step.need === "remove") {
@@ -86,24 +86,21 @@ export async function executeStep(
     await remove(api.client, target, { ...options, preconditions }).catch(ignoreNotFound);
     return undefined;
   }
-  const annotationsToRemove = findAnnotationsToRemove(mirrored.liveObject, mirrored).map((name) => [
-    name,
-    null,
-  ]);
-  const annotations =
-    annotationsToRemove.length === 0
-      ? {}
-      : { annotations: Object.fromEntries(annotationsToRemove) as object };
-  const metadata = { resourceVersion, ...annotations, ...buildOwnerMetadata(api, step.marks, otherOwners) };
-  const body = { metadata, spec: mirrored.wantedSpec };
+  const metadata = { resourceVersion, ...buildOwnerMetadata(api, step.marks, otherOwners) };
+  const namesToRemove = findAnnotationsToRemove(mirrored.liveObject, mirrored);
+  // In a merge patch, null removes a member.
+  const annotations = Object.fromEntries(namesToRemove.map((name) => [name, null]));
+  const body = {
+    metadata: namesToRemove.length === 0 ? metadata : { ...metadata, annotations },
+    spec: mirrored.wantedSpec,
+  };
   return toStoredObject(await mergePatch<IAddonModule>(api.client, target, { ...options, body }));
 }
 
 /** Reads the object from the server; undefined if it does not exist. */
 export async function readObject(api: StatusClient, id: ObjectId): Promise<StoredObject | undefined> {
-  const object = await get<AddonObject>(api.client, buildTarget(api, id), callOptions(api)).catch(
-    ignoreNotFound,
-  );
+  const answer = get<AddonObject>(api.client, buildTarget(api, id), callOptions(api));
+  const object = await answer.catch(ignoreNotFound);
   return object === undefined ? undefined : toStoredObject(object);
 }
 

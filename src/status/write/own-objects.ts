@@ -48,7 +48,10 @@ export class OwnObjects {
     return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
   }
 
-  /** Watches the objects, and calls `onChange` for each changed or deleted object. Returns a function that ends the watches. */
+  /**
+   * Watches the objects, and calls `onChange` for each changed or deleted object; after a restore of etcd for all, whose content
+   * is older than what was written. Returns a function that ends the watches.
+   */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
     onChange: (id: ObjectId, now: StoredObject | undefined) => void,

@@ -18,7 +18,7 @@ import { Writer } from "./writer.ts";
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
 const RETRY_READ_MS = 5000;
-/** Shortest and longest pause between two projections of the view. Projections may take 1/PROJECTION_COST of the time. */
+/** Shortest and longest pause between two projections of the view. Projections may take 1/PROJECTION_COST of the time, so that many modules do not slow down the work. */
 const PROJECTION_PAUSE_MS = { min: 50, max: 2000 };
 const PROJECTION_COST = 20;
 
@@ -103,8 +103,8 @@ export class StatusMirror {
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
   uidOf(module: string | undefined): string | undefined {
-    return (module === undefined ? this.#mirrored.operator : this.#mirrored.modules.get(module))?.liveObject
-      ?.uid;
+    const mirrored = module === undefined ? this.#mirrored.operator : this.#mirrored.modules.get(module);
+    return mirrored?.liveObject?.uid;
   }
 
   /** The status of a module as it is to be written; undefined while there is none. */
@@ -158,13 +158,11 @@ export class StatusMirror {
 
   /** Starts to read the objects from the server, unless they are read, being read, or the back-off lasts. */
   #startLoading(): void {
-    if (
-      this.#isLoaded ||
-      this.#loading !== undefined ||
-      this.#backoff.pausedUntil > this.#options.clock.monotonic()
-    )
-      return;
-    this.#loading = this.#loadObjects().finally(() => void (this.#loading = undefined));
+    const isBackingOff = this.#backoff.pausedUntil > this.#options.clock.monotonic();
+    if (this.#isLoaded || this.#loading !== undefined || isBackingOff) return;
+    this.#loading = this.#loadObjects().finally(() => {
+      this.#loading = undefined;
+    });
   }
 
   /** Reads the objects that exist at the start, then writes all that differ. Retries after an error. */
@@ -185,8 +183,9 @@ export class StatusMirror {
   /** Records an object that exists at the start, and restores from it what this process does not know. */
   #recordObjectAtStart(mirrored: MirroredObject, live: StoredObject): void {
     this.#reportAnnotations(mirrored, live);
-    const { runSeconds } = mirrored.id.kind === "AddonModule" ? (live.status ?? {}) : {};
-    if (Array.isArray(runSeconds)) this.#options.onRunSeconds(mirrored.id.name, runSeconds);
+    const runSeconds = live.status?.["runSeconds"];
+    if (mirrored.id.kind === "AddonModule" && Array.isArray(runSeconds))
+      this.#options.onRunSeconds(mirrored.id.name, runSeconds);
     this.#recordLiveObject(mirrored, live);
     // The object counts as just written, so that a restart does not write all objects at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
@@ -249,8 +248,9 @@ export class StatusMirror {
       },
       (error: unknown) => {
         this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        const retry = (): void => void (isNewest() && this.#acknowledge(generation));
-        this.#timers.set("retry-read", RETRY_READ_MS, retry);
+        this.#timers.set("retry-read", RETRY_READ_MS, () => {
+          if (isNewest()) this.#acknowledge(generation);
+        });
       },
     );
   }
@@ -277,15 +277,11 @@ export class StatusMirror {
     for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
     const costMs = clock.monotonic() - startedAt;
-    this.#pauseMs = Math.min(
-      PROJECTION_PAUSE_MS.max,
-      Math.max(PROJECTION_PAUSE_MS.min, PROJECTION_COST * costMs),
-    );
+    const { min, max } = PROJECTION_PAUSE_MS;
+    this.#pauseMs = Math.min(max, Math.max(min, PROJECTION_COST * costMs));
     const { checkAgainAt } = projection;
-    if (checkAgainAt !== undefined)
-      this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () =>
-        this.#projectAndWrite(),
-      );
+    if (checkAgainAt === undefined) return;
+    this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () => this.#projectAndWrite());
   }
 
   /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */

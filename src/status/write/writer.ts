@@ -13,7 +13,7 @@ import { type StatusClient, readObject, executeStep } from "./objects.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
 /** Writes at the same time. */
-const PARALLEL = 6;
+const CONCURRENCY = 6;
 /** Pause after an answer that is older than what is known: etcd was restored, and the watch has not noticed it yet. */
 const STALE_PAUSE_MS = 1000;
 
@@ -57,7 +57,7 @@ export class Writer {
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
     this.#parts = parts;
-    this.#queue = new PQueue({ concurrency: PARALLEL });
+    this.#queue = new PQueue({ concurrency: CONCURRENCY });
     this.#labels = {
       ...MANAGED_BY_OPERATOR,
       [LABELS.managedBy]: managedByDigest(namespace, operatorName),
@@ -222,7 +222,9 @@ export class Writer {
    */
   async #write(mirrored: MirroredObject): Promise<void> {
     const { api, sendRequest, clock } = this.#parts;
-    for (let need = this.#findNextStep(mirrored); need !== "none"; need = this.#findNextStep(mirrored)) {
+    for (;;) {
+      const need = this.#findNextStep(mirrored);
+      if (need === "none") return;
       const { wantedStatus, liveObject } = mirrored;
       const step = { need, marks: this.#marks };
       await sendRequest(mirrored, () => executeStep(api, mirrored, step));
@@ -245,8 +247,8 @@ export class Writer {
   }
 
   /**
-   * Schedules a read that probes the server during a pause that the server requested. If the server answers the read, the
-   * pause ends early and all objects are scheduled again.
+   * Schedules a read that probes the server during a pause that the server requested (Retry-After), which may be minutes long. If
+   * the server answers the read, the pause ends early and all objects are scheduled again.
    */
   #scheduleProbe(): void {
     const { api, clock, backoff } = this.#parts;

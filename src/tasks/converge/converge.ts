@@ -68,7 +68,8 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 /** First phase: reads directories and hooks, activates global hooks, and returns the beforeAll hooks as the next steps. */
 async function startConverge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  if (isInterruptedTooOften(ports)) return retryUnstable(ports, FILES_CHANGE);
+  const isUnstable = recordInterruption(ports);
+  if (isUnstable) return retryUnstable(ports, FILES_CHANGE);
   state.record("convergeStarted", task.cause);
   ports.logger.info("Converge started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
@@ -90,10 +91,10 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
 }
 
 /**
- * Counts converges in a row that changed files interrupted, since their own hooks may change these files. True when the
- * number reaches MAX_ROUNDS.
+ * Counts the converges in a row that changed files interrupted. Returns true when the number reaches MAX_ROUNDS: their own hooks
+ * probably change these files, and converges without a pause would follow each other for ever.
  */
-function isInterruptedTooOften({ state, contentOf }: Ports): boolean {
+function recordInterruption({ state, contentOf }: Ports): boolean {
   const { content, finishedAt, rounds } = state.view.converge;
   const wasInterrupted = content !== undefined && finishedAt === undefined;
   if (!wasInterrupted || content === contentOf(state.tree.modules)) return false;
@@ -103,10 +104,10 @@ function isInterruptedTooOften({ state, contentOf }: Ports): boolean {
 
 const FILES_CHANGE = "hooks change files of modules";
 
-/** Retries the converge with back-off, because its own hooks cause another converge each time. */
-function retryUnstable({ state }: Ports, what: string): Outcome<Task> {
+/** Retries the converge with back-off, because its own hooks cause another converge each time. `reason` names what they change. */
+function retryUnstable({ state }: Ports, reason: string): Outcome<Task> {
   state.record("convergeProgressed", { isUnstable: true, content: undefined });
-  return { kind: "retry", message: `Unstable: ${what} at every converge` };
+  return { kind: "retry", message: `Unstable: ${reason} at every converge` };
 }
 
 /** Second phase: reads files that hooks have written, decides which modules are on, and returns their removals and runs. */
@@ -139,11 +140,12 @@ async function discoverModules(
   }
 }
 
-/** Retries reading, Synchronization and discovery at a fixed interval, `--retry-delay-min`. */
+/** Retries reading, Synchronization and discovery at a fixed interval, `--retry-delay-min`: all modules wait for them. */
 function retrySoon(ports: Ports, step: Step, error: unknown): Outcome<Task> {
   return { kind: "retry", message: reportFailure(ports, step, error), delayMs: ports.retryMinMs };
 }
 
+/** The parts of a converge that can fail, and the log message of each. */
 const FAILED = {
   reading: "Reading modules and hooks failed",
   synchronization: "Synchronization of global hooks failed",
@@ -194,8 +196,8 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   ports.recorder.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
-  const what = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
-  return Promise.resolve(retryUnstable(ports, what));
+  const reason = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
+  return Promise.resolve(retryUnstable(ports, reason));
 }
 
 /** Whether afterAll hooks have changed global values in this converge, which makes another converge due. */

@@ -55,13 +55,13 @@ function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task
 
 /** Names of modules that this discovery enables. Runs from before they were disabled must end first. */
 function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enablement>): ReadonlySet<string> {
-  const on = [...decisions].filter(
-    ([{ name }, { enabled }]) => enabled && state.module(name)?.enabled !== true,
-  );
-  return new Set(on.map(([{ name }]) => name));
+  const names = new Set<string>();
+  for (const [{ name }, { enabled }] of decisions)
+    if (enabled && state.module(name)?.enabled !== true) names.add(name);
+  return names;
 }
 
-/** How discovery gets its facts: `check` loads a module if necessary, `runScript` runs its `enabled` script. */
+/** How discovery gets its facts: `collectFacts` loads a module if necessary, `runScript` runs its `enabled` script. */
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async collectFacts(module) {
@@ -146,7 +146,7 @@ function crdTasks(ports: Ports, runs: readonly string[]): Task[] {
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
 }
 
-/** Announces the runs for prefetching. `readInput` is called late, since hooks change values meanwhile. */
+/** Announces the runs, so that helm renders their charts ahead. `readInput` is called late, since hooks change values meanwhile. */
 function announceDueRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
   const due = records.filter(({ module }) => withoutHelm(state.values, module) === undefined);
@@ -188,23 +188,13 @@ function removalTasks(ports: Ports): Task[] {
 
 /** Records what is removed and what stays; reports foreign releases and modules that the deletion limit keeps. */
 function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
-  const {
-    blockers,
-    deletionLimit,
-    deletions,
-    orphanedSince,
-    foreignModules,
-    limitedModules,
-    modulesToDelete,
-    releasesToPurge,
-  } = removals;
-  const pendingRemovals = [...modulesToDelete, ...releasesToPurge];
+  const { deletionLimit, foreignModules, limitedModules, modulesToDelete, releasesToPurge } = removals;
   state.record("factsObserved", {
-    removalBlockers: blockers,
+    removalBlockers: removals.blockers,
     deletionLimit,
-    deletions,
-    orphans: orphanedSince,
-    pendingRemovals,
+    deletions: removals.deletions,
+    orphans: removals.orphanedSince,
+    pendingRemovals: [...modulesToDelete, ...releasesToPurge],
   });
   const note = "a release of this name belongs to another owner and is left alone";
   for (const module of foreignModules) recorder.failed(module, "ForeignRelease", note);

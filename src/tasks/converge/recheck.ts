@@ -8,8 +8,9 @@ import { factsOf, scheduleConverge } from "../files/load.ts";
 import type { Ports } from "../ports.ts";
 
 /**
- * Whether the release of this name, with or without a module, must still be removed. If not, another converge decides,
- * because edits have superseded the discovery. Throws if the newest facts cannot be read, for example if a script fails.
+ * Whether the release of this name, with or without a module, must still be removed: a removal deletes data, and may run long after
+ * the discovery that decided it. If not, another converge decides, because edits have superseded the discovery. Throws if the newest
+ * facts cannot be read, for example if a script fails.
  */
 export async function isRemovalStillDue(ports: Ports, name: string, signal: AbortSignal): Promise<boolean> {
   const { state, config, logger } = ports;
@@ -24,9 +25,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   }
   const module = state.tree.modules.find((each) => each.name === name);
   if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
-  logger.info("A module was switched on before its removal; another discovery decides", {
-    module: name,
-  });
+  logger.info("A module was switched on before its removal; another discovery decides", { module: name });
   scheduleConverge(ports, SECOND_CHECK_MS);
   return false;
 }

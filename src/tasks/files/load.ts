@@ -64,11 +64,11 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   scheduleRecheck(ports, { before, tree });
   const missing = findRemovedModules(ports, tree);
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
-  const names = moduleNames(ports);
+  const namesBefore = moduleNames(ports.state.tree);
   recordTree(ports, tree);
-  // An invalid ConfigMap may be valid with the new schemas.
-  if (moduleNames(ports) !== names || ports.state.view.config.condition === "invalid")
-    ports.config.validateAgain();
+  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one now.
+  const haveNamesChanged = moduleNames(ports.state.tree) !== namesBefore;
+  if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
   // This converge handles what the files alone have changed.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
   await stopRemovedModules(ports, missing);
@@ -122,8 +122,8 @@ export function scheduleConverge({ clock, state }: Ports, ms: number): void {
 }
 
 /** The names of all modules as one text that can be compared. */
-function moduleNames(ports: Ports): string {
-  return ports.state.tree.modules.map((module) => module.name).join();
+export function moduleNames({ modules }: Tree): string {
+  return modules.map(({ name }) => name).join();
 }
 
 /** The records of modules that the new tree does not contain: their directories are confirmed as deleted. */
@@ -232,12 +232,12 @@ export async function loadHooks(
   const answers = await Promise.all(files.map((file) => ports.loader.load(file, module)));
   const hooks: Hook[] = [];
   const problems: Problem[] = [];
-  for (const [place, answer] of answers.entries()) {
+  for (const [index, answer] of answers.entries()) {
     if ("problem" in answer) {
       problems.push(answer.problem);
       continue;
     }
-    for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[place]?.name, module });
+    for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[index]?.name, module });
     hooks.push(...answer.hooks);
   }
   if (module === undefined) problems.push(...findDuplicateWebhooks(hooks, []));
@@ -258,7 +258,7 @@ async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> 
   deactivate(ports, retired);
 }
 
-/** Applies changed, new and removed global hooks. */
+/** Applies changed, new and removed global hooks. A hook whose file is broken stays as it was. */
 export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void> {
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const problem of problems)
@@ -292,7 +292,7 @@ export function interruptRuns(
   modules: ReadonlySet<string | undefined>,
   why: string,
 ): Promise<void> {
-  const isOf = (task: Task): boolean =>
+  const isConcerned = (task: Task): boolean =>
     (task.kind === "run-module" || task.kind === "restore-objects") && modules.has(task.module);
-  return queues.interruptAndWait(isOf, why);
+  return queues.interruptAndWait(isConcerned, why);
 }

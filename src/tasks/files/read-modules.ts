@@ -1,11 +1,11 @@
 /** Reads single modules again after their files have changed (docs/guides/running.md, "Changes on disk"). */
 
-import type { Module, Task, Tree } from "../../model/index.ts";
+import type { Module, Task } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
 import { mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import { NO_FILES } from "../../state/index.ts";
-import { configureModule, factsOf, readOnCurrentTree, applyLoadResult } from "./load.ts";
+import { configureModule, factsOf, moduleNames, readOnCurrentTree, applyLoadResult } from "./load.ts";
 import type { Ports } from "../ports.ts";
 
 /**
@@ -49,14 +49,8 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
   if (record === undefined || !record.isDiscovered || record.decisionProblem !== undefined) return false;
   const before = record.module;
-  const isDecisionSame = before.own.enabled === module.own.enabled && before.order === module.order;
-  // CRDs are applied by a converge.
-  return (
-    isDecisionSame && module.missing === undefined && (module.crdFiles.length === 0 || module === before)
-  );
-}
-
-/** The names of all modules as one text that can be compared. */
-function moduleNames({ modules }: Tree): string {
-  return modules.map(({ name }) => name).join();
+  if (before.own.enabled !== module.own.enabled || before.order !== module.order) return false;
+  if (module.missing !== undefined) return false;
+  // A converge applies CRDs, before the first run.
+  return module.crdFiles.length === 0 || module === before;
 }

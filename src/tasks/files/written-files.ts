@@ -25,6 +25,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   const { state, logger } = ports;
   const read = await readOnCurrentTree(ports, (before) => ports.rereadModule(before, name));
   if (read.tree === read.before) return;
+  // Before the new tree is recorded: afterwards the module awaits its CRDs only because it is another object.
   const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
   reportTree(logger, read.tree, read.before);
   scheduleRecheck(ports, read);
@@ -49,10 +50,9 @@ function assertUsable(ports: Ports, name: string): void {
   const record = ports.state.module(name);
   if (record === undefined) return;
   const { module, loadProblem } = record;
-  if (module.missing !== undefined)
-    throw new FilesUnusable(
-      `files are missing: ${module.missing.what.join(", ")}; they are checked again soon`,
-    );
+  const missing = module.missing?.what.join(", ");
+  if (missing !== undefined)
+    throw new FilesUnusable(`files are missing: ${missing}; they are checked again soon`);
   const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

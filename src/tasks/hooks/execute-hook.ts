@@ -1,6 +1,4 @@
-/**
- * One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when").
- */
+/** One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when"). */
 
 import { allowsFailure, collapseGroups, hookActivation, isReviewBinding } from "../../bindings/index.ts";
 import type { HookAnswers, HookOutput, HookRunInput, PatcherOptions } from "../../hooks/index.ts";
@@ -89,8 +87,8 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
 }
 
 /** The account under which the hook runs; undefined = the operator's service account. */
-function actorOf({ actorOf: find }: Ports, { module }: Hook): ModuleActor | undefined {
-  return module === undefined ? undefined : find?.(module);
+function actorOf(ports: Ports, { module }: Hook): ModuleActor | undefined {
+  return module === undefined ? undefined : ports.actorOf?.(module);
 }
 
 /** The options for applying the hook's object patches: requests impersonate the account of its module, if it has one. */
@@ -145,11 +143,7 @@ async function applyEffects(
   const before = state.values.digests.patchable(key);
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
-  const operations = state.inputs.recordHookRun(hook, patches, {
-    key,
-    before,
-    cause: toCause(binding),
-  });
+  const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });
   if (operations === undefined) return;
   const message = "Very many operations of values patches are stored; each run of a hook replays them";
   logger.warn(message, { hook: name, module, operations });
@@ -160,6 +154,7 @@ function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
 
+/** Duration of a hook run, and what its process used. */
 interface RunCost {
   readonly seconds: number;
   readonly usage: Usage | undefined;
@@ -254,10 +249,6 @@ function finishSynchronizations(ports: Ports, batch: readonly HookTask[]): void 
 /** Identifies the Synchronization of one binding of a hook. */
 export const syncId = (hook: Hook, binding: KubernetesBinding): string => `${hook.id}/${binding.id}`;
 
-function synchronizationIds(hook: Hook, bindings: readonly KubernetesBinding[]): string[] {
-  return bindings.map((binding) => syncId(hook, binding));
-}
-
 /** Whether the Synchronization succeeded before: a retried first run or a converge does not repeat it. */
 export function isSynchronized({ state }: Ports, hook: Hook, binding: KubernetesBinding): boolean {
   const synchronized =
@@ -267,18 +258,16 @@ export function isSynchronized({ state }: Ports, hook: Hook, binding: Kubernetes
 
 /** Records Synchronizations as successful and lets later events through. */
 export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
-  const ids = synchronizationIds(hook, bindings);
+  const ids = bindings.map((binding) => syncId(hook, binding));
   if (hook.module === undefined) ports.state.record("bindingsSynchronized", ids);
   else ports.state.recordModule(hook.module, "bindingsSynchronized", ids);
-  ports.watches.unlock(
-    hook,
-    bindings.map(({ id }) => id),
-  );
+  const bindingIds = bindings.map(({ id }) => id);
+  ports.watches.unlock(hook, bindingIds);
 }
 
 /** Makes another Synchronization necessary, since the hook's watches were closed. */
 export function forgetSynchronized({ state }: Ports, hook: Hook): void {
-  const ids = synchronizationIds(hook, hook.config.bindings.kubernetes);
+  const ids = hook.config.bindings.kubernetes.map((binding) => syncId(hook, binding));
   if (hook.module === undefined) state.record("synchronizationsReset", ids);
   else state.recordModule(hook.module, "synchronizationsReset", ids);
 }

@@ -66,6 +66,7 @@ function recordActive(ports: Ports, hooks: readonly Hook[], isActive: boolean): 
   ports.state.recordModule(module, isActive ? "hooksActivated" : "hooksDeactivated", ids);
 }
 
+/** The task in which hooks are activated: the start, a converge, or a module run. */
 export interface SyncRun extends Pick<RunContext, "queue" | "signal" | "withoutSlot"> {
   readonly onStart?: (hook: Hook) => void;
   /** Called with a description of what is waited for in named queues. */
@@ -86,13 +87,11 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
     await ports.watches.enable(hook);
     const waiting = ports.watches.waiting(hook);
     const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
-    for (const step of groupByQueue(listed)) {
-      if (step.every((binding) => isSynchronized(ports, hook, binding))) continue;
+    for (const bindings of groupByQueue(listed)) {
+      if (bindings.every((binding) => isSynchronized(ports, hook, binding))) continue;
       run.signal.throwIfAborted();
-      const first = step[0];
-      if (first === undefined) continue;
-      if (first.queue === run.queue) await runSynchronization(ports, { hook, step, run });
-      else queued.push(...enqueueSynchronization(ports, { hook, step, run }));
+      if (bindings[0]?.queue === run.queue) await runSynchronization(ports, { hook, bindings, run });
+      else queued.push(...enqueueSynchronization(ports, { hook, bindings, run }));
     }
   }
   if (queued.length > 0) await waitForQueued(queued, run);
@@ -102,8 +101,10 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
 interface QueuedSync {
   readonly hook: Hook;
   readonly queue: string;
+  /** Key of its task. */
   readonly key: string;
-  readonly over: Promise<Failure<Task> | undefined>;
+  /** Resolves when the task has ended, with its failure or that of a task before it in the queue. */
+  readonly settled: Promise<Failure<Task> | undefined>;
 }
 
 /** Waits, without a slot, until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. */
@@ -113,40 +114,43 @@ async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<
   run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${rest}`);
   // Abortable: a hanging run in a named queue must not keep the module from being disabled or configured.
   const failures = await run.withoutSlot(() =>
-    orAborted(Promise.all(all.map(async (each) => ({ ...each, failure: await each.over }))), run.signal),
+    orAborted(Promise.all(all.map(({ settled }) => settled)), run.signal),
   );
-  const [failed] = failures.flatMap(({ failure, ...each }) =>
-    failure === undefined ? [] : [toHookFailure(each, failure)],
-  );
-  if (failed !== undefined) run.onFailure?.(failed);
+  for (const [index, queuedSync] of all.entries()) {
+    const failure = failures[index];
+    if (failure !== undefined) return run.onFailure?.(toHookFailure(queuedSync, failure));
+  }
 }
 
 /** Describes why a queued Synchronization did not succeed: it failed itself, or a task before it in the queue did. */
 function toHookFailure({ hook, queue, key }: QueuedSync, { task, message }: Failure<Task>): HookFailure {
-  const own = `its Synchronization in queue ${queue} failed: ${message}`;
-  const other = `its Synchronization waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
-  return new HookFailure(hook, task.key === key ? own : other);
+  if (task.key === key)
+    return new HookFailure(hook, `its Synchronization in queue ${queue} failed: ${message}`);
+  const reason = `waits in queue ${queue} for ${describeTask(task)}, which failed: ${message}`;
+  return new HookFailure(hook, `its Synchronization ${reason}`);
 }
 
 /** Groups adjacent bindings of one queue: one run synchronizes each group. */
 function groupByQueue(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
-  const steps: KubernetesBinding[][] = [];
+  const groups: KubernetesBinding[][] = [];
   for (const binding of bindings) {
-    if (steps.at(-1)?.[0]?.queue === binding.queue) steps.at(-1)?.push(binding);
-    else steps.push([binding]);
+    const last = groups.at(-1);
+    if (last?.[0]?.queue === binding.queue) last.push(binding);
+    else groups.push([binding]);
   }
-  return steps;
+  return groups;
 }
 
+/** Bindings of one queue whose first list is complete, and the task that synchronizes them. */
 interface Synchronization {
   readonly hook: Hook;
-  readonly step: readonly KubernetesBinding[];
+  readonly bindings: readonly KubernetesBinding[];
   readonly run: SyncRun;
 }
 
 /** Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. */
-async function runSynchronization(ports: Ports, { hook, step, run }: Synchronization): Promise<void> {
-  const triggers = bindingsToRun(ports, hook, step).map(
+async function runSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): Promise<void> {
+  const triggers = bindingsToRun(ports, hook, bindings).map(
     (binding) => ({ type: "synchronization", binding }) as const,
   );
   const [first, ...others] = collapseGroups(triggers);
@@ -164,19 +168,25 @@ async function runSynchronization(ports: Ports, { hook, step, run }: Synchroniza
       });
     }
   }
-  recordSynchronized(ports, hook, step);
+  recordSynchronized(ports, hook, bindings);
 }
 
 /** Bindings that need a Synchronization run. Hooks of configVersion v0 have no Synchronization. */
-function bindingsToRun(ports: Ports, hook: Hook, step: readonly KubernetesBinding[]): KubernetesBinding[] {
+function bindingsToRun(
+  ports: Ports,
+  hook: Hook,
+  bindings: readonly KubernetesBinding[],
+): KubernetesBinding[] {
   if (hook.config.version === "v0") return [];
-  return step.filter((binding) => binding.executeOnSynchronization && !isSynchronized(ports, hook, binding));
+  return bindings.filter(
+    (binding) => binding.executeOnSynchronization && !isSynchronized(ports, hook, binding),
+  );
 }
 
 /** Queues one task for each binding; returns those that the caller must wait for. */
-function enqueueSynchronization(ports: Ports, { hook, step, run }: Synchronization): QueuedSync[] {
+function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): QueuedSync[] {
   const awaited: QueuedSync[] = [];
-  for (const binding of step) {
+  for (const binding of bindings) {
     if (bindingsToRun(ports, hook, [binding]).length === 0) {
       recordSynchronized(ports, hook, [binding]);
       continue;
@@ -185,12 +195,8 @@ function enqueueSynchronization(ports: Ports, { hook, step, run }: Synchronizati
     const { queue } = binding;
     ports.queues.offer(queue, task);
     if (!binding.waitForSynchronization) continue;
-    awaited.push({
-      hook,
-      queue,
-      key: task.key,
-      over: ports.queues.whenSettled(task.key, run.waitUntil ?? "left"),
-    });
+    const settled = ports.queues.whenSettled(task.key, run.waitUntil ?? "left");
+    awaited.push({ hook, queue, key: task.key, settled });
   }
   return awaited;
 }

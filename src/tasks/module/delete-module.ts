@@ -47,7 +47,7 @@ export async function deleteModule(
   }
 }
 
-/** The removal is no longer due. */
+/** Thrown when the removal is no longer due, because a hook or an edit has changed its reason. */
 class Superseded extends Error {}
 
 /** Ends the removal without a result: the next converge decides again. */
@@ -74,6 +74,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     run.beginStep("uninstall");
     const blockedBecause = explainRemovalBlocker(ports.state.view);
     if (blockedBecause !== undefined) throw new Error(blockedBecause);
+    // Hooks may have taken long, and may have changed what decides.
     const hasHooks = lifecycleHooks(run.record.hooks, "beforeDeleteHelm").length > 0;
     if (hasHooks && !(await isRemovalStillDue(ports, name, run.context.signal))) throw new Superseded();
     // A webhook that nobody answers would block the removal of what it covers.
@@ -140,8 +141,9 @@ export async function purgeRelease(
 
 /** Ends all tasks in the module's own queue and its restore: nothing may overlap the removal. */
 async function endRunningTasks({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
-  const own = queueOf(state.view.moduleQueues, module);
-  const isOwn = (task: Task, queue: string): boolean =>
-    (own !== MAIN_QUEUE && queue === own) || (task.kind === "restore-objects" && task.module === module);
-  await orAborted(queues.interruptAndWait(isOwn, "the module is removed"), signal);
+  const moduleQueue = queueOf(state.view.moduleQueues, module);
+  const isConcerned = (task: Task, queue: string): boolean =>
+    (moduleQueue !== MAIN_QUEUE && queue === moduleQueue) ||
+    (task.kind === "restore-objects" && task.module === module);
+  await orAborted(queues.interruptAndWait(isConcerned, "the module is removed"), signal);
 }

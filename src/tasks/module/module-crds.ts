@@ -39,7 +39,10 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
         ports.logger.info("Work on CRDs continues", { module: name, progress });
         ports.state.recordModule(name, "factsObserved", { crdWork: progress });
       },
-      onDropped: (dropped) => module !== crdsAppliedFor && logDroppedFields(ports, name, dropped),
+      onDropped: (dropped) => {
+        // Once for each content of the module, not at each converge.
+        if (module !== crdsAppliedFor) logDroppedFields(ports, name, dropped);
+      },
     });
     ports.state.recordModule(name, "crdsApplied", module);
     ports.state.recordModule(name, "confirmationEnded", "confirmedCrds", request.confirmed);
@@ -58,7 +61,8 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
   }
 }
 
-const MOST_NAMED = 10;
+/** Number of fields or files that one log line names. */
+const MAX_NAMES = 10;
 
 /** Logs dropped fields of all files of a module in one line. */
 function logDroppedFields(
@@ -69,7 +73,7 @@ function logDroppedFields(
   const fields = [...new Set([...dropped.values()].flat())].sort();
   logger.info("CRDs have unknown fields, which are not applied", {
     module,
-    fields: listNames(fields, MOST_NAMED),
-    files: listNames([...dropped.keys()], MOST_NAMED),
+    fields: listNames(fields, MAX_NAMES),
+    files: listNames([...dropped.keys()], MAX_NAMES),
   });
 }

@@ -45,8 +45,9 @@ export class ModuleRun {
     this.#startedMonotonic = ports.clock.monotonic();
     this.#filesDigest = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const { requestedToken: token, run: before } = record;
-    const isNew = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
-    this.isRequested = isNew && record.rollbackRequest === undefined;
+    // A retry or a later run of the same request does only what the inputs require.
+    const isNewToken = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
+    this.isRequested = isNewToken && record.rollbackRequest === undefined;
     const attempts = context.failures + 1;
     this.#record("runStarted", { activity, trigger, startedAt: this.#startedAt, attempts });
   }
@@ -101,12 +102,12 @@ export class ModuleRun {
     return Math.round(this.ports.clock.monotonic() - this.#startedMonotonic);
   }
 
-  /** Ends with success, or after a rollback with the reason `refused`. */
-  recordEnd(refused?: string): void {
+  /** Ends with success, or after a rollback of the release with its reason. */
+  recordEnd(rollbackReason?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
-    if (refused === undefined) this.#record("runSucceeded", now);
-    else this.#record("runRolledBack", refused, now);
+    if (rollbackReason === undefined) this.#record("runSucceeded", now);
+    else this.#record("runRolledBack", rollbackReason, now);
   }
 
   /** Ends with a failure that is retried; returns its text. */

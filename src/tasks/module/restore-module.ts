@@ -23,10 +23,8 @@ export async function restoreModule(
     const outcome = await releases.restoreObjects(name, missingObjects, signal);
     recordRestored([]);
     recorder.moduleReleased(name, outcome);
-    logger.info("Objects were restored before the due run", {
-      module: name,
-      objects: missingObjects.length,
-    });
+    const objects = missingObjects.length;
+    logger.info("Objects were restored before the due run", { module: name, objects });
     return { kind: "done" };
   } catch (error) {
     if (error instanceof RestoreError) recordRestored(error.left);
@@ -38,8 +36,6 @@ export async function restoreModule(
 
 /** Ends a restore of the module: it must not overlap the module's run. */
 export function endRestore({ queues }: Ports, module: string): Promise<void> {
-  return queues.interruptAndWait(
-    (task) => task.kind === "restore-objects" && task.module === module,
-    "a run of the module begins",
-  );
+  const isConcerned = (task: Task): boolean => task.kind === "restore-objects" && task.module === module;
+  return queues.interruptAndWait(isConcerned, "a run of the module begins");
 }

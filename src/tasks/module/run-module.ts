@@ -25,10 +25,10 @@ import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
 import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/written-files.ts";
 
-/** Values are missing that a hook may still fill in. */
+/** Ends a run before helm: values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
 
-/** Hooks of the module cause another run at each run. */
+/** Ends a run after its last step: hooks of the module cause another run at each run, so the next one waits for a back-off. */
 class Unstable extends Error {}
 
 /**
@@ -88,16 +88,15 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   await applyWrittenFiles(ports, name);
   run.recordValues();
   const outcome = await runHelmStep(run);
-  const refused = outcome?.refusal;
-  if (refused === undefined) await run.runHooks("afterHelm");
+  const rollbackReason = outcome?.refusal;
+  if (rollbackReason === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
   ports.recorder.moduleReleased(name, outcome);
-  if (refused !== undefined) return refused;
-  if (run.record.run.rounds >= MAX_ROUNDS) {
-    const what = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
-    throw new Unstable(`${what} at every run`);
+  if (rollbackReason === undefined && run.record.run.rounds >= MAX_ROUNDS) {
+    const cause = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
+    throw new Unstable(`${cause} at every run`);
   }
-  return undefined;
+  return rollbackReason;
 }
 
 /** Creates the module's namespace if it is missing: its hooks may already use it. */
@@ -138,8 +137,7 @@ async function prepareFirstRun(run: ModuleRun): Promise<void> {
 
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
 async function activateNewHooks(run: ModuleRun): Promise<void> {
-  const { ports, record } = run;
-  const { context } = run;
+  const { ports, record, context } = run;
   const inactive = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
   if (inactive.length === 0) return;
   run.beginStep("synchronization");
@@ -203,16 +201,14 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
   });
 }
 
-/**
- * Records the end of a run. After a rollback (`refused`) the run is not retried: its inputs must change, or a user must
- * request a run.
- */
-function endRun(run: ModuleRun, { cause }: RunModuleTask, refused: string | undefined): void {
+/** Records the end of a run. After a rollback the run is not retried: its inputs must change, or a user must request a run. */
+function endRun(run: ModuleRun, { cause }: RunModuleTask, rollbackReason: string | undefined): void {
   const { ports, name, ms } = run;
-  run.recordEnd(refused);
-  ports.recorder.moduleRun(name, ms / 1000, refused !== undefined);
-  if (refused !== undefined) ports.logger.warn("Module stays rolled back", { module: name, why: refused });
-  else ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
+  run.recordEnd(rollbackReason);
+  ports.recorder.moduleRun(name, ms / 1000, rollbackReason !== undefined);
+  if (rollbackReason === undefined)
+    ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
+  else ports.logger.warn("Module stays rolled back", { module: name, why: rollbackReason });
 }
 
 /**

@@ -26,12 +26,13 @@ export function answerProblem(
   { type, request }: Pick<ReviewTrigger, "type" | "request">,
   answers: HookAnswers,
 ): string | undefined {
-  const [answer, path] =
-    type === "conversion"
-      ? [answers.conversion, "CONVERSION_RESPONSE_PATH"]
-      : [answers.admission, "ADMISSION_RESPONSE_PATH"];
-  if (answer === undefined) return `hook ${name} wrote no response: the file at ${path} is empty`;
+  const isConversion = type === "conversion";
+  const answer = isConversion ? answers.conversion : answers.admission;
+  const variable = isConversion ? "CONVERSION_RESPONSE_PATH" : "ADMISSION_RESPONSE_PATH";
+  if (answer === undefined) return `hook ${name} wrote no response: the file at ${variable} is empty`;
   if (!("convertedObjects" in answer) || answer.failedMessage !== undefined) return undefined;
-  const [given, wanted] = [answer.convertedObjects.length, objectsIn(request["objects"]).length];
-  return given === wanted ? undefined : `hook ${name} returned ${given} objects instead of ${wanted}`;
+  const count = answer.convertedObjects.length;
+  const wantedCount = objectsIn(request["objects"]).length;
+  if (count === wantedCount) return undefined;
+  return `hook ${name} returned ${count} objects instead of ${wantedCount}`;
 }

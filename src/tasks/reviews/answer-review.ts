@@ -41,6 +41,7 @@ interface AnswerOptions {
   readonly limits: RateLimits<Task>;
 }
 
+/** HTTP codes of denials: the hook failed, or wrote no answer. */
 const FAILED = 403;
 const NO_ANSWER = 500;
 /** Tasks follow each other with pauses, in which many runs would begin. */
@@ -93,18 +94,19 @@ export class ReviewRuns {
       if (path === undefined) return unsuccessful(crdName, desired, `no hook converts from ${version}`);
       for (const step of path) {
         const input = { uid, desiredAPIVersion: desired, objects };
-        const result = await this.#step(step, input, signal);
+        const result = await this.#runStep(step, input, signal);
         if ("failedMessage" in result) return result;
         objects = [...result.convertedObjects];
       }
     }
-    const left = objects.map(versionOf).find((version) => version !== desired);
-    return left === undefined
+    const otherVersion = objects.map(versionOf).find((version) => version !== desired);
+    return otherVersion === undefined
       ? { convertedObjects: objects }
-      : unsuccessful(crdName, desired, `an object is still of ${left}`);
+      : unsuccessful(crdName, desired, `an object is still of ${otherVersion}`);
   }
 
-  async #step(
+  /** Runs one hook for one rule. An answer that is none, for example with too few objects, is a failure. */
+  async #runStep(
     { hook, binding, rule }: ConversionStep,
     request: ConversionRequest,
     signal: AbortSignal,
@@ -118,9 +120,9 @@ export class ReviewRuns {
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 
-  /** Begins fewer runs at one time, with a rest after each, while queues work. Rejects if the time is over. */
+  /** Begins fewer runs at one time, with a rest after each, while queues work: reviews of others must not slow down tasks. Rejects if the time is over. */
   #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    this.#adjust();
+    this.#adjustConcurrency();
     const answer = Promise.withResolvers<T>();
     // The queue does not get the signal, which is aborted after the answer and would end the rest.
     void this.#others.add(async () => {
@@ -128,24 +130,25 @@ export class ReviewRuns {
       const { clock } = this.#options;
       const startedAt = clock.monotonic();
       await run().then(answer.resolve, answer.reject);
-      this.#adjust();
+      this.#adjustConcurrency();
       const now = clock.monotonic();
       const restMs = now < this.#workUntil ? Math.min((now - startedAt) * REST_FACTOR, MAX_REST_MS) : 0;
       if (restMs > 0) await sleep(clock, restMs);
-      this.#adjust();
+      this.#adjustConcurrency();
     });
     return answer.promise;
   }
 
-  #adjust(): void {
+  /** Sets how many reviews of others may run at one time, by whether queues work now or did so within PAUSE_MS. */
+  #adjustConcurrency(): void {
     const { clock, concurrency, concurrencyBesideTasks, runsTask } = this.#options;
     const now = clock.monotonic();
     if (runsTask()) this.#workUntil = now + PAUSE_MS;
-    this.#others.concurrency =
-      now < this.#workUntil ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
+    const isWorking = now < this.#workUntil;
+    this.#others.concurrency = isWorking ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
   }
 
-  /** Undefined if the hook fails, which is logged. Rejects if the time is over. */
+  /** Runs the hook in a slot of its own span. Undefined if the hook fails, which is logged. Rejects if the time is over. */
   async #run(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<HookAnswers | undefined> {
     const ports = this.#options.ports();
     const triggers: readonly [HookTrigger] = [trigger];
@@ -185,6 +188,7 @@ function versionOf(object: JsonObject): string {
   return typeof apiVersion === "string" ? apiVersion : "";
 }
 
+/** The response for a conversion that no chain of hooks completes. */
 function unsuccessful(crdName: string, desired: string, why: string): ConversionResponse {
   return { failedMessage: `Conversion ${crdName} to ${desired} was not successful: ${why}` };
 }

@@ -21,29 +21,32 @@ function withoutGroup(version: string): string {
 }
 
 /**
- * The fewest steps from one apiVersion to another; undefined if there is no way. Rules that spell the version exactly come
- * first, then the order of `steps` counts. Neighbouring steps need only the same version, whatever their groups.
+ * Finds the fewest steps from one apiVersion to another (breadth-first search); undefined if there is no way. Rules that spell the
+ * version exactly come first, then the order of `steps` counts. Neighbouring steps need only the same version, whatever their groups.
  */
 export function conversionPath(
   steps: readonly ConversionStep[],
   from: string,
   to: string,
 ): ConversionStep[] | undefined {
-  const firsts = steps.filter(({ rule }) => mayBeSameVersion(rule.fromVersion, from));
+  const firstSteps = steps.filter(({ rule }) => mayBeSameVersion(rule.fromVersion, from));
   const isExact = ({ rule }: ConversionStep): boolean => rule.fromVersion === from;
-  let paths = [...firsts.filter(isExact), ...firsts.filter((step) => !isExact(step))].map((step) => [step]);
-  const seen = new Set<ConversionStep>();
+  const ordered = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
+  // All paths have the same length, and `version` is where each leads.
+  let paths = ordered.map((step) => ({ path: [step], version: step.rule.toVersion }));
+  const seen = new Set(firstSteps);
   while (paths.length > 0) {
-    const ends = paths.filter((path) => mayBeSameVersion(path.at(-1)?.rule.toVersion ?? "", to));
-    const found = ends.find((path) => path.at(-1)?.rule.toVersion === to) ?? ends[0];
-    if (found !== undefined) return found;
-    for (const path of paths) for (const step of path.slice(-1)) seen.add(step);
-    paths = paths.flatMap((path) => {
-      const at = withoutGroup(path.at(-1)?.rule.toVersion ?? "");
-      const next = steps.filter((step) => !seen.has(step) && withoutGroup(step.rule.fromVersion) === at);
+    const complete = paths.filter(({ version }) => mayBeSameVersion(version, to));
+    const found = complete.find(({ version }) => version === to) ?? complete[0];
+    if (found !== undefined) return found.path;
+    paths = paths.flatMap(({ path, version }) => {
+      const bareVersion = withoutGroup(version);
+      const next = steps.filter(
+        (step) => !seen.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
+      );
       // Another path of the same length may lead there, too: one is enough.
       for (const step of next) seen.add(step);
-      return next.map((step) => [...path, step]);
+      return next.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
     });
   }
   return undefined;

@@ -24,7 +24,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
   readonly #hooks = new Map<string, Hook>();
   /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */
-  readonly #ends = new Map<string, () => void>();
+  readonly #routeRemovers = new Map<string, () => void>();
   #webhooks: Webhooks | undefined;
   #serverOpened: Promise<Webhooks> | undefined;
   #isComplete = false;
@@ -96,8 +96,10 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     this.#serverOpened = withoutActiveSpan(() => this.#options.open());
     this.#serverOpened.then(
       (webhooks) => this.useServer(webhooks),
-      // The one who opens it reports the error; the next hook tries again.
-      () => (this.#serverOpened = undefined),
+      () => {
+        // `open` has reported the error; the next hook tries again.
+        this.#serverOpened = undefined;
+      },
     );
   }
 
@@ -107,19 +109,18 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     const owner = webhookOwner(hook);
     const bindings = admissionBindings(hook);
     this.#removeRoutes(owner);
-    const ends = bindings.map((binding) =>
+    const removers = bindings.map((binding) =>
       webhooks.addAdmissionRoute(webhookPath(binding), (request, signal) =>
         runs.admit({ hook, binding }, request, signal),
       ),
     );
-    this.#ends.set(owner, () => ends.forEach((end) => end()));
+    this.#routeRemovers.set(owner, () => removers.forEach((removeRoute) => removeRoute()));
     const admission = bindings.map((binding) => toAdmissionWebhook(binding, failurePolicy));
     if (admission.length === 0) webhooks.registrar.remove(owner);
     else webhooks.registrar.set(owner, { group: GROUP, admission });
-    this.#serveConversions(webhooks, [
-      ...crdNamesOf(hook),
-      ...(before === undefined ? [] : crdNamesOf(before)),
-    ]);
+    // The former hook may have converted CRDs that this one does not.
+    const formerCrds = before === undefined ? [] : crdNamesOf(before);
+    this.#serveConversions(webhooks, [...crdNamesOf(hook), ...formerCrds]);
   }
 
   /** Routes conversion requests of CRDs to the steps of all active hooks: several hooks may convert objects of one CRD. */
@@ -133,10 +134,10 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
         continue;
       }
       const path = `${CONVERSION_PATHS}${crdName}`;
-      const end = webhooks.addConversionRoute(path, (request, signal) =>
+      const removeRoute = webhooks.addConversionRoute(path, (request, signal) =>
         this.#options.runs.convert({ crdName, steps }, request, signal),
       );
-      this.#ends.set(owner, end);
+      this.#routeRemovers.set(owner, removeRoute);
       webhooks.registrar.set(owner, { group: GROUP, conversions: [{ crdName, path }] });
     }
   }
@@ -153,8 +154,8 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   /** Stops answering requests for the webhooks of this owner. */
   #removeRoutes(owner: string): void {
-    this.#ends.get(owner)?.();
-    this.#ends.delete(owner);
+    this.#routeRemovers.get(owner)?.();
+    this.#routeRemovers.delete(owner);
   }
 }
 
@@ -179,8 +180,11 @@ function webhookPath({ type, name }: AdmissionBinding): string {
   return `/hooks/${type}/${name}`;
 }
 
-/** The webhook as the API server must know it; `failurePolicy` is the default. */
-function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "Ignore"): AdmissionWebhook {
+/** The webhook as the API server must know it. */
+function toAdmissionWebhook(
+  binding: AdmissionBinding,
+  defaultPolicy: HookWebhooksOptions["failurePolicy"],
+): AdmissionWebhook {
   const { type, name, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
   return {
     type,
@@ -190,7 +194,7 @@ function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "
     timeoutSeconds,
     matchConditions,
     path: webhookPath(binding),
-    failurePolicy: binding.failurePolicy ?? failurePolicy,
+    failurePolicy: binding.failurePolicy ?? defaultPolicy,
     objectSelector: binding.labelSelector,
     namespaceSelector: binding.namespaceLabels,
   };
@@ -203,16 +207,18 @@ function toAdmissionWebhook(binding: AdmissionBinding, failurePolicy: "Fail" | "
 export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
   const known = new Map<string, Hook>();
   for (const hook of others) for (const key of webhookKeys(hook)) known.set(key, hook);
-  return hooks.flatMap((hook) => {
-    const problems = webhookKeys(hook).flatMap((key): Problem[] => {
+  const problems: Problem[] = [];
+  const remedy = "each may be declared once: rename one";
+  for (const hook of hooks) {
+    for (const key of webhookKeys(hook)) {
       const other = known.get(key);
       known.set(key, hook);
-      if (other === undefined || other.id === hook.id) return [];
+      if (other === undefined || other.id === hook.id) continue;
       const message = `declares the ${key}, and so does ${other.path}`;
-      return [{ file: hook.path, key: "--config", message, remedy: "each may be declared once: rename one" }];
-    });
-    return problems;
-  });
+      problems.push({ file: hook.path, key: "--config", message, remedy });
+    }
+  }
+  return problems;
 }
 
 /** Descriptions of the webhooks of a hook that must be unique among all hooks. */

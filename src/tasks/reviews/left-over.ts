@@ -12,7 +12,7 @@ import { oneLine } from "../../lib/index.ts";
 
 /**
  * Deletes the webhook configurations with one of these names that have the operator's label: nobody answers them any more.
- * A failure is logged; the operator may lack the rights, and the next start tries again.
+ * A failure is logged; the operator may lack the permissions, and the next start tries again.
  */
 export async function removeLeftoverWebhooks(
   { client, logger }: Pick<KubeAccess, "client" | "logger">,

@@ -35,12 +35,10 @@ const RETRY_MS = 10_000;
 /** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
 const MAX_DECODED_BYTES = 16 * 1024 * 1024;
 
-/** Name of the Secret with the content that was accepted last, in the operator's namespace. */
-function acceptedSecretName(configMap: string): string {
-  return `addon-operator-${configMap}-accepted`;
-}
-
-/** Reads and writes the accepted content. The content may contain passwords: no message quotes it. */
+/**
+ * Reads and writes the accepted content, so that an operator that starts with an invalid ConfigMap can continue with the last
+ * valid content. The content may contain passwords: it is stored in a Secret, and no message quotes it.
+ */
 export class AcceptedConfig {
   readonly #options: AcceptedConfigOptions;
   readonly #secretName: string;
@@ -52,7 +50,7 @@ export class AcceptedConfig {
 
   constructor(options: AcceptedConfigOptions) {
     this.#options = options;
-    this.#secretName = acceptedSecretName(options.name);
+    this.#secretName = `addon-operator-${options.name}-accepted`;
   }
 
   /** Reads the stored content; undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
@@ -89,13 +87,14 @@ export class AcceptedConfig {
   async #writePending(): Promise<void> {
     this.#isWriting = true;
     this.#timer = undefined;
-    for (let content = this.#pending; content !== undefined; content = this.#pending) {
+    while (this.#pending !== undefined) {
+      const content = this.#pending;
       this.#pending = undefined;
-      if (!(await this.#tryToWrite(content))) {
-        this.#pending ??= content;
-        this.#timer = this.#options.clock.setTimer(RETRY_MS, () => this.#writePending());
-        break;
-      }
+      const isWritten = await this.#tryToWrite(content);
+      if (isWritten) continue;
+      this.#pending ??= content;
+      this.#timer = this.#options.clock.setTimer(RETRY_MS, () => this.#writePending());
+      break;
     }
     this.#isWriting = false;
   }
@@ -111,13 +110,9 @@ export class AcceptedConfig {
       this.#writtenDigest = contentDigest;
       return true;
     } catch (error) {
-      logger.warn(
-        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried",
-        {
-          secret: this.#secretName,
-          error: oneLine(error),
-        },
-      );
+      const message =
+        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
+      logger.warn(message, { secret: this.#secretName, error: oneLine(error) });
       return false;
     }
   }

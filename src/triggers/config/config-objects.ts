@@ -21,7 +21,7 @@ export interface ConfigObject {
   readonly data?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The server tracks field managers of single keys only if the object was created with an owned field. */
+/** Label of what the operator creates. It must be set at the creation: an object created without a field of its own gets no `managedFields` of single keys. */
 export const CREATED_BY_OPERATOR = { "app.kubernetes.io/created-by": "addon-operator" };
 
 /** Where the ConfigMap and its overlay are, and tools to read and watch them. */
@@ -102,7 +102,7 @@ export class ConfigObjects {
     );
   }
 
-  /** Watches an object; calls `changed` when it was changed or deleted. */
+  /** Watches an object; calls `onChange` when it was changed or deleted. */
   watch(name: string, onChange: () => void): Subscription {
     const { hub, namespace, logger } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);
@@ -141,7 +141,10 @@ export class ConfigObjects {
     return `${this.#location.namespace}/${name}`;
   }
 
-  /** Sends a request for an object and puts the answer into the cache. Reports a deletion that the answer shows. */
+  /**
+   * Sends a request for an object and puts the answer into the cache. If the answer shows that the object was deleted, remembers
+   * the last content and calls `onChange`: the watch reports the deletion only later.
+   */
   async #requestAndCache<A extends ConfigObject | undefined>(
     name: string,
     request: () => Promise<A>,

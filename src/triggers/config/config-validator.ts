@@ -28,7 +28,10 @@ export class ConfigValidator {
     this.#options = options;
   }
 
-  /** Validates the ConfigMap together with its overlay, and records the result; undefined = there is no ConfigMap. */
+  /**
+   * Validates the ConfigMap together with its overlay, and records the result; undefined = there is no ConfigMap. Reports an
+   * invalid version once: the same version is validated again after changes of modules and their schemas.
+   */
   validate(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
     if (object === undefined) {
       if (this.#isConfigExpected)
@@ -65,9 +68,9 @@ export class ConfigValidator {
 
   /** Reports why the ConfigMap is invalid, and which content is in force. */
   reportInvalid(problems: readonly Problem[]): void {
-    const { state, onConfigProblem: onIssue } = this.#options;
+    const { state, onConfigProblem } = this.#options;
     const sentences = [...problems.map(describeProblem), explainInvalid(state.view)];
-    onIssue("ConfigMapInvalid", sentences.join("; "));
+    onConfigProblem("ConfigMapInvalid", sentences.join("; "));
   }
 
   /** Records and reports that the ConfigMap is missing at a start although releases of this operator exist. */
@@ -78,18 +81,18 @@ export class ConfigValidator {
 
   /** Records and reports that the ConfigMap is missing, once until it is back. */
   #recordMissing(consequence: string): void {
-    const { state, name, onConfigProblem: onIssue } = this.#options;
+    const { state, name, onConfigProblem } = this.#options;
     if (configIsMissing(state.view)) return;
     const message = `does not exist; ${consequence}`;
     const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
-    onIssue("ConfigMapMissing", describeProblem(problem));
+    onConfigProblem("ConfigMapMissing", describeProblem(problem));
     state.inputs.recordConfig(
       { condition: "missing", problems: [problem], resourceVersion: undefined },
       { kind: "config" },
     );
   }
 
-  /** Logs unknown keys, new warnings, and the keys that have changed. */
+  /** Logs unknown keys, the keys that have changed, and warnings that the previous validation did not have. */
   #logResult({ unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
     const { logger } = this.#options;
     if (unknownKeys.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknownKeys });

@@ -8,6 +8,7 @@ import { findSection, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
 
+/** A conflict means that another writer made progress, so many in a row show a writer that never stops. */
 const MAX_CONFLICT_TRIES = 20;
 
 export interface ConfigWriterOptions {
@@ -44,7 +45,7 @@ export class ConfigWriter {
     this.#options = options;
   }
 
-  /** A write is under way. */
+  /** Whether a write is under way: then a change that the watch delivers may be the write itself. */
   get isWriting(): boolean {
     return this.#isWriting;
   }
@@ -70,7 +71,10 @@ export class ConfigWriter {
     return result;
   }
 
-  /** Writes with optimistic concurrency. Returns the edit that was written; undefined if there was nothing to write. */
+  /**
+   * Applies the patch to the newest version and writes the result. If someone else has written meanwhile (a conflict), starts again
+   * with their version, so that no edit is lost. Returns the edit that was written; undefined if there was nothing to write.
+   */
   #saveEdit(key: string, operations: readonly PatchOperation[]): Promise<Edit | undefined> {
     let edit: Edit | undefined;
     const isSuperseded = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);
@@ -100,15 +104,16 @@ export class ConfigWriter {
   #computeEdit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
     const { name, overlay, state, handleUnseenEdits } = this.#options;
     handleUnseenEdits();
+    // The overlay's section is merged over the ConfigMap's, so the patch must fit both together.
     const below = overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {});
-    const { text = null, ...next } = patchConfigMapKey({
+    const patched = patchConfigMapKey({
       file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
       data: base.data ?? {},
       key,
       operations,
       below,
     });
-    return { ...next, operations, base, text };
+    return { ...patched, operations, base, text: patched.text ?? null };
   }
 
   /** Writes the edit, if its result is valid. Throws a conflict if the object has changed meanwhile. */
@@ -145,7 +150,7 @@ export class ConfigWriter {
     return { config: newSection, overlay: findSection(currentOverlay, key) };
   }
 
-  /** Puts the saved edit in force at once; the watch event of the write then changes nothing. */
+  /** Puts the saved edit in force at once: the next task must see it, and the watch event of the write, which comes later, then changes nothing. */
   #recordSaved(edit: Edit): void {
     const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;

@@ -23,7 +23,7 @@ import {
   type ConfigObjects,
 } from "./config-objects.ts";
 
-/** Annotation of the Secret: the version of the ConfigMap that was copied, as `<uid>/<resourceVersion>`. */
+/** Annotation of the Secret: the version of the ConfigMap that was copied, as `<uid>/<resourceVersion>`. Without it, a repeated copy would undo later writes to the Secret. */
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** The ConfigMap may change between copy and delete, which is a conflict. */
 const MAX_CONFLICT_TRIES = 5;
@@ -144,7 +144,7 @@ export class OverlayRestorer {
   }
 }
 
-/** Finds the object that contains the overlay now: before `moveOverlay`, the ConfigMap of the same name. Only reads. */
+/** Finds the object that contains the overlay now: before `moveOverlay`, the ConfigMap of the same name. For commands that may only read and so cannot move it. */
 export async function findStoredOverlay(
   location: ConfigLocation,
   overlay: Overlay | undefined,

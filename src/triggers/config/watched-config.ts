@@ -19,7 +19,7 @@ interface WatchedConfigOptions extends ConfigLocation, ConfigValidatorOptions {
   readonly accepted?: (Pick<AcceptedConfig, "read"> & Partial<Pick<AcceptedConfig, "save">>) | undefined;
 }
 
-/** Edits within this time are handled together. */
+/** Edits within this time are handled together: helm and GitOps tools write ConfigMap and overlay in quick succession. */
 const THROTTLE_MS = 10;
 
 /**
@@ -49,8 +49,13 @@ export class WatchedConfig {
     this.#writer = new ConfigWriter({
       ...options,
       objects: this.#objects,
-      handleUnseenEdits: () => this.#hasNewVersion() && this.#validate(),
-      onWriteEnd: () => (this.#hasUnhandledChange ? this.#validate() : this.#throttle.trigger()),
+      handleUnseenEdits: () => {
+        if (this.#hasNewVersion()) this.#validate();
+      },
+      onWriteEnd: () => {
+        if (this.#hasUnhandledChange) this.#validate();
+        else this.#throttle.trigger();
+      },
     });
   }
 
@@ -70,8 +75,8 @@ export class WatchedConfig {
   }
 
   /**
-   * Puts the stored content in force that was accepted last, when the ConfigMap is invalid at a start. The ConfigMap is still reported as invalid. Returns false if no
-   * content is stored, or if it is not valid now. Throws as `AcceptedConfig.read`.
+   * When the ConfigMap is invalid at a start: puts the stored content in force that was accepted last, and reports the ConfigMap as
+   * invalid. Returns false if no content is stored, or if it is not valid now. Throws as `AcceptedConfig.read`.
    */
   async applyAcceptedContent(): Promise<boolean> {
     const { state, accepted } = this.#options;
@@ -96,16 +101,14 @@ export class WatchedConfig {
     return this.#options.name;
   }
 
-  /** The helm release that created the ConfigMap: the one that installed this operator. */
+  /** The helm release that created the ConfigMap: the one that installed this operator. No module may use a release of this name. */
   get ownerRelease(): string | undefined {
     const { name, namespace } = this.#options;
     const owner = readOwner(this.#objects.getLatest(name)?.annotations ?? {}, namespace);
     return owner?.namespace === namespace ? owner.release : undefined;
   }
 
-  /**
-   * Moves the content of a former overlay ConfigMap; call it before the first `refresh`. See {@link moveOverlay}.
-   */
+  /** Moves the content of a former overlay ConfigMap; call it before the first `refresh`. See {@link moveOverlay}. */
   async moveOverlay(): Promise<void> {
     const { overlay } = this.#options;
     if (overlay !== undefined) await moveOverlay(this.#options, overlay);
@@ -176,9 +179,7 @@ export class WatchedConfig {
     return this.#writer.write(key, operations);
   }
 
-  /**
-   * Validates the newest content. Waits while a hook's write is under way: the change may be the hook's own.
-   */
+  /** Validates the newest content. While a hook's write is under way, its end validates: the change may be the hook's own. */
   #validateUnlessWriting(): void {
     if (this.#writer.isWriting) this.#hasUnhandledChange = true;
     else this.#validate();
@@ -200,15 +201,10 @@ export class WatchedConfig {
     const { name, overlay } = this.#options;
     const overlayNow = overlay && this.#objects.getLastKnown(overlay.name);
     return (
-      hasOtherVersion(this.#objects.getLatest(name), this.#validatedConfig) ||
-      hasOtherVersion(overlayNow, this.#validatedOverlay)
+      this.#objects.getLatest(name)?.resourceVersion !== this.#validatedConfig?.resourceVersion ||
+      overlayNow?.resourceVersion !== this.#validatedOverlay?.resourceVersion
     );
   }
-}
-
-/** Whether two reads of an object returned different versions, or one of them none. */
-function hasOtherVersion(a: ConfigObject | undefined, b: ConfigObject | undefined): boolean {
-  return a?.resourceVersion !== b?.resourceVersion;
 }
 
 /** Acts on the first trigger at once, and once on all that follow within `ms` (throttle with trailing edge). */

@@ -60,7 +60,7 @@ export class DirWatches {
     }
   }
 
-  /** Call it after a scan: closes watches of scanned entries that were not added since `startScan`. */
+  /** Call it after a scan: closes the watches that the scan did not add again. Keeps those of entries that were not scanned. */
   closeUnusedWatches(isScanned: (entry: string) => boolean): void {
     for (const [key, { entry, watcher }] of this.#watchers) {
       if (this.#addedKeys.has(key) || !isScanned(entry)) continue;

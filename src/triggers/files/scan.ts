@@ -77,7 +77,7 @@ const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
   "openapi",
   "values.yaml",
 ]);
-/** Temporary files of editors, and hidden files except `.helmignore`. */
+/** Temporary files of editors (`x~`; `#x#` of emacs; `4913`, with which vim tests a directory), and hidden files except `.helmignore`. */
 const TEMPORARY_NAME = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
 /** Of a larger file only the stamp counts. */
 const MAX_READ_BYTES = 1024 * 1024;
@@ -254,7 +254,8 @@ const MAX_LINKS = 40;
 
 /**
  * Finds the symbolic links along `path` and its last existing entry, by walking it segment by segment as the kernel does. The
- * target of a link takes the link's place in the rest of the path.
+ * target of a link takes the link's place in the rest of the path. Kubernetes and git-sync publish new content by replacing a
+ * link, which a watch of the directory behind the link does not report.
  */
 function findPathSteps(path: string): PathStep[] {
   const steps: PathStep[] = [];
@@ -264,9 +265,10 @@ function findPathSteps(path: string): PathStep[] {
     const name = segments.shift();
     if (name === undefined) break;
     const target = readLinkTarget(join(dir, name));
-    if (target !== "" || segments.length === 0) steps.push({ dir, name });
+    const isLink = target !== undefined && target !== "";
+    if (isLink || target === undefined || segments.length === 0) steps.push({ dir, name });
     if (target === undefined) break;
-    if (target === "") dir = join(dir, name);
+    if (!isLink) dir = join(dir, name);
     else if (isAbsolute(target)) dir = "/";
     segments = [...splitPath(target), ...segments];
   }

@@ -10,7 +10,7 @@ import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.t
 
 /** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
-/** The pause between two polls is this many times as long as a poll. */
+/** The pause between two polls is this many times as long as a poll, so that polling takes at most 2 % of the time. */
 const POLL_PAUSE_FACTOR = 50;
 
 /** How the directories are watched, for metrics. */
@@ -87,23 +87,16 @@ export class WatchedFiles {
 
   /** Withdraws a reported change that was not read yet: the files are changing again and may be half written. */
   #withdrawReport(entry: string): void {
-    const name = this.#findModuleName(entry);
-    const seen = this.#reportedFingerprints.get(entry);
     const { state } = this.#options;
+    const name = this.#findModuleName(entry);
+    const reported = this.#reportedFingerprints.get(entry);
+    if (name === undefined || reported === undefined) return;
     const { modulesWithChangedFiles } = state.view;
-    if (
-      seen === undefined ||
-      name === undefined ||
-      modulesWithChangedFiles === "all" ||
-      !modulesWithChangedFiles.has(name)
-    )
-      return;
+    if (modulesWithChangedFiles === "all" || !modulesWithChangedFiles.has(name)) return;
     state.record("fileChangeWithdrawn", name);
-    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, {
-      ...seen,
-      stamps: "",
-      content: "",
-    });
+    // No scan finds empty digests, so the next one reports the entry again.
+    const unknown = { ...reported, stamps: "", content: "" };
+    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, unknown);
   }
 
   /** Schedules the scan of settled entries. A scan under way schedules the next one at its end; polling has its own rhythm. */
@@ -137,12 +130,10 @@ export class WatchedFiles {
   async #scanSettled(): Promise<void> {
     const settled = this.#debouncer.takeSettled(this.#options.clock.monotonic());
     if (settled.size === 0) return;
-    const settledDirs = this.#options.dirs.modulesDirs
-      .filter((dir) => settled.has(dir))
-      .map((dir) => `${dir}/`);
-    this.#reportChanges(
-      await this.#scan((entry) => settled.has(entry) || settledDirs.some((dir) => entry.startsWith(dir))),
-    );
+    const changedDirs = this.#options.dirs.modulesDirs.filter((dir) => settled.has(dir));
+    const isStale = (entry: string): boolean =>
+      settled.has(entry) || changedDirs.some((dir) => entry.startsWith(`${dir}/`));
+    this.#reportChanges(await this.#scan(isStale));
   }
 
   /** Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same fingerprint. */
@@ -155,16 +146,14 @@ export class WatchedFiles {
     const unsettled = findChangedEntries(previous, now);
     unsettled.forEach((entry) => this.#withdrawReport(entry));
     this.#reportChanges(keepPrevious(now, this.#reportedFingerprints, unsettled));
-    this.#runLater(Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt)), () =>
-      this.#poll(),
-    );
+    const pauseMs = Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
+    this.#runLater(pauseMs, () => this.#poll());
   }
 
-  /** Reports the entries whose content differs from the last report. */
+  /** Reports the entries whose content differs from the last report: modules by name, or "all" if discovery or other modules may be affected. */
   #reportChanges(now: Fingerprints): void {
     const before = this.#reportedFingerprints;
     this.#reportedFingerprints = now;
-    // No name: the change may concern discovery or other modules.
     const names = findChangedEntries(before, now, "content").map((entry) =>
       concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
@@ -249,7 +238,7 @@ const DEBOUNCE_MS = 200;
 /** Longest delay of entries that have settled while other entries keep changing. */
 const MAX_DELAY_MS = 5000;
 
-/** Collects changed entries until they have settled: no change for DEBOUNCE_MS. */
+/** Collects changed entries until they have settled (no change for DEBOUNCE_MS): half-written modules must not be read. */
 class Debouncer {
   /** Time of the last change, by entry. */
   readonly #lastChangeAt = new Map<string, number>();
@@ -262,7 +251,7 @@ class Debouncer {
     this.#lastChangeAt.set(entry, now);
   }
 
-  /** When the next scan is due; undefined while nothing has changed. */
+  /** When the next scan is due: once all entries have settled, but at the latest MAX_DELAY_MS after the first change. Undefined while nothing has changed. */
   get dueAt(): number | undefined {
     if (this.#lastChangeAt.size === 0) return undefined;
     return Math.min(

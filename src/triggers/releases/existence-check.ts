@@ -8,7 +8,7 @@ import type { RequestLimit } from "./request-limit.ts";
 /** Reads an object from the server and returns whether it exists: the watch may lag behind a creation. */
 export type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolean>;
 
-/** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others. */
+/** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others: a deleted namespace would otherwise cause a request per object. */
 const SAMPLE_SIZE = 20;
 
 /** An object that may be missing. */

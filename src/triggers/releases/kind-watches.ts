@@ -4,13 +4,8 @@ import type { CelTest, Clock, Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { oneLine, sameJson } from "../../lib/index.ts";
 import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
-import {
-  createFinding,
-  hasStatus,
-  NOT_FOUND,
-  createUnwatchedFinding,
-  type Finding,
-} from "../../health/index.ts";
+import { createFinding, createUnwatchedFinding, hasStatus, NOT_FOUND } from "../../health/index.ts";
+import type { Finding } from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
@@ -45,7 +40,7 @@ interface ObservedObject {
   readonly fieldManagers: FieldManagers;
 }
 
-/** Helm labels every object that it creates; only these are watched. */
+/** Helm labels every object that it creates; the watch of a kind leaves out all other objects, which saves memory. */
 const MANAGED_BY_HELM = "app.kubernetes.io/managed-by=Helm";
 /** Back-off of the search for a kind that the server does not serve yet. */
 const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
@@ -132,17 +127,13 @@ export class KindWatches {
     const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return;
     const key = toStoreKey(watch, object);
-    const before = watch.requestedFindings.get(key);
-    if (found === undefined) watch.requestedFindings.delete(key);
-    else
-      watch.requestedFindings.set(
-        key,
-        createFinding(found, { ...readTimes(this.#options.clock), before, check: watch.healthCheck }),
-      );
+    const findings = watch.requestedFindings;
+    if (found === undefined) findings.delete(key);
+    else findings.set(key, this.#assess(watch, found, findings.get(key)));
     this.#notifyFindingChanged(watch, object.name);
   }
 
-  /** Returns a reference to the object: without a namespace if the kind is cluster-scoped, which only discovery tells. */
+  /** Returns a reference to the object: without a namespace if the kind is cluster-scoped, which the manifest does not tell. */
   toObjectRef(object: ReleaseObject): ObjectRef {
     const isClusterWide = this.#watches.get(toKindKey(object))?.resource?.namespaced === false;
     return isClusterWide ? { ...object, namespace: undefined } : object;
@@ -170,7 +161,11 @@ export class KindWatches {
       healthCheck: object.check?.test,
       listeners: new Set(),
       store: new ObjectStore({
-        toStored: (each, before) => this.#toObservedObject(each, before, object.check?.test),
+        toStored: (each: WatchedObject, before) => ({
+          resourceVersion: each.metadata.resourceVersion ?? "",
+          finding: this.#assess(watch, each, before?.finding),
+          fieldManagers: digestFieldManagers(each),
+        }),
       }),
       requestedFindings: new Map(),
       resource: undefined,
@@ -188,11 +183,8 @@ export class KindWatches {
   async #findKindAndSubscribe(object: ReleaseObject, watch: KindWatch): Promise<void> {
     const { signal } = watch.abortController;
     const onMissing = (): void => this.#setWatchError(watch, "the server does not know its kind");
-    const resource = await this.#options.kinds.find(object, {
-      signal,
-      onMissing,
-      pollInterval: FIND_BACKOFF,
-    });
+    const search = { signal, onMissing, pollInterval: FIND_BACKOFF };
+    const resource = await this.#options.kinds.find(object, search);
     if (resource === undefined || signal.aborted) return;
     watch.resource = resource;
     watch.watchError = undefined;
@@ -202,13 +194,11 @@ export class KindWatches {
 
   /** Watches the objects of the kind, and reports changes to the releases. */
   #subscribe(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
-    const namespace = resource.namespaced ? object.namespace : undefined;
-    const metadataOnly = !this.needsWholeObject(object);
     const spec = {
       resource,
-      namespace,
+      namespace: resource.namespaced ? object.namespace : undefined,
       labelSelector: MANAGED_BY_HELM,
-      metadataOnly,
+      metadataOnly: !this.needsWholeObject(object),
       keepManagedFields: true,
     };
     watch.subscription = watch.store.watch(this.#options.hub, spec, {
@@ -235,19 +225,11 @@ export class KindWatches {
     });
   }
 
-  /** Converts an object into its stored form. The finding depends on the previous one, which tells since when the state lasts. */
-  #toObservedObject(
-    object: WatchedObject,
-    before: ObservedObject | undefined,
-    check: CelTest | undefined,
-  ): ObservedObject {
-    const finding = createFinding(object, {
-      ...readTimes(this.#options.clock),
-      before: before?.finding,
-      check,
-    });
-    const { resourceVersion = "" } = object.metadata;
-    return { resourceVersion, finding, fieldManagers: digestFieldManagers(object) };
+  /** Assesses an object. The finding depends on the one before, which tells since when the state lasts. */
+  #assess({ healthCheck }: KindWatch, object: JsonObject, before: Finding | undefined): Finding {
+    const { clock } = this.#options;
+    // Durations need the monotonic clock; times in statuses need the wall clock.
+    return createFinding(object, { now: clock.monotonic(), wall: clock.now(), before, check: healthCheck });
   }
 
   /** The watch works (again). */
@@ -268,17 +250,18 @@ export class KindWatches {
   }
 
   /** Records why the kind cannot be watched (undefined = it can); the findings of its objects depend on it. */
-  #setWatchError(watch: KindWatch, issue: string | undefined): void {
-    if (watch.watchError === issue) return;
-    watch.watchError = issue;
+  #setWatchError(watch: KindWatch, error: string | undefined): void {
+    if (watch.watchError === error) return;
+    watch.watchError = error;
     this.#notifyFindingChanged(watch);
   }
 
   /** Notifies the releases that one object was deleted, or (without `name`) that any object may have been. */
   #notifyMissing(watch: KindWatch, name?: string): void {
-    for (const listener of watch.listeners)
+    for (const listener of watch.listeners) {
       if (name === undefined) listener.onEventsLost();
       else listener.onDeleted(`${watch.key}/${name}`);
+    }
     this.#notifyFindingChanged(watch, name);
   }
 
@@ -288,7 +271,6 @@ export class KindWatches {
   }
 }
 
-/** Returns what the watch has stored of an object. */
 function getObservedObject(watch: KindWatch, object: ReleaseObject): ObservedObject | undefined {
   return watch.store.get(toStoreKey(watch, object));
 }
@@ -298,25 +280,17 @@ function toStoreKey({ resource }: KindWatch, { namespace, name }: ReleaseObject)
   return `${resource?.namespaced === false ? "" : namespace}/${name}`;
 }
 
-/** Whether two findings lead to the same health of a release. */
-function isSameFinding(before: Finding, now: Finding): boolean {
-  return (
-    COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
-    sameJson(asJson(before.pods), asJson(now.pods))
-  );
-}
-
-/** `sameJson` requires JSON, which cannot be undefined. */
-function asJson(pods: Finding["pods"]): Json {
-  return (pods ?? null) as unknown as Json;
-}
-
-/** The fields of a finding that the health of a release depends on. */
+/** The fields of a finding, besides `pods`, that the health of a release depends on. */
 const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] as const;
 
-/** The current time: monotonic for durations, and wall-clock for times in statuses. */
-function readTimes(clock: Clock): { readonly now: number; readonly wall: number } {
-  return { now: clock.monotonic(), wall: clock.now() };
+/** Whether two findings lead to the same health of a release: most changes of an object do not, and cause no work. */
+function isSameFinding(before: Finding, now: Finding): boolean {
+  // JSON has no undefined.
+  const toJson = (pods: Finding["pods"]): Json => (pods ?? null) as unknown as Json;
+  return (
+    COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
+    sameJson(toJson(before.pods), toJson(now.pods))
+  );
 }
 
 /** Ends the watch, or the search for its kind. */

@@ -31,19 +31,25 @@ export interface ObjectDrift {
   contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
 }
 
-/** Whether others wrote to an object since the last check in a way that may be drift. */
+/**
+ * Whether others wrote to an object since the last check in a way that may be drift: decided from `managedFields` alone, so that
+ * controllers that write the status all the time cause no requests.
+ */
 export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
-  const { fieldManagers, mustCheckEveryWrite: isAlert } = drift;
+  const { fieldManagers, mustCheckEveryWrite } = drift;
   // The last check may have read a newer version than the watch has.
   if (!isLater(now.version, fieldManagers.version)) return false;
   return (
     now.helm !== fieldManagers.helm ||
     now.others !== fieldManagers.others ||
-    (isAlert && now.moves !== fieldManagers.moves)
+    (mustCheckEveryWrite && now.moves !== fieldManagers.moves)
   );
 }
 
-/** Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before. */
+/**
+ * Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before: without it,
+ * the drift would disappear from the status after each repair and come back a moment later.
+ */
 export function recordRepair(drift: ObjectDrift, fields: readonly DriftedField[], now: number): void {
   const requiredLastingMs = Math.max(2 * (now - drift.repairedAt), MIN_CHECK_INTERVAL_MS);
   drift.contest = drift.repairBackoff.isRepeated(now)
@@ -59,12 +65,8 @@ export function selectReportedFields({ fields, contest }: ObjectDrift): readonly
 }
 
 /** Returns when the object may be checked again: after the back-off of checks and, if a repair waits, that of repairs. */
-export function getNextCheckTime({
-  checkBackoff: checks,
-  repairBackoff: repairs,
-  isContested,
-}: ObjectDrift): number {
-  return Math.max(checks.dueAt, isContested ? repairs.dueAt : -Infinity);
+export function getNextCheckTime({ checkBackoff, repairBackoff, isContested }: ObjectDrift): number {
+  return isContested ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
 }
 
 /** Records the result of a check; true if it found drift that was not reported before. */

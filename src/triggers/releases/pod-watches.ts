@@ -13,9 +13,9 @@ import type { Resource, Subscription, WatchHub, StoredObject } from "../../kube/
 import { sameJson } from "../../lib/index.ts";
 import { objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
 
-/** Number of workloads that are watched at the same time; others wait until one of them is healthy. */
+/** Number of workloads that are watched at the same time; others wait until one of them is healthy. If a node pool fails, hundreds are unhealthy at once. */
 const MAX_WATCHES = 20;
-/** Number of failing Pods that are stored per owner. */
+/** Number of failing Pods that are stored per owner: enough to find the worst issue, and a bound on the memory. */
 const MAX_PODS_PER_OWNER = 100;
 
 /** Selects the Pods of a workload. */
@@ -43,7 +43,7 @@ interface PodWatch {
 }
 
 /**
- * Watches the Pods of up to MOST_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only
+ * Watches the Pods of up to MAX_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only
  * failing Pods.
  */
 export class PodWatches {
@@ -62,7 +62,7 @@ export class PodWatches {
     if (known !== undefined && isSameSelection(known.selection, selection)) return;
     this.unwatchPods(workload);
     const stores = { pods: createPodStore(), replicaSets: new ObjectStore({ toStored: toStoredObject }) };
-    this.#watches.set(workload, { selection: selection, onChange: onChange, subscriptions: [], ...stores });
+    this.#watches.set(workload, { selection, onChange, subscriptions: [], ...stores });
     this.#openWaitingWatches();
   }
 
@@ -94,7 +94,7 @@ export class PodWatches {
     this.#watches.clear();
   }
 
-  /** Opens watches that have no subscription yet, until MOST_WATCHES are open. */
+  /** Opens watches that have no subscription yet, until MAX_WATCHES are open. */
   #openWaitingWatches(): void {
     for (const watch of this.#watches.values()) {
       if (this.#openCount >= MAX_WATCHES) return;
@@ -143,7 +143,7 @@ function createPodStore(): ObjectStore<FailingPod> {
   return pods;
 }
 
-/** Finds the uids of the owners whose Pods count: the workload, or its current ReplicaSets. */
+/** Finds the uids of the owners whose Pods count: the workload, or its current ReplicaSets. Pods of older ReplicaSets tell nothing about the current revision. */
 function findCurrentOwners(ownPods: OwnPods, { replicaSets }: PodWatch): string[] {
   if (ownPods.replicaSet === undefined) return [ownPods.uid];
   const current = [...replicaSets.values()].filter(({ object }) => isCurrentReplicaSet(object, ownPods));

@@ -88,15 +88,17 @@ export class ReleaseDrift implements Analyzer {
 
   /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again. */
   markChanged(objects: ObjectStates): void {
-    for (const objectState of objects.values())
-      objectState.isDriftCheckDue ||=
-        this.#mustCheck(objectState) || (objectState.drift?.fields.length ?? 0) > 0;
+    for (const objectState of objects.values()) {
+      const mustCheck = this.#mustCheck(objectState);
+      const hasDrift = objectState.drift !== undefined && objectState.drift.fields.length > 0;
+      if (mustCheck || hasDrift) objectState.isDriftCheckDue = true;
+    }
   }
 
   /** The watch reported a write of the object; true if the object has to be checked. */
   handleWritten(objectState: ObjectState): boolean {
     const mustCheck = this.#mustCheck(objectState);
-    objectState.isDriftCheckDue ||= mustCheck;
+    if (mustCheck) objectState.isDriftCheckDue = true;
     return mustCheck;
   }
 
@@ -113,14 +115,14 @@ export class ReleaseDrift implements Analyzer {
       if (drift !== undefined) drift.fieldManagers = { ...drift.fieldManagers, version: EARLIEST_VERSION };
   }
 
-  /** Whether the object has to be checked: others than helm wrote to it since its last check. */
+  /** Whether the object has to be checked: others than helm wrote to it since its last check. An object that only helm wrote to counts as checked. */
   #mustCheck(objectState: ObjectState): boolean {
     const now = this.#options.kinds.getFieldManagers(objectState.object);
     if (now === undefined || this.#isOff) return false;
     if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, now);
-    // Only helm has ever written to the object.
-    if (now.others === "") objectState.drift = newObjectDrift(now);
-    return now.others !== "";
+    if (now.others !== "") return true;
+    objectState.drift = newObjectDrift(now);
+    return false;
   }
 
   /** Checks the object whose check is due first, if it is due now; otherwise returns when the next check is due. */
@@ -131,10 +133,12 @@ export class ReleaseDrift implements Analyzer {
     const contestsEndAt = endFinishedContests(objects, now);
     this.#reportIfChanged(objects);
     const next = findEarliestCheck(objects);
-    if (next === undefined) this.#releaseRecord = undefined;
-    else if (next.dueAt <= now)
-      return limit.run((signal) => this.#inspectNext(next.objectState, objects, signal));
-    return Math.min(next?.dueAt ?? Infinity, contestsEndAt);
+    if (next === undefined) {
+      this.#releaseRecord = undefined;
+      return contestsEndAt;
+    }
+    if (next.dueAt > now) return Math.min(next.dueAt, contestsEndAt);
+    return limit.run((signal) => this.#inspectNext(next.objectState, objects, signal));
   }
 
   /** Inspects one object and handles the result. Never fails: an error is recorded with the object. */
@@ -164,7 +168,7 @@ export class ReleaseDrift implements Analyzer {
     found: Inspection | undefined,
     objects: ObjectStates,
   ): Promise<void> {
-    const { clock, getPolicy } = this.#options;
+    const { clock, getPolicy, onFound } = this.#options;
     const drift = this.#updateObjectDrift(objectState, found?.fieldManagers);
     if (drift === undefined) return;
     const now = clock.monotonic();
@@ -175,12 +179,12 @@ export class ReleaseDrift implements Analyzer {
       drift.fieldManagers = await found.repair();
       drift.fields = [];
       this.#reportIfChanged(objects);
-      return this.#reportFound(objectState, { ...drift, fields: found.fields }, true);
+      return onFound(this.#toDriftedObject(objectState, { ...drift, fields: found.fields }), true);
     }
     drift.isContested = mustRepair;
-    objectState.isDriftCheckDue ||= mustRepair;
+    if (mustRepair) objectState.isDriftCheckDue = true;
     this.#reportIfChanged(objects);
-    if (isNewDrift) this.#reportFound(objectState, drift, false);
+    if (isNewDrift) onFound(this.#toDriftedObject(objectState, drift), false);
   }
 
   /** Updates the drift state of an object with these field managers, or those of the watch; undefined if the object is unknown. */
@@ -217,21 +221,11 @@ export class ReleaseDrift implements Analyzer {
     logger.warn("An object cannot be compared with its release", { module, object, error: drift.checkError });
   }
 
-  /** Reports drift of one object that was not reported before, or its repair. */
-  #reportFound(objectState: ObjectState, drift: ObjectDrift, repaired: boolean): void {
-    this.#options.onFound(this.#toDriftedObject(objectState, drift), repaired);
-  }
-
   /** Converts the drift of an object into the form of status and Events. */
   #toDriftedObject({ object }: ObjectState, drift: ObjectDrift): DriftedObject {
     const ref = this.#options.kinds.toObjectRef(object);
-    const { isContested } = drift;
-    return {
-      object: resourceName(ref),
-      title: titleOf(ref),
-      fields: selectReportedFields(drift),
-      isContested,
-    };
+    const fields = selectReportedFields(drift);
+    return { object: resourceName(ref), title: titleOf(ref), fields, isContested: drift.isContested };
   }
 
   /** Reports the drift of the release if it has changed. */
@@ -244,18 +238,17 @@ export class ReleaseDrift implements Analyzer {
 
   /** Summarizes the drift of all objects, and names the first object that cannot be checked. */
   #summarizeDrift(objects: ObjectStates): Drift {
-    const checked = [...objects.values()].flatMap((objectState) =>
-      objectState.drift === undefined ? [] : [{ objectState, drift: objectState.drift }],
-    );
-    const drifted = checked.filter(({ drift }) => selectReportedFields(drift).length > 0);
-    const unchecked = checked.find(({ drift }) => drift.checkError !== undefined);
-    const issue =
-      unchecked &&
-      `${titleOf(this.#options.kinds.toObjectRef(unchecked.objectState.object))} cannot be compared with its release: ${unchecked.drift.checkError}`;
-    return summarizeDrift(
-      drifted.map(({ objectState, drift }) => this.#toDriftedObject(objectState, drift)),
-      issue,
-    );
+    const drifted: DriftedObject[] = [];
+    let issue: string | undefined;
+    for (const objectState of objects.values()) {
+      const { drift } = objectState;
+      if (drift === undefined) continue;
+      const driftedObject = this.#toDriftedObject(objectState, drift);
+      if (driftedObject.fields.length > 0) drifted.push(driftedObject);
+      if (drift.checkError !== undefined)
+        issue ??= `${driftedObject.title} cannot be compared with its release: ${drift.checkError}`;
+    }
+    return summarizeDrift(drifted, issue);
   }
 }
 
@@ -274,13 +267,11 @@ function endFinishedContests(objects: ObjectStates, now: number): number {
 function findEarliestCheck(
   objects: ObjectStates,
 ): { readonly objectState: ObjectState; readonly dueAt: number } | undefined {
-  const due = [...objects.values()]
-    .filter(({ isDriftCheckDue: isDriftDue }) => isDriftDue)
-    .map((objectState) => ({
-      objectState,
-      dueAt: objectState.drift === undefined ? -Infinity : getNextCheckTime(objectState.drift),
-    }));
-  return due.length === 0
-    ? undefined
-    : due.reduce((first, each) => (each.dueAt < first.dueAt ? each : first));
+  let earliest: { readonly objectState: ObjectState; readonly dueAt: number } | undefined;
+  for (const objectState of objects.values()) {
+    if (!objectState.isDriftCheckDue) continue;
+    const dueAt = objectState.drift === undefined ? -Infinity : getNextCheckTime(objectState.drift);
+    if (earliest === undefined || dueAt < earliest.dueAt) earliest = { objectState, dueAt };
+  }
+  return earliest;
 }

@@ -52,12 +52,12 @@ export class ReleaseHealth implements Analyzer {
   }
 
   /** Assesses this revision from now on. */
-  startRevision(applied: HealthRevision): void {
-    if (this.#revision?.revision !== applied.revision) {
+  startRevision(next: HealthRevision): void {
+    if (this.#revision?.revision !== next.revision) {
       this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
       this.#isUpgraded = this.#revision !== undefined;
     }
-    this.#revision = applied;
+    this.#revision = next;
   }
 
   /** Assesses the health of all objects that count, and reports changed health; returns when to check again. */
@@ -65,15 +65,15 @@ export class ReleaseHealth implements Analyzer {
     if (this.#revision === undefined) return Infinity;
     const { revision, timeoutMs } = this.#revision;
     const now = this.#options.clock.monotonic();
-    for (const objectState of objects.values())
-      if (!objectState.countsForHealth) this.stopPodWatch(objectState);
-    const targets = [...objects.values()]
-      .filter(({ countsForHealth }) => countsForHealth)
-      .map((each) => this.#toTarget(each));
+    const targets: HealthTarget[] = [];
+    for (const objectState of objects.values()) {
+      if (objectState.countsForHealth) targets.push(this.#toTarget(objectState));
+      else this.stopPodWatch(objectState);
+    }
     const nextPodWatchAt = this.#updatePodWatches(targets, recheck);
     const condition = summarizeHealth(targets, { now, timeoutMs });
-    // Only objects with a generation can have a stale status: new objects are missing until the watch has them, and objects
-    // without a spec are healthy once they exist.
+    // Right after an upgrade the watch may still have the healthy objects of the revision before. Only objects with a generation can
+    // be stale: new objects are missing until the watch has them, and objects without a spec are healthy once they exist.
     const canLag = targets.some(({ finding }) => finding?.generation !== undefined);
     const mayBeStale = condition.status === "True" && this.#isUpgraded && canLag;
     const isEarly = now < this.#settlesAt && (condition.reason === "NotLookedAt" || mayBeStale);
@@ -96,25 +96,32 @@ export class ReleaseHealth implements Analyzer {
     return { objectState, name: resourceName(ref), title: titleOf(ref), finding, pod };
   }
 
-  /** Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS; returns when the next workload has been. */
+  /** Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS: short rollouts need no explanation. Returns when the next workload has been. */
   #updatePodWatches(targets: readonly HealthTarget[], recheck: () => void): number {
     const { clock, pods } = this.#options;
     const now = clock.monotonic();
     let nextAt = Infinity;
     for (const { objectState, finding } of targets) {
-      const { namespace } = objectState.object;
-      if (finding?.pods === undefined) this.stopPodWatch(objectState);
-      else if (finding.since + WATCH_PODS_AFTER_MS > now)
-        nextAt = Math.min(nextAt, finding.since + WATCH_PODS_AFTER_MS);
-      else {
-        objectState.hasPodWatch = true;
-        pods.watchPods(objectState.key, { ...finding.pods, namespace }, recheck);
+      if (finding?.pods === undefined) {
+        this.stopPodWatch(objectState);
+        continue;
       }
+      const watchAt = finding.since + WATCH_PODS_AFTER_MS;
+      if (watchAt > now) {
+        nextAt = Math.min(nextAt, watchAt);
+        continue;
+      }
+      objectState.hasPodWatch = true;
+      const { namespace } = objectState.object;
+      pods.watchPods(objectState.key, { ...finding.pods, namespace }, recheck);
     }
     return nextAt;
   }
 
-  /** Reports changed health, progress of a rollout only every MIN_REPORT_INTERVAL_MS; returns when to report it if that is later, else Infinity. */
+  /**
+   * Reports changed health, progress of a rollout (only the message differs) at most every MIN_REPORT_INTERVAL_MS: each report is a
+   * write of the status. Returns when to report the health if that is later, else Infinity.
+   */
   #reportIfChanged(health: RevisionHealth): number {
     const { clock, onHealth } = this.#options;
     const reported = this.#reportedHealth;

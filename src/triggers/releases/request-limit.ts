@@ -4,7 +4,7 @@ import PQueue from "p-queue";
 
 import { TokenBucket, type Clock } from "../../lib/index.ts";
 
-/** Calls of `run` per second, and burst. */
+/** Calls of `run` per second, and burst: an event that concerns all releases at once, such as a restored etcd, must not flood the API server. */
 const RATE = { qps: 20, burst: 100 };
 /** Calls of `run` that work at the same time. */
 const CONCURRENCY = 4;

@@ -52,7 +52,7 @@ export class SelfHeal implements Analyzer {
     this.#options = options;
   }
 
-  /** The watch reported that the object was deleted: earlier answers of the server about it are stale. */
+  /** The watch reported that the object was deleted: earlier answers of the server about the object are stale, so it is queried at once. */
   handleDeleted(objectState: ObjectState): void {
     const absence = getOrCreateAbsence(objectState);
     absence.queryNotBefore = -Infinity;
@@ -103,14 +103,14 @@ export class SelfHeal implements Analyzer {
     // An upgrade may have removed objects from the release meanwhile.
     const stillWatched = (candidates: readonly Candidate[]): ObjectState[] =>
       candidates.flatMap(({ objectState }) => objects.get(objectState.key) ?? []);
-    const polled = result.missing.filter(({ isUnwatched }) => isUnwatched);
-    for (const each of stillWatched([...result.existing, ...polled]))
-      getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     for (const each of stillWatched(result.existing)) {
       const absence = getOrCreateAbsence(each);
+      absence.queryNotBefore = now + POLL_MS;
       absence.missingStatus = undefined;
       absence.hasExisted = true;
     }
+    for (const each of stillWatched(result.missing.filter(({ isUnwatched }) => isUnwatched)))
+      getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     if (result.unanswered.length > 0) this.#serverBackoff.recordFailure(now);
     for (const each of stillWatched(result.unanswered))
       getOrCreateAbsence(each).queryNotBefore = this.#serverBackoff.dueAt;
@@ -143,7 +143,7 @@ export class SelfHeal implements Analyzer {
     });
   }
 
-  /** Returns when to query the server for an object: for a watched object once, and again when it may be restored. */
+  /** Returns when to query the server for an object: for a watched object once, and again when it may be restored, because it may exist by then. */
   #getQueryTime(objectState: ObjectState, isUnwatched: boolean): number {
     const { queryNotBefore = -Infinity, missingStatus } = objectState.absence ?? {};
     if (missingStatus === undefined || isUnwatched) return queryNotBefore;

@@ -135,7 +135,7 @@ export class WatchedRelease implements KindListener {
     this.#objects.clear();
   }
 
-  /** Runs these analyzers now, and sets the timer for the next check of any analyzer. */
+  /** Runs these analyzers now, and sets the timer for the next check of any analyzer. A late answer of the server may call it after `close`. */
   #check(names: readonly AnalyzerName[]): void {
     for (const name of names) this.#dueAt[name] = this.#isClosed ? Infinity : this.#runAnalyzer(name);
     this.#scheduleNextCheck();

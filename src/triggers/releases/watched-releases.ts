@@ -21,7 +21,7 @@ import { RequestLimit } from "./request-limit.ts";
 
 /** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */
 const MAX_WATCH_DELAY_MS = 30_000;
-/** Number of release records that are read at the same time. */
+/** Number of release records that are read at the same time: each is unpacked in memory. */
 const CONCURRENCY = 4;
 /** Time until unreadable release records are read again. */
 const RETRY_MS = 10_000;
@@ -208,10 +208,8 @@ export class WatchedReleases {
   async #checkExists(resource: Resource, object: ReleaseObject): Promise<boolean> {
     const read = this.#kindWatches.needsWholeObject(object) ? get : getMetadata;
     const { namespace, name } = object;
-    const target = { resource, namespace, name };
-    const found = await read(this.#options.client, target, { timeoutMs: READ_TIMEOUT_MS }).catch(
-      ignoreNotFound,
-    );
+    const answer = read(this.#options.client, { resource, namespace, name }, { timeoutMs: READ_TIMEOUT_MS });
+    const found = await answer.catch(ignoreNotFound);
     this.#kindWatches.recordAnswer(object, found);
     return found !== undefined;
   }
@@ -219,11 +217,8 @@ export class WatchedReleases {
   /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
   #retryLater(module: string, error: unknown): void {
     const { clock, logger } = this.#options;
-    if (!this.#unreadableModules.has(module))
-      logger.warn("A release cannot be read; the objects known before stay watched", {
-        module,
-        error: oneLine(error),
-      });
+    const message = "A release cannot be read; the objects known before stay watched";
+    if (!this.#unreadableModules.has(module)) logger.warn(message, { module, error: oneLine(error) });
     this.#unreadableModules.add(module);
     // An API error may end by itself; a broken record needs a user.
     if (error instanceof SyntaxError) this.#recordReadError(module, error.message);
@@ -234,10 +229,10 @@ export class WatchedReleases {
   }
 
   /** Records why the release record of a module cannot be read; undefined = it can. */
-  #recordReadError(module: string, unread: string | undefined): void {
+  #recordReadError(module: string, releaseReadError: string | undefined): void {
     const { state } = this.#options;
-    if (state.module(module)?.releaseReadError !== unread)
-      state.recordModule(module, "factsObserved", { releaseReadError: unread });
+    if (state.module(module)?.releaseReadError !== releaseReadError)
+      state.recordModule(module, "factsObserved", { releaseReadError });
   }
 
   /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */
@@ -261,13 +256,13 @@ export class WatchedReleases {
 
   /** Records missing objects, so that a run restores them. Objects that were never created are only logged. */
   #recordMissing(module: string, found: readonly MissingObject[]): void {
-    const { state, logger, onMissing: onAbsent } = this.#options;
+    const { state, logger, onMissing } = this.#options;
     const missing = this.#selectCreated(module, found);
     const neverCreated = found.map(({ name }) => name).filter((name) => !missing.includes(name));
     if (neverCreated.length > 0)
       logger.warn("Objects of a release were never created", { module, ...limitNames(neverCreated) });
     if (missing.length === 0) return;
-    for (const object of missing) onAbsent(module, object);
+    for (const object of missing) onMissing(module, object);
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
     // Objects that were reported before may still wait for a run.
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
@@ -281,7 +276,7 @@ export class WatchedReleases {
     this.#options.state.recordModule(module, "factsObserved", { deferredObjects: names });
   }
 
-  /** Returns the names of the objects that have existed; in a deployed release, all have. */
+  /** Returns the names of the objects that have existed; in a deployed release, all have. A failed install may have created only some of its objects. */
   #selectCreated(module: string, objects: readonly MissingObject[]): string[] {
     const isDeployed = this.#options.releases.observed.get(module)?.status === "deployed";
     return objects.filter(({ hasExisted }) => hasExisted || isDeployed).map(({ name }) => name);

@@ -29,9 +29,10 @@ export interface CertificateSource {
 /** The files of a Secret of type kubernetes.io/tls, with the CA that cert-manager adds. */
 const FILES = { cert: "tls.crt", key: "tls.key", ca: "ca.crt" } as const;
 
+/** Time between two readings of a certificate of another program, which renews it long before its end. */
 const CHECK_MS = 60_000;
 
-/** Reads the certificate from a directory with `tls.crt`, `tls.key` and `ca.crt`, again each minute. */
+/** Reads the certificate from a directory with `tls.crt`, `tls.key` and `ca.crt`, such as a mounted Secret. */
 export function mountedCertificateSource(dir: string): CertificateSource {
   return {
     checkMs: CHECK_MS,
@@ -43,7 +44,7 @@ export function mountedCertificateSource(dir: string): CertificateSource {
   };
 }
 
-/** Reads the certificate from a Secret that another program such as cert-manager writes, again each minute. */
+/** Reads the certificate from a Secret that another program such as cert-manager writes. */
 export function secretCertificateSource({ client, namespace }: KubeAccess, name: string): CertificateSource {
   return {
     checkMs: CHECK_MS,

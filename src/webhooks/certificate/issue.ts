@@ -59,32 +59,24 @@ export function issueCa(validity: Validity): KeyPair {
     buildExtension(OID.keyUsage, CERT_SIGN, true),
     buildExtension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
   ];
-  return buildSignedCertificate(
-    { subject, issuer: subject, validity, publicKey, extensions },
-    privateKey,
-    privateKey,
-  );
+  const fields = { subject, issuer: subject, validity, publicKey, extensions };
+  return buildSignedCertificate(fields, privateKey, privateKey);
 }
 
 /** Issues a certificate for a server with these names or IP addresses, signed by a CA of `issueCa`. */
 export function issueServerCertificate(ca: KeyPair, hosts: readonly string[], validity: Validity): KeyPair {
   const caKey = createPrivateKey(ca.key);
+  const caKeyIdentifier = keyIdentifier(createPublicKey(caKey));
   const { privateKey, publicKey } = generateKey();
   const extensions = [
     buildExtension(OID.keyUsage, DIGITAL_SIGNATURE, true),
     buildExtension(OID.extendedKeyUsage, EXTENDED_KEY_USAGES),
     buildExtension(OID.subjectAltName, sequence(...hosts.map(generalName))),
-    buildExtension(
-      OID.authorityKeyIdentifier,
-      sequence(contextPrimitive(0, keyIdentifier(createPublicKey(caKey)))),
-    ),
+    buildExtension(OID.authorityKeyIdentifier, sequence(contextPrimitive(0, caKeyIdentifier))),
   ];
   const subject = distinguishedName(hosts[0]?.slice(0, MAX_COMMON_NAME_LENGTH) ?? "");
-  return buildSignedCertificate(
-    { subject, issuer: readCaSubject(ca.cert), validity, publicKey, extensions },
-    caKey,
-    privateKey,
-  );
+  const fields = { subject, issuer: readCaSubject(ca.cert), validity, publicKey, extensions };
+  return buildSignedCertificate(fields, caKey, privateKey);
 }
 
 /** Limit of a common name (RFC 5280); clients read the alternative names instead. */
@@ -127,7 +119,6 @@ function buildSignedCertificate(
   };
 }
 
-/** Generates an ECDSA key. */
 function generateKey(): { privateKey: KeyObject; publicKey: KeyObject } {
   return generateKeyPairSync("ec", { namedCurve: "P-256" });
 }
@@ -161,7 +152,9 @@ function addressBytes(address: string): Buffer {
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
   const groups = (text = ""): number[] =>
     text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16));
-  const [front, back] = [groups(head), groups(tail)];
+  const front = groups(head);
+  const back = groups(tail);
+  // `::` stands for all missing groups of the eight.
   const zeros = Array.from({ length: 8 - front.length - back.length }, () => 0);
   return Buffer.from([...front, ...zeros, ...back].flatMap((group) => [group >> 8, group & 0xff]));
 }

@@ -94,9 +94,8 @@ export class OwnCertificate implements CertificateSource {
   async #writeSecret(next: StoredCertificate, before: Secret | undefined): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     const texts = { "tls.crt": next.cert, "tls.key": next.key, "ca.crt": next.ca, "ca.key": next.caKey };
-    const data = Object.fromEntries(
-      Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]),
-    );
+    const encoded = Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]);
+    const data = Object.fromEntries(encoded);
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     if (before === undefined)
@@ -124,11 +123,8 @@ export class OwnCertificate implements CertificateSource {
 function parseStoredCertificate({ data = {} }: Secret): StoredCertificate | undefined {
   const text = (key: string): string => Buffer.from(data[key] ?? "", "base64").toString();
   try {
-    const certificate = checkCertificate(
-      { cert: text("tls.crt"), key: text("tls.key"), ca: text("ca.crt") },
-      "the Secret",
-    );
-    return { ...certificate, caKey: text("ca.key") };
+    const texts = { cert: text("tls.crt"), key: text("tls.key"), ca: text("ca.crt") };
+    return { ...checkCertificate(texts, "the Secret"), caKey: text("ca.key") };
   } catch {
     return undefined;
   }
@@ -147,15 +143,15 @@ export function renewIfDue(
   if (stored === undefined || !canSign(newest, stored, now))
     return issueCertificate(issueNewCa(now), [], { hosts, now });
   const leaf = new X509Certificate(stored.cert);
-  const reissued = (): StoredCertificate =>
+  const reissue = (): StoredCertificate =>
     issueCertificate({ cert: newest.toString(), key: stored.caKey }, older, { hosts, now });
-  if (!coversHosts(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissued();
+  if (!coversHosts(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissue();
   if (!isValid(newest, now, RENEW_CA_MS)) {
     const ca = issueNewCa(now);
     return { ...stored, ca: bundleCas(ca.cert, [newest], now), caKey: ca.key };
   }
   const isAnnounced = older.length === 0 || now - validFromMs(newest) - BACKDATE_MS >= ANNOUNCEMENT_MS;
-  return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissued() : stored;
+  return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissue() : stored;
 }
 
 /** Whether the CA is valid and `caKey` is its private key. */

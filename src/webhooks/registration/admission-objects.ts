@@ -84,10 +84,9 @@ export class AdmissionObjects {
 
   /** The configuration objects: one for each group and type. */
   *#listObjects(): Generator<WebhookObject> {
-    for (const group of GROUPS) {
+    for (const group of GROUPS)
       for (const type of TYPES)
         yield { group, resource: RESOURCES[type], name: `${this.#options.name}-${group}` };
-    }
   }
 
   /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */
@@ -101,16 +100,15 @@ export class AdmissionObjects {
     const found = await get<WatchedObject>(client, { resource, name }).catch(ignoreNotFound);
     const names = new Set(wanted.map((webhook) => webhook.name));
     const registered = Map.groupBy(objectsIn(found?.["webhooks"]), nameOf);
-    const items = wanted
-      .filter((webhook) => mayAdd || registered.has(webhook.name))
-      .map((webhook) =>
-        buildWebhookItem(webhook, { namespace, config: buildClientConfig(target, webhook.path, ca) }),
-      );
-    const others = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
-    await this.#storeWebhooks(object, found, [
-      ...items,
-      ...(keepUnwanted ? others.map((item) => withCaBundle(item, ca)) : []),
-    ]);
+    const items: JsonObject[] = [];
+    for (const webhook of wanted) {
+      if (!mayAdd && !registered.has(webhook.name)) continue;
+      const config = buildClientConfig(target, webhook.path, ca);
+      items.push(buildWebhookItem(webhook, { namespace, config }));
+    }
+    const unwanted = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
+    if (keepUnwanted) items.push(...unwanted.map((item) => withCaBundle(item, ca)));
+    await this.#storeWebhooks(object, found, items);
   }
 
   /** Stores the webhooks if they differ. If the API server refuses some, reports them and stores the others. */
@@ -135,11 +133,8 @@ export class AdmissionObjects {
       for (const [index, message] of refused)
         this.#options.onRefused(object.group, nameOf(webhooks[index]), message);
       // The recursion ends: the list becomes shorter each time.
-      await this.#storeWebhooks(
-        object,
-        found,
-        webhooks.filter((_, index) => !refused.has(index)),
-      );
+      const others = webhooks.filter((_, index) => !refused.has(index));
+      await this.#storeWebhooks(object, found, others);
     }
   }
 
@@ -172,6 +167,8 @@ function withCaBundle(item: JsonObject, ca: string): JsonObject {
 }
 
 const UNPROCESSABLE = 422;
+/** The begin of a field of an invalid object, such as `webhooks[2].rules[0]`: the index of the webhook. */
+const WEBHOOK_INDEX = /^webhooks\[(\d+)\]/;
 
 /** Reads from an error which items of `webhooks` the API server refuses: the message by index. Empty for other errors. */
 function readRefusals(error: unknown): Map<number, string> {
@@ -179,7 +176,7 @@ function readRefusals(error: unknown): Map<number, string> {
   if (!(error instanceof ApiError) || error.status !== UNPROCESSABLE) return refused;
   for (const { field, message } of objectsIn(error.details?.["causes"])) {
     const path = asString(field) ?? "";
-    const index = /^webhooks\[(\d+)\]/.exec(path)?.[1];
+    const index = WEBHOOK_INDEX.exec(path)?.[1];
     if (index !== undefined) refused.set(Number(index), `${path}: ${asString(message) ?? ""}`);
   }
   return refused;

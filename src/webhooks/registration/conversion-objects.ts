@@ -64,16 +64,12 @@ export class ConversionObjects {
       this.#closeByCrd.delete(name);
     }
     const ignore = (): void => {};
-    const changed = (): void => this.#onChange();
+    const onChange = (): void => this.#onChange();
+    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
     for (const name of names) {
       if (this.#closeByCrd.has(name)) continue;
       const spec = { resource: RESOURCE, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
-      const watch = this.#options.hub.subscribe(spec, {
-        onListed: ignore,
-        onSynced: ignore,
-        onApplied: changed,
-        onDeleted: changed,
-      });
+      const watch = this.#options.hub.subscribe(spec, consumer);
       this.#closeByCrd.set(name, () => watch.close());
     }
   }
@@ -84,16 +80,14 @@ export class ConversionObjects {
     const crd = await this.#findCrd(crdName);
     if (crd === undefined)
       return this.#options.onIssue(crdName, `CustomResourceDefinition ${crdName} does not exist yet`);
-    const webhook = {
-      clientConfig: buildClientConfig(target, path, ca),
-      conversionReviewVersions: REVIEW_VERSIONS,
-    };
-    const conversion = { strategy: "Webhook", webhook };
     if (hasConversionWebhook(crd) && !this.#isOwn(crd)) {
       const issue = `CustomResourceDefinition ${crdName} has a conversion webhook that is not of this operator; it stays as it is. Remove spec.conversion there to use the hook`;
       return this.#options.onIssue(crdName, issue);
     }
     this.#options.onIssue(crdName, undefined);
+    const clientConfig = buildClientConfig(target, path, ca);
+    const webhook = { clientConfig, conversionReviewVersions: REVIEW_VERSIONS };
+    const conversion = { strategy: "Webhook", webhook };
     if (sameJson(objectOf(crd["spec"])["conversion"], conversion) && this.#isAnnotated(crd)) return;
     await this.#writeConversion(crd, conversion, this.#options.name);
     logger.info("A conversion webhook is registered", { crd: crdName });
@@ -147,9 +141,8 @@ export class ConversionObjects {
 
   /** Whether the webhook of the CRD calls the address of this operator. */
   #pointsToThisServer(crd: WatchedObject): boolean {
-    const config = objectOf(
-      objectOf(objectOf(objectOf(crd["spec"])["conversion"])["webhook"])["clientConfig"],
-    );
+    const conversion = objectOf(objectOf(crd["spec"])["conversion"]);
+    const config = objectOf(objectOf(conversion["webhook"])["clientConfig"]);
     const { target } = this.#options;
     if ("url" in target) return asString(config["url"])?.startsWith(target.url) === true;
     const { namespace, name } = objectOf(config["service"]);

@@ -159,14 +159,10 @@ export class Registrar {
 
   /** Reports all current issues after a reconcile, if they have changed. `error` is the error of the reconcile. */
   #reportIssues(error: string | undefined): void {
-    const issues = [
-      ...(error === undefined ? [] : [error]),
-      ...(this.#serviceIssue === undefined ? [] : [this.#serviceIssue]),
-      ...[...this.#refusals].map(
-        ([webhook, message]) => `${webhook} is refused by the API server: ${message}`,
-      ),
-      ...this.#conversionIssues.values(),
-    ];
+    const issues = [error, this.#serviceIssue].filter((issue) => issue !== undefined);
+    for (const [webhook, message] of this.#refusals)
+      issues.push(`${webhook} is refused by the API server: ${message}`);
+    issues.push(...this.#conversionIssues.values());
     if (issues.join("\n") === this.#reportedIssues) return;
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });

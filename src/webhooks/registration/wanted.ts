@@ -56,6 +56,7 @@ export function buildWebhookItem(
   const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
   const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
   const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
+  const { namespaceSelector } = webhook;
   return {
     name,
     clientConfig: config,
@@ -68,8 +69,8 @@ export function buildWebhookItem(
     admissionReviewVersions: ["v1", "v1beta1"],
     objectSelector: { ...objectSelector } as JsonObject,
     namespaceSelector: coversOwn
-      ? ({ ...webhook.namespaceSelector } as JsonObject)
-      : excludeNamespace(webhook.namespaceSelector, namespace),
+      ? ({ ...namespaceSelector } as JsonObject)
+      : excludeNamespace(namespaceSelector, namespace),
     ...(conditions.length === 0 ? {} : { matchConditions: conditions }),
     ...(type === "mutating" ? { reinvocationPolicy: "Never" } : {}),
   };
@@ -77,20 +78,23 @@ export function buildWebhookItem(
 
 /** Adds a condition to a namespace selector that excludes `namespace`. */
 function excludeNamespace(selector: LabelSelector | undefined, namespace: string): JsonObject {
-  const own = { key: NAMESPACE_LABEL, operator: "NotIn", values: [namespace] };
-  return { ...selector, matchExpressions: [...(selector?.matchExpressions ?? []), own] } as JsonObject;
+  const exclusion = { key: NAMESPACE_LABEL, operator: "NotIn", values: [namespace] };
+  return { ...selector, matchExpressions: [...(selector?.matchExpressions ?? []), exclusion] } as JsonObject;
 }
+
+/** Entries of `apiGroups` and `resources` in rules that match CRDs. */
+const CRD_GROUP = /^(\*|apiextensions\.k8s\.io)$/;
+const CRD_RESOURCE = /^(\*|customresourcedefinitions)(\/|$)/;
 
 /** Builds a match condition that excludes the operator's CRDs; none if the rules match no CRDs. No namespace selector applies to CRDs. */
 function excludeOwnCrds(rules: readonly JsonObject[]): JsonObject[] {
-  const has = (list: unknown, pattern: RegExp): boolean =>
+  const hasMatch = (list: unknown, pattern: RegExp): boolean =>
     Array.isArray(list) && list.some((each) => pattern.test(String(each)));
-  const matches = rules.some(
-    ({ apiGroups, resources }) =>
-      has(apiGroups, /^(\*|apiextensions\.k8s\.io)$/) &&
-      has(resources, /^(\*|customresourcedefinitions)(\/|$)/),
+  const matchesCrds = rules.some(
+    ({ apiGroups, resources }) => hasMatch(apiGroups, CRD_GROUP) && hasMatch(resources, CRD_RESOURCE),
   );
+  if (!matchesCrds) return [];
   const names = OWN_CRDS.map((each) => `'${each}'`).join(", ");
   const expression = `request.resource.group != 'apiextensions.k8s.io' || !(request.name in [${names}])`;
-  return matches ? [{ name: "not-crds-of-addon-operator", expression }] : [];
+  return [{ name: "not-crds-of-addon-operator", expression }];
 }
