@@ -10,10 +10,10 @@ import { connection, modules, now, operator, queues } from "./live.ts";
 import { ModuleView } from "./module.tsx";
 import { Modules } from "./modules.tsx";
 import { Queues } from "./queues.tsx";
-import { route, hrefOf } from "./router.ts";
+import { route, buildHref } from "./router.ts";
 import { Runs } from "./runs.tsx";
 import { State } from "./state.tsx";
-import { duration, toneOf, withoutRepetition } from "./format.ts";
+import { formatDuration, getTone, withoutRepetition } from "./format.ts";
 
 const VIEWS: Readonly<Record<string, ComponentType>> = {
   modules: Modules,
@@ -37,7 +37,7 @@ const MAINTENANCE = "Maintenance";
 function documentTitle(row: OperatorRow | undefined): string {
   if (row === undefined) return "addon-operator";
   const name = `${row.namespace}/${row.name}`;
-  const states = [row.suspended === true && MAINTENANCE, toneOf(row.state) === "bad" && row.state];
+  const states = [row.suspended === true && MAINTENANCE, getTone(row.state) === "bad" && row.state];
   return [...states, name].filter(Boolean).join(" · ");
 }
 
@@ -67,7 +67,7 @@ function Head({ chosen }: { readonly chosen: string }) {
         {TABS.map(([name, title]) => (
           <a
             key={name}
-            href={hrefOf(name)}
+            href={buildHref(name)}
             aria-current={name === chosen || (name === "modules" && chosen === "module") ? "page" : undefined}
           >
             {title} {counts[name] !== undefined && <span class="count">{counts[name]}</span>}
@@ -79,7 +79,7 @@ function Head({ chosen }: { readonly chosen: string }) {
   );
 }
 
-/** The operator's message with the progress of a converge. It omits the displayed module's message, which is below. */
+/** The operator's message with the progress of a converge. Omits the message of the displayed module, which is below. */
 function Message({ row: { message, progress, waitingSeconds } }: { readonly row: OperatorRow }) {
   const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
   const inState = (wanted: string) =>
@@ -92,7 +92,7 @@ function Message({ row: { message, progress, waitingSeconds } }: { readonly row:
   const text =
     progress === undefined
       ? message
-      : `${message}: ${describeProgress({ done, total, ...parts, waitingSeconds }, duration)}`;
+      : `${message}: ${describeProgress({ done, total, ...parts, waitingSeconds }, formatDuration)}`;
   const [view, module = ""] = route.value;
   const displayed = view === "module" ? modules.value?.get(module)?.message : undefined;
   return (
@@ -106,7 +106,7 @@ function OperatorState() {
   const row = operator.value;
   return (
     <div
-      class={row !== undefined && isUrgent(row) ? "operator-state expanded" : "operator-state"}
+      class={row !== undefined && needsUser(row) ? "operator-state expanded" : "operator-state"}
       role="status"
     >
       {connection.value === "lost" && (
@@ -117,8 +117,8 @@ function OperatorState() {
   );
 }
 
-/** Whether the message is displayed in full, because a user has to act. */
-function isUrgent({ state, suspended }: OperatorRow): boolean {
+/** Whether a user has to act: the message is then displayed in full. */
+function needsUser({ state, suspended }: OperatorRow): boolean {
   return suspended === true || state === "Invalid";
 }
 

@@ -12,7 +12,10 @@ export interface Fetched {
 /** The shortest time between two requests for the same data. */
 const MIN_INTERVAL_MS = 500;
 
-/** The last response; it stays until the next one arrives. */
+/**
+ * Fetches a path again whenever one of `versions` changes, and returns the last response: it stays until the next one
+ * arrives, so that the view does not flicker. Ignores a response that arrives after a later request's.
+ */
 export function useFetched(
   path: string,
   query: Readonly<Record<string, string>>,
@@ -43,7 +46,7 @@ export function useFetched(
   return fetched.key === key ? fetched : {};
 }
 
-/** Displayed until a response arrives: progress or the error. */
+/** What a view displays while it has no data: that it loads, or the error. */
 export function Pending({ error }: Fetched) {
   return error === undefined ? <p class="hint">Loading …</p> : <p class="error-text">{error}</p>;
 }

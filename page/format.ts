@@ -5,7 +5,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /** `8 s`, `5 min`, `3 h`, `2 d`. */
-export function duration(seconds: number): string {
+export function formatDuration(seconds: number): string {
   if (seconds < 10) return `${Math.max(0, Math.round(seconds * 10) / 10)} s`;
   if (seconds < 2 * MINUTE) return `${Math.round(seconds)} s`;
   if (seconds < 2 * HOUR) return `${Math.round(seconds / MINUTE)} min`;
@@ -13,17 +13,17 @@ export function duration(seconds: number): string {
 }
 
 /** `5 min ago` */
-export function ago(time: string | number, now: number): string {
+export function formatAge(time: string | number, now: number): string {
   const seconds = (now - new Date(time).getTime()) / 1000;
-  return seconds < 1 ? "now" : `${duration(Math.floor(seconds))} ago`;
+  return seconds < 1 ? "now" : `${formatDuration(Math.floor(seconds))} ago`;
 }
 
 /** Shorter texts stay: reading them twice costs nothing. */
-const MIN_LENGTH = 20;
+const MIN_REPEATED_LENGTH = 20;
 
 /** Replaces `displayed`, a text displayed elsewhere on the page, so that the user reads an error only once. */
 export function withoutRepetition(text: string, displayed: string, placeholder = "as above"): string {
-  return displayed.length < MIN_LENGTH ? text : text.replaceAll(displayed, placeholder);
+  return displayed.length < MIN_REPEATED_LENGTH ? text : text.replaceAll(displayed, placeholder);
 }
 
 /** The urgency of a state: its colour, and its rank in the list of modules. */
@@ -54,7 +54,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   Disabled: "off",
 };
 
-export function toneOf(state: string): Tone {
+export function getTone(state: string): Tone {
   return TONES[state] ?? "wait";
 }
 

@@ -10,28 +10,28 @@ export interface Edge {
 }
 
 /** The column (`level`, from the left) and row (`line`, from the top) of a node. */
-export interface Place {
+export interface NodePosition {
   readonly level: number;
-  readonly pathBetween: number;
+  readonly line: number;
 }
 
 type Neighbours = (name: string) => readonly string[];
 
-export function edgesOf(nodes: readonly GraphNode[]): Edge[] {
+export function listEdges(nodes: readonly GraphNode[]): Edge[] {
   return nodes.flatMap(({ name: from, requires, after }) => [
     ...requires.map(({ name, met }): Edge => ({ from, to: name, kind: met ? "met" : "unmet" })),
     ...after.map((to): Edge => ({ from, to, kind: "after" })),
   ]);
 }
 
-/** The modules `names`, all their direct and indirect requirements, and all modules that require them, nearest first. */
-export function relatedTo(names: readonly string[], edges: readonly Edge[]): string[] {
+/** The modules `names`, all that they require directly or indirectly, and all that require them, nearest first. */
+export function findRelatedModules(names: readonly string[], edges: readonly Edge[]): string[] {
   const [before, after] = adjacency(edges);
   const steps = [...distances(names, before), ...distances(names, after)].sort(([, a], [, b]) => a - b);
   return [...new Set(steps.map(([name]) => name))];
 }
 
-/** Breadth-first search: the loop also visits entries that it adds to the map. */
+/** Numbers of steps from `names`, by breadth-first search: the loop also visits entries that it adds to the map. */
 function distances(names: readonly string[], neighbours: Neighbours): Map<string, number> {
   const steps = new Map(names.map((name) => [name, 0]));
   for (const [name, step] of steps)
@@ -40,16 +40,17 @@ function distances(names: readonly string[], neighbours: Neighbours): Map<string
 }
 
 /** Places each module one level right of its last requirement, on a separate line near the lines of its neighbours. */
-export function layout(names: readonly string[], edges: readonly Edge[]): Map<string, Place> {
+export function layout(names: readonly string[], edges: readonly Edge[]): Map<string, NodePosition> {
   const [before, after] = adjacency(edges);
-  const levels = levelsOf(names, before);
+  const levels = assignLevels(names, before);
   const lines = new Map<string, number>();
+  // The first pass places modules near their requirements, the second near the modules that require them.
   for (const level of levels) assignLines(level, before, lines);
   for (const level of levels.toReversed()) assignLines(level, after, lines);
   const top = Math.min(...lines.values());
   return new Map(
     levels.flatMap((names, level) =>
-      names.map((name): [string, Place] => [name, { level, pathBetween: (lines.get(name) ?? 0) - top }]),
+      names.map((name): [string, NodePosition] => [name, { level, line: (lines.get(name) ?? 0) - top }]),
     ),
   );
 }
@@ -63,12 +64,13 @@ function adjacency(edges: readonly Edge[]): readonly [before: Neighbours, after:
   ];
 }
 
-function levelsOf(names: readonly string[], before: Neighbours): string[][] {
+/** Groups modules by level: each is right of all that it requires. In a cycle, one member goes first. */
+function assignLevels(names: readonly string[], before: Neighbours): string[][] {
   const left = new Set(names);
   const levels: string[][] = [];
   while (left.size > 0) {
-    const free = [...left].filter((name) => !before(name).some((each) => left.has(each)));
-    const level = free.length > 0 ? free : [memberOfCycle(left, before)];
+    const placeable = [...left].filter((name) => !before(name).some((each) => left.has(each)));
+    const level = placeable.length > 0 ? placeable : [findCycleMember(left, before)];
     for (const name of level) left.delete(name);
     levels.push(level);
   }
@@ -76,7 +78,7 @@ function levelsOf(names: readonly string[], before: Neighbours): string[][] {
 }
 
 /** A member of a cycle, found by following requirements until a module repeats. */
-function memberOfCycle(left: ReadonlySet<string>, before: Neighbours): string {
+function findCycleMember(left: ReadonlySet<string>, before: Neighbours): string {
   const visited = new Set<string>();
   let [at = ""] = left;
   while (!visited.has(at)) {
@@ -89,13 +91,14 @@ function memberOfCycle(left: ReadonlySet<string>, before: Neighbours): string {
 /** Gives each module of a level a separate line, as near as possible to the mean line of its neighbours. */
 function assignLines(level: readonly string[], neighbours: Neighbours, lines: Map<string, number>): void {
   const wanted = level.map((name, index): [string, number] => {
-    const at = neighbours(name).flatMap((each) => lines.get(each) ?? []);
-    const middle = at.reduce((sum, line) => sum + line, 0) / at.length;
-    return [name, at.length > 0 ? middle : (lines.get(name) ?? index)];
+    const known = neighbours(name).flatMap((each) => lines.get(each) ?? []);
+    const mean = known.reduce((sum, line) => sum + line, 0) / known.length;
+    return [name, known.length > 0 ? mean : (lines.get(name) ?? index)];
   });
-  let free = Number.NEGATIVE_INFINITY;
-  for (const [name, line] of wanted.sort(([, a], [, b]) => a - b)) {
-    lines.set(name, Math.max(free, Math.round(line)));
-    free = (lines.get(name) ?? 0) + 1;
+  let firstFree = Number.NEGATIVE_INFINITY;
+  for (const [name, wantedLine] of wanted.sort(([, a], [, b]) => a - b)) {
+    const line = Math.max(firstFree, Math.round(wantedLine));
+    lines.set(name, line);
+    firstFree = line + 1;
   }
 }

@@ -4,9 +4,9 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { GraphNode } from "../src/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
-import { edgesOf, layout, relatedTo, type Edge, type Place } from "./graph-layout.ts";
+import { listEdges, layout, findRelatedModules, type Edge, type NodePosition } from "./graph-layout.ts";
 import { modules } from "./live.ts";
-import { previousModule, route, replaceRoute, hrefOf, focusFirstResult } from "./router.ts";
+import { previousModule, route, replaceRoute, buildHref, focusFirstResult } from "./router.ts";
 import { State } from "./state.tsx";
 
 /** A larger drawing would not be legible. */
@@ -14,7 +14,7 @@ const MAX_NODES = 150;
 
 interface GraphView {
   readonly edges: readonly Edge[];
-  readonly places: ReadonlyMap<string, Place>;
+  readonly places: ReadonlyMap<string, NodePosition>;
   /** Number of related modules beyond MAX_NODES. */
   readonly omitted: number;
   /** Number of modules without requirements that no module requires. */
@@ -38,10 +38,10 @@ export function Graph() {
 
 /** Selects the module of this name, or all whose names contain the text, with all related modules. */
 function selectNodes(nodes: readonly GraphNode[], words: string): GraphView {
-  const edges = edgesOf(nodes);
+  const edges = listEdges(nodes);
   const names = new Set(edges.flatMap(({ from, to }) => [from, to]));
   const chosen = names.has(words) ? [words] : [...names].filter((name) => name.includes(words));
-  const found = relatedTo(chosen, edges);
+  const found = findRelatedModules(chosen, edges);
   const nodesInView = new Set(found.slice(0, MAX_NODES));
   const edgesInView = edges.filter(({ from, to }) => nodesInView.has(from) && nodesInView.has(to));
   return {
@@ -88,8 +88,8 @@ const HEIGHT_PX = 28;
 const GAP_PX = LEVEL_PX - WIDTH_PX;
 const EDGE_PX = 16;
 
-const leftOf = ({ level }: Place): number => EDGE_PX + level * LEVEL_PX;
-const topOf = ({ pathBetween }: Place): number => EDGE_PX + pathBetween * LINE_PX;
+const getLeftPx = ({ level }: NodePosition): number => EDGE_PX + level * LEVEL_PX;
+const getTopPx = ({ line }: NodePosition): number => EDGE_PX + line * LINE_PX;
 
 function Drawing({ edges, places }: GraphView) {
   /** The module under the pointer or focus; its edges are highlighted. */
@@ -99,8 +99,8 @@ function Drawing({ edges, places }: GraphView) {
     list.current?.querySelector<HTMLElement>(`[data-name="${CSS.escape(previousModule ?? "")}"]`)?.focus();
   }, []);
   const all = [...places.values()];
-  const width = Math.max(...all.map(leftOf)) + WIDTH_PX + EDGE_PX;
-  const height = Math.max(...all.map(topOf)) + HEIGHT_PX + EDGE_PX;
+  const width = Math.max(...all.map(getLeftPx)) + WIDTH_PX + EDGE_PX;
+  const height = Math.max(...all.map(getTopPx)) + HEIGHT_PX + EDGE_PX;
   return (
     <div class="graph">
       <svg width={width} height={height} aria-hidden="true">
@@ -108,7 +108,7 @@ function Drawing({ edges, places }: GraphView) {
           <path
             key={`${edge.from} ${edge.to} ${edge.kind}`}
             class={`${edge.kind} ${edge.from === at || edge.to === at ? "near" : ""}`}
-            d={line(places.get(edge.to), places.get(edge.from))}
+            d={buildEdgePath(places.get(edge.to), places.get(edge.from))}
           />
         ))}
       </svg>
@@ -120,7 +120,7 @@ function Drawing({ edges, places }: GraphView) {
         {[...places].map(([name, place]) => (
           <li
             key={name}
-            style={{ left: `${leftOf(place)}px`, top: `${topOf(place)}px` }}
+            style={{ left: `${getLeftPx(place)}px`, top: `${getTopPx(place)}px` }}
             onFocusIn={() => setAt(name)}
             onMouseEnter={() => setAt(name)}
             onMouseLeave={() => setAt("")}
@@ -145,7 +145,7 @@ function Node({ name }: { readonly name: string }) {
   return (
     <a
       class="node"
-      href={hrefOf("module", name)}
+      href={buildHref("module", name)}
       data-name={name}
       title={`${name}: ${row.state}: ${row.message}`}
     >
@@ -155,10 +155,10 @@ function Node({ name }: { readonly name: string }) {
 }
 
 /** An SVG path from the required module to the requiring one; between distant levels it runs between the lines. */
-function line(from: Place | undefined, to: Place | undefined): string {
+function buildEdgePath(from: NodePosition | undefined, to: NodePosition | undefined): string {
   if (from === undefined || to === undefined) return "";
-  const [x1, y1] = [leftOf(from) + WIDTH_PX, topOf(from) + HEIGHT_PX / 2];
-  const [x2, y2] = [leftOf(to), topOf(to) + HEIGHT_PX / 2];
+  const [x1, y1] = [getLeftPx(from) + WIDTH_PX, getTopPx(from) + HEIGHT_PX / 2];
+  const [x2, y2] = [getLeftPx(to), getTopPx(to) + HEIGHT_PX / 2];
   const [out, into] = [x1 + GAP_PX / 2, x2 - GAP_PX / 2];
   if (to.level === from.level + 1) return `M${x1} ${y1}C${out} ${y1} ${into} ${y2} ${x2} ${y2}`;
   const between = y1 + (y2 > y1 ? LINE_PX : -LINE_PX) / 2;
@@ -189,12 +189,12 @@ function moveFocus(event: KeyboardEvent, { edges, places }: Pick<GraphView, "edg
   const { target, currentTarget, key } = event;
   if (!(target instanceof HTMLElement) || !(currentTarget instanceof HTMLElement)) return;
   const name = target.dataset["name"] ?? "";
-  const placeOf = (each: string): Place => places.get(each) ?? { level: 0, pathBetween: 0 };
-  const { level, pathBetween } = placeOf(name);
-  const beside = [...places.keys()].filter((each) => placeOf(each).level === level);
+  const getPosition = (each: string): NodePosition => places.get(each) ?? { level: 0, line: 0 };
+  const { level, line } = getPosition(name);
+  const beside = [...places.keys()].filter((each) => getPosition(each).level === level);
   const candidates: Readonly<Record<string, readonly string[]>> = {
-    ArrowUp: beside.filter((each) => placeOf(each).pathBetween < pathBetween),
-    ArrowDown: beside.filter((each) => placeOf(each).pathBetween > pathBetween),
+    ArrowUp: beside.filter((each) => getPosition(each).line < line),
+    ArrowDown: beside.filter((each) => getPosition(each).line > line),
     ArrowLeft: edges.flatMap(({ from, to }) => (from === name ? to : [])),
     ArrowRight: edges.flatMap(({ from, to }) => (to === name ? from : [])),
   };
@@ -202,7 +202,7 @@ function moveFocus(event: KeyboardEvent, { edges, places }: Pick<GraphView, "edg
   if (reachable === undefined) return;
   event.preventDefault();
   const distance = (each: string): number =>
-    Math.abs(placeOf(each).pathBetween - pathBetween) + Math.abs(placeOf(each).level - level);
+    Math.abs(getPosition(each).line - line) + Math.abs(getPosition(each).level - level);
   const [next] = reachable.toSorted((a, b) => distance(a) - distance(b));
   const links = [...currentTarget.querySelectorAll("a")];
   links.find(({ dataset }) => dataset["name"] === next)?.focus();

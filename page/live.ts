@@ -38,6 +38,7 @@ function disconnect(): void {
   stream = undefined;
 }
 
+/** Opens a new stream, whose first message is a snapshot. */
 function connect(): void {
   disconnect();
   if (connection.value === "") connection.value = "connecting";
@@ -57,6 +58,7 @@ function reconnectLater(): void {
   reconnectTimer = setTimeout(connect, RECONNECT_MS);
 }
 
+/** Applies the changes in a message of the stream to the tables, and follows the operator's clock. */
 function applyMessage(message: StreamMessage): void {
   connection.value = "";
   clockSkewMs = message.now - Date.now();
@@ -66,6 +68,7 @@ function applyMessage(message: StreamMessage): void {
   operators.value = applyChange(operators.value, message, message.operator);
 }
 
+/** Returns a new table with the change applied, because signals compare by identity; the same table without a change. */
 function applyChange<T extends { readonly name: string }>(
   table: Table<T>,
   { snapshot }: StreamMessage,

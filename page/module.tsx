@@ -6,10 +6,10 @@ import type { ComponentType } from "preact";
 import type { ModuleDetail, ModuleRow, ValuesDetail } from "../src/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now } from "./live.ts";
-import { route, hrefOf } from "./router.ts";
+import { route, buildHref } from "./router.ts";
 import { ModuleRuns } from "./runs.tsx";
 import { State } from "./state.tsx";
-import { ago, withoutRepetition } from "./format.ts";
+import { formatAge, withoutRepetition } from "./format.ts";
 
 interface RowProps {
   readonly row: ModuleRow;
@@ -38,7 +38,7 @@ export function ModuleView() {
         {PARTS.map(([each, title]) => (
           <a
             key={each}
-            href={hrefOf("module", name, each)}
+            href={buildHref("module", name, each)}
             aria-current={each === chosen ? "page" : undefined}
           >
             {title}
@@ -109,12 +109,12 @@ function Conditions({ conditions, displayed }: ModuleDetail & Displayed) {
             <tr key={type}>
               <th scope="row">{type}</th>
               <td>
-                <State name={toneStateOf(type, status)} text={status} />
+                <State name={getConditionState(type, status)} text={status} />
               </td>
               <td>{reason}</td>
               <td class="wrap">{withoutRepetition(message, displayed)}</td>
               <td class="faint" title={lastTransitionTime}>
-                {ago(lastTransitionTime, now.value)}
+                {formatAge(lastTransitionTime, now.value)}
               </td>
             </tr>
           ))}
@@ -124,8 +124,8 @@ function Conditions({ conditions, displayed }: ModuleDetail & Displayed) {
   );
 }
 
-/** The state whose tone suits a condition: True is good for some conditions and bad for others. */
-function toneStateOf(type: string, status: string): string {
+/** A state with the tone of a condition: `True` is good for some conditions and bad for others. */
+function getConditionState(type: string, status: string): string {
   if (type === "Enabled") return status === "True" ? "True" : "Disabled";
   if (type === "Ready" || type === "Healthy" || status === "Unknown") return status;
   if (status === "False") return "Disabled";
@@ -189,7 +189,7 @@ function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly 
           </li>
         ))}
         <li>
-          all related modules: <a href={hrefOf("graph", name)}>Graph</a>
+          all related modules: <a href={buildHref("graph", name)}>Graph</a>
         </li>
       </ul>
     </section>
@@ -198,7 +198,7 @@ function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly 
 
 function ModuleLink({ name }: { readonly name: string }) {
   return modules.value?.has(name) === true ? (
-    <a href={hrefOf("module", name)}>{name}</a>
+    <a href={buildHref("module", name)}>{name}</a>
   ) : (
     <span>{name}</span>
   );

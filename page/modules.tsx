@@ -5,9 +5,9 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { ModuleRow } from "../src/ui/wire.ts";
 import { modules, now } from "./live.ts";
-import { previousModule, hrefOf, focusFirstResult } from "./router.ts";
+import { previousModule, buildHref, focusFirstResult } from "./router.ts";
 import { State } from "./state.tsx";
-import { TONES_BY_URGENCY, ago, duration, toneOf, type Tone } from "./format.ts";
+import { TONES_BY_URGENCY, formatAge, formatDuration, getTone, type Tone } from "./format.ts";
 
 type Order = "state" | "name" | "order" | "run";
 
@@ -20,7 +20,7 @@ const rows = computed(() => {
   const all = [...(modules.value?.values() ?? [])];
   const found = all.filter(
     (row) =>
-      (tone.value === "" || toneOf(row.state) === tone.value) &&
+      (tone.value === "" || getTone(row.state) === tone.value) &&
       words.every((word) => searchText(row).includes(word)),
   );
   return found.sort(COMPARE[order.value]);
@@ -29,7 +29,7 @@ const rows = computed(() => {
 const searchText = ({ name, state, message, source }: ModuleRow): string =>
   `${name} ${state} ${message} ${source?.next?.message ?? ""}`.toLowerCase();
 const urgency = ({ state, healthy, drifted }: ModuleRow): number =>
-  2 * TONES_BY_URGENCY.indexOf(toneOf(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
+  2 * TONES_BY_URGENCY.indexOf(getTone(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
 const startedAt = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
 
 const byName = (a: ModuleRow, b: ModuleRow): number => (a.name < b.name ? -1 : 1);
@@ -61,7 +61,7 @@ const TONE_NAMES: Readonly<Record<Tone, string>> = {
 
 function Filter() {
   const all = [...(modules.value?.values() ?? [])];
-  const count = (of: Tone): number => all.filter(({ state }) => toneOf(state) === of).length;
+  const count = (of: Tone): number => all.filter(({ state }) => getTone(state) === of).length;
   return (
     <div class="filter" role="search">
       <input
@@ -188,7 +188,7 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
         <State name={row.state} />
       </td>
       <th scope="row">
-        <a href={hrefOf("module", row.name)}>{row.name}</a>
+        <a href={buildHref("module", row.name)}>{row.name}</a>
       </th>
       <Message row={row} />
       <td>
@@ -212,7 +212,7 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
   );
 }
 
-/** The version that waits, if any, and the message of the state. */
+/** The message of the state, and the new version of the module that waits, if there is one. */
 function Message({ row: { message, source } }: { readonly row: ModuleRow }) {
   const { version, message: why } = source?.next ?? {};
   if (version === undefined)
@@ -235,8 +235,8 @@ function LastRun({ row: { lastRun } }: { readonly row: ModuleRow }) {
   return (
     <td class="faint" title={`${startedAt}: ${cause}`}>
       {seconds === undefined
-        ? `for ${duration(Math.floor(since))}`
-        : `${ago(startedAt, now.value)}, ${duration(seconds)}`}
+        ? `for ${formatDuration(Math.floor(since))}`
+        : `${formatAge(startedAt, now.value)}, ${formatDuration(seconds)}`}
     </td>
   );
 }

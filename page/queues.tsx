@@ -3,7 +3,7 @@
 import type { QueueRow, TaskRow } from "../src/ui/wire.ts";
 import { now, queues } from "./live.ts";
 import { State } from "./state.tsx";
-import { duration } from "./format.ts";
+import { formatDuration } from "./format.ts";
 
 export function Queues() {
   const all = [...queues.value.values()].sort(compareMainFirst);
@@ -58,9 +58,10 @@ function Task({ task }: { readonly task: TaskRow }) {
   );
 }
 
+/** Name (for the colour) and text of the state of a task; a waiting task displays when it is tried again. */
 function taskState({ running, failures, nextAt }: TaskRow): { name: string; text: string } {
   if (running) return { name: "Running", text: "runs" };
   if (nextAt === undefined) return { name: "Disabled", text: "waits" };
-  const left = duration(Math.max(0, Math.round((nextAt - now.value) / 1000)));
+  const left = formatDuration(Math.max(0, Math.round((nextAt - now.value) / 1000)));
   return { name: failures > 0 ? "Failed" : "Pending", text: `in ${left}` };
 }

@@ -2,14 +2,14 @@
 
 import { signal } from "@preact/signals";
 
-const read = (): readonly string[] =>
+const readSegments = (): readonly string[] =>
   location.hash
     .replace(/^#\/?/, "")
     .split("/")
     .map((word) => decodeURIComponent(word));
 
 /** The segments of the address, as `["module", "web", "values"]`. */
-export const route = signal(read());
+export const route = signal(readSegments());
 
 /** The module whose view was left last; it gets the focus again after Back. */
 export let previousModule: string | undefined;
@@ -17,13 +17,13 @@ export let previousModule: string | undefined;
 addEventListener("hashchange", () => {
   const [view, module] = route.value;
   previousModule = view === "module" ? module : undefined;
-  route.value = read();
+  route.value = readSegments();
   // A screen reader starts again at the beginning of the new view.
   document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true });
 });
 
 /** The address of a view. */
-export function hrefOf(...words: readonly string[]): string {
+export function buildHref(...words: readonly string[]): string {
   return `#/${words.map((word) => encodeURIComponent(word)).join("/")}`;
 }
 
@@ -38,6 +38,6 @@ export function focusFirstResult(event: KeyboardEvent): void {
 
 /** Replaces the address while the user types, without an entry in the browser's history. */
 export function replaceRoute(...words: readonly string[]): void {
-  history.replaceState(null, "", hrefOf(...words));
+  history.replaceState(null, "", buildHref(...words));
   route.value = words;
 }

@@ -5,11 +5,11 @@ import { useMemo, useState } from "preact/hooks";
 import type { ModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now, queues } from "./live.ts";
-import { hrefOf } from "./router.ts";
+import { buildHref } from "./router.ts";
 import { State } from "./state.tsx";
 import type { TimeRange } from "./time-range.ts";
 import { Timeline, barClass, overlaps, barPosition } from "./timeline.tsx";
-import { ago, duration } from "./format.ts";
+import { formatAge, formatDuration } from "./format.ts";
 
 export function Runs() {
   return (
@@ -73,13 +73,13 @@ function Run({ run }: { readonly run: RunRow }) {
           <span class="what">{name}</span>
           <span class="faint cause">after {from}</span>
           <span class="faint">
-            {endMs === undefined ? "for" : `${ago(startMs, now.value)}, took`}{" "}
-            {duration(((endMs ?? now.value) - startMs) / 1000)}
+            {endMs === undefined ? "for" : `${formatAge(startMs, now.value)}, took`}{" "}
+            {formatDuration(((endMs ?? now.value) - startMs) / 1000)}
           </span>
         </summary>
         <p class="faint">
           {module !== undefined && modules.value?.has(module) === true && (
-            <a href={hrefOf("module", module)}>Module {module}</a>
+            <a href={buildHref("module", module)}>Module {module}</a>
           )}
         </p>
         {error !== undefined && <p class="error-text">{error}</p>}
@@ -112,7 +112,9 @@ function Parts({ run }: { readonly run: RunRow }) {
             <span class="track">
               <span class={barClass(span)} style={barPosition(span, range)} />
             </span>
-            <span class="faint number">{duration(((span.endMs ?? range.to) - span.startMs) / 1000)}</span>
+            <span class="faint number">
+              {formatDuration(((span.endMs ?? range.to) - span.startMs) / 1000)}
+            </span>
           </li>
         ))}
     </ol>

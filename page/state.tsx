@@ -1,7 +1,7 @@
 /** A state as a word with a coloured dot. */
 
-import { toneOf } from "./format.ts";
+import { getTone } from "./format.ts";
 
 export function State({ name, text = name }: { readonly name: string; readonly text?: string }) {
-  return <span class={`state ${toneOf(name)}`}>{text}</span>;
+  return <span class={`state ${getTone(name)}`}>{text}</span>;
 }

@@ -6,7 +6,7 @@ export interface TimeRange {
   readonly to: number;
 }
 
-const MIN_MS = 10;
+const MIN_RANGE_MS = 10;
 const MAX_TICKS = 8;
 
 const SECOND = 1000;
@@ -14,7 +14,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 /** Possible distances between two ticks. */
-const STEPS_MS: readonly number[] = [
+const TICK_STEPS_MS: readonly number[] = [
   ...[1, 10, 100, SECOND].flatMap((unit) => [unit, 2 * unit, 5 * unit]),
   10 * SECOND,
   30 * SECOND,
@@ -29,7 +29,7 @@ const STEPS_MS: readonly number[] = [
   12 * HOUR,
 ];
 
-/** A range `factor` times as long; the moment `at` keeps its position. */
+/** A range `factor` times as long; the moment `at`, such as that under the pointer, keeps its position. */
 export function zoom(
   { from, to }: TimeRange,
   { factor, at = (from + to) / 2 }: { readonly factor: number; readonly at?: number },
@@ -46,15 +46,15 @@ export function pan({ from, to }: TimeRange, share: number, whole: TimeRange): T
 
 /** The range moved and shortened to lie within `whole`. */
 export function clamp({ from, to }: TimeRange, whole: TimeRange): TimeRange {
-  const ms = Math.min(Math.max(MIN_MS, to - from), whole.to - whole.from);
+  const ms = Math.min(Math.max(MIN_RANGE_MS, to - from), whole.to - whole.from);
   const start = Math.min(Math.max(whole.from, from), whole.to - ms);
   return { from: start, to: start + ms };
 }
 
 /** Axis ticks at round times, with their labels. */
-export function ticksOf({ from, to }: TimeRange): readonly (readonly [ms: number, text: string])[] {
+export function listTicks({ from, to }: TimeRange): readonly (readonly [ms: number, text: string])[] {
   const days = Math.ceil((to - from) / DAY / MAX_TICKS) * DAY;
-  const step = STEPS_MS.find((each) => (to - from) / each <= MAX_TICKS) ?? days;
+  const step = TICK_STEPS_MS.find((each) => (to - from) / each <= MAX_TICKS) ?? days;
   const first = Math.ceil(from / step);
   return Array.from({ length: Math.floor(to / step) - first + 1 }, (_, index) => {
     const ms = (first + index) * step;

@@ -3,8 +3,8 @@
 import { useRef, useState } from "preact/hooks";
 
 import type { RunRow, SpanRow } from "../src/ui/wire.ts";
-import { ticksOf, pan, clamp, zoom, type TimeRange } from "./time-range.ts";
-import { duration } from "./format.ts";
+import { listTicks, pan, clamp, zoom, type TimeRange } from "./time-range.ts";
+import { formatDuration } from "./format.ts";
 
 interface TimelineProps {
   /** The runs within `range`. */
@@ -60,7 +60,7 @@ export function Timeline(props: TimelineProps) {
         </button>
         <span class="faint" role="status">
           {props.runs.length} {props.runs.length === 1 ? "run" : "runs"} in{" "}
-          {duration((range.to - range.from) / 1000)}
+          {formatDuration((range.to - range.from) / 1000)}
         </span>
         {LEGEND.map(([kind, meaning]) => (
           <span key={kind} class="key">
@@ -102,8 +102,8 @@ function Lanes({ runs, range, whole, setRange }: TimelineProps) {
       }}
     >
       <div class="tracks" ref={tracks}>
-        {ticksOf(range).map(([ms, text]) => (
-          <span key={ms} class="mark" style={{ left: percentOf(ms, range) }}>
+        {listTicks(range).map(([ms, text]) => (
+          <span key={ms} class="mark" style={{ left: toPercent(ms, range) }}>
             {text}
           </span>
         ))}
@@ -153,6 +153,7 @@ function openRun({ id }: RunRow): void {
   details.querySelector("summary")?.focus();
 }
 
+/** The CSS class of a bar, which gives its colour. */
 export function barClass({ kind, error }: SpanRow): string {
   return `bar ${error === undefined ? kind : "failed"}`;
 }
@@ -169,9 +170,10 @@ export function overlaps(
 
 /** The CSS position of a bar. */
 export function barPosition({ startMs, endMs }: Interval, range: TimeRange): { left: string; right: string } {
-  return { left: percentOf(startMs, range), right: `calc(100% - ${percentOf(endMs ?? range.to, range)})` };
+  return { left: toPercent(startMs, range), right: `calc(100% - ${toPercent(endMs ?? range.to, range)})` };
 }
 
-function percentOf(ms: number, { from, to }: TimeRange): string {
+/** The horizontal position of a time within the range, as a CSS length; times outside are moved to its ends. */
+function toPercent(ms: number, { from, to }: TimeRange): string {
   return `${((100 * (Math.min(to, Math.max(from, ms)) - from)) / (to - from)).toFixed(3)}%`;
 }

@@ -17,7 +17,13 @@ import {
   toYaml,
 } from "../src/lib/index.ts";
 import type { Json, JsonObject, Section } from "../src/model/index.ts";
-import { applyJsonPatch, toStoredOperations, merge, parsePatch, replay } from "../src/values/index.ts";
+import {
+  applyJsonPatch,
+  toStoredOperations,
+  merge,
+  parsePatch,
+  replayStoredPatches,
+} from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
 import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
@@ -57,7 +63,7 @@ describe("what is nested too deep is refused with one clear error", () => {
     const many = Array.from({ length: 400 }, () => step);
     const section: Section = { a: { b: 1 } };
     expect(() => applyJsonPatch(section, many)).toThrow(MESSAGE);
-    expect(() => replay(section, many)).toThrow(MESSAGE);
+    expect(() => replayStoredPatches(section, many)).toThrow(MESSAGE);
     expect(applyJsonPatch(section, many.slice(0, 100))).toBeDefined();
   });
 
@@ -107,7 +113,7 @@ describe("an object of the API that is nested too deep", () => {
     ]);
     await ready;
     lab.bindings.unlock(of);
-    expect(lab.bindings.snapshots(of).get("maps")).toHaveLength(1);
+    expect(lab.bindings.snapshots(of).byBindingName("maps")).toHaveLength(1);
     const fields = {
       hook: "h",
       binding: "maps",

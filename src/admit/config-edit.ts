@@ -99,7 +99,8 @@ function checkValidEdit(
   const hasConverged = state.view.converge.handled !== undefined;
   if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
-  const causesConverge = simulation.values.digests.globalConfig() !== state.values.digests.globalConfig();
+  const causesConverge =
+    simulation.values.digests.convergeTriggersDigest() !== state.values.digests.convergeTriggersDigest();
   if (!causesConverge) {
     const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];
     return allow([...notes, ...effects]);

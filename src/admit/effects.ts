@@ -69,7 +69,7 @@ function findEditedModules(simulation: Simulation, { values, view: { modules } }
     const settings = { ...values.settings(module) } as JsonObject;
     const newSettings = { ...simulation.values.settings(module) } as JsonObject;
     // Cheap comparisons first: most modules are not edited, and a view is expensive.
-    const hasSameValues = simulation.values.merged(valuesKey) === values.merged(valuesKey);
+    const hasSameValues = simulation.values.mergedSection(valuesKey) === values.mergedSection(valuesKey);
     if (hasSameValues && sameJson(newSettings, settings)) return false;
     const view = simulation.viewOf(name);
     return view !== undefined && isRunnable(view) && modules.get(name)?.sectionDigest !== view.sectionDigest;

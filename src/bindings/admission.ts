@@ -1,14 +1,14 @@
 /** Webhooks that admit: they run when the API server requests a review (docs/reference/hooks.md, "Webhooks"). */
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
-import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
 import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
 import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
-import { STRING, object, type ValueOf } from "./shape.ts";
+import { STRING, objectShape, type ValueOf } from "./shape.ts";
 
 const TEXTS = { kind: "array", of: STRING, min: 1 } as const;
 const OPERATIONS = ["CREATE", "UPDATE", "DELETE", "CONNECT", "*"] as const;
-const RULE = object(
+const RULE = objectShape(
   {
     apiGroups: TEXTS,
     apiVersions: TEXTS,
@@ -18,8 +18,8 @@ const RULE = object(
   },
   { required: ["apiGroups", "apiVersions", "resources", "operations"] },
 );
-const CONDITION = object({ name: STRING, expression: STRING }, { required: ["name", "expression"] });
-const ITEM_SHAPE = object(
+const CONDITION = objectShape({ name: STRING, expression: STRING }, { required: ["name", "expression"] });
+const ITEM_SHAPE = objectShape(
   {
     name: STRING,
     group: STRING,
@@ -30,17 +30,17 @@ const ITEM_SHAPE = object(
     timeoutSeconds: { kind: "integer" },
     matchConditions: { kind: "array", of: CONDITION, min: 1 },
     labelSelector: LABEL_SELECTOR,
-    namespace: object({ labelSelector: LABEL_SELECTOR }, { required: ["labelSelector"] }),
+    namespace: objectShape({ labelSelector: LABEL_SELECTOR }, { required: ["labelSelector"] }),
   },
   { required: ["name"] },
 );
 type RawItem = ValueOf<typeof ITEM_SHAPE>;
 
 const DEFAULT_SECONDS = 10;
-const LONGEST_SECONDS = 30;
+const MAX_SECONDS = 30;
 /** RFC 1123: what Kubernetes accepts as the name of a webhook. */
-const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$/;
-const LONGEST_NAME = 253;
+const WEBHOOK_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$/;
+const MAX_NAME_LENGTH = 253;
 
 export const validating: BindingKind<ValidatingBinding> = {
   ...commonAdmissionParts("kubernetesValidating", "Validating"),
@@ -61,15 +61,15 @@ export const mutating: BindingKind<MutatingBinding> = {
 function commonAdmissionParts(
   key: string,
   type: string,
-): Omit<BindingKind<AdmissionBinding>, "read" | "context"> & {
-  context: (trigger: { readonly request: JsonObject }) => { type: string; review: JsonObject };
+): Omit<BindingKind<AdmissionBinding>, "read" | "buildContext"> & {
+  buildContext: (trigger: { readonly request: JsonObject }) => { type: string; review: JsonObject };
 } {
   return {
-    keys: { v0: {}, v1: { [key]: listShape(ITEM_SHAPE) } },
-    context: ({ request }) => ({ type, review: { request } }),
+    shapesByVersion: { v0: {}, v1: { [key]: nonEmptyList(ITEM_SHAPE) } },
+    buildContext: ({ request }) => ({ type, review: { request } }),
     isReview: true,
     mayMerge: () => false,
-    activation: () => type,
+    getActivation: () => type,
   };
 }
 
@@ -93,7 +93,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   const { complain } = options;
   checkWebhookName(raw.name, id, complain);
   const { timeoutSeconds = DEFAULT_SECONDS, rules = [], sideEffects = "None" } = raw;
-  if (timeoutSeconds < 1 || timeoutSeconds > LONGEST_SECONDS)
+  if (timeoutSeconds < 1 || timeoutSeconds > MAX_SECONDS)
     complain(`${id}.timeoutSeconds: Invalid value: ${timeoutSeconds}: must be between 1 and 30 seconds`);
   rules.forEach((rule, index) => checkRule(rule, `${id}.rules[${index}]`, complain));
   const selector = (field: string) => ({ path: `${id}.${field}`, complain });
@@ -111,7 +111,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
 
 /** Complains about a name that Kubernetes would not accept for a webhook. */
 function checkWebhookName(name: string, id: string, complain: Complain): void {
-  if (name.length <= LONGEST_NAME && NAME.test(name)) return;
+  if (name.length <= MAX_NAME_LENGTH && WEBHOOK_NAME.test(name)) return;
   const problem = /^[-a-z0-9.]*$/.test(name)
     ? "should be a domain with at least three segments separated by dots"
     : "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'";
@@ -135,7 +135,7 @@ function describeCoveredResource(resources: readonly string[]): string | undefin
   if (resources.includes("*/*") && resources.length > 1)
     return "if '*/*' is present, must not specify other resources";
   for (const each of resources) {
-    const wildcard = coveringWildcards(each).find((wider) => wider !== each && resources.includes(wider));
+    const wildcard = listCoveringWildcards(each).find((wider) => wider !== each && resources.includes(wider));
     if (wildcard === "*") return "if '*' is present, must not specify other resources without subresources";
     if (wildcard !== undefined) return `'${each}' must not be specified with '${wildcard}'`;
   }
@@ -143,7 +143,7 @@ function describeCoveredResource(resources: readonly string[]): string | undefin
 }
 
 /** The wildcards that cover a resource (`pods`) or a subresource (`pods/status`). */
-function coveringWildcards(name: string): string[] {
+function listCoveringWildcards(name: string): string[] {
   const [resource = "", sub] = name.split("/");
   return sub === undefined ? ["*"] : [`${resource}/*`, `*/${sub}`];
 }

@@ -1,12 +1,15 @@
 /** Webhooks that convert: they run when the API server needs custom resources in another version (docs/reference/hooks.md, "Webhooks"). */
 
 import type { ConversionBinding, JsonObject } from "../model/index.ts";
-import { ITEM_FIELDS, readCommonBinding, listShape, type BindingKind, type ReadOptions } from "./kind.ts";
-import { STRING, object, type ValueOf } from "./shape.ts";
+import { ITEM_FIELDS, readCommonBinding, nonEmptyList, type BindingKind, type ReadOptions } from "./kind.ts";
+import { STRING, objectShape, type ValueOf } from "./shape.ts";
 
 const KEY = "kubernetesCustomResourceConversion";
-const RULE = object({ fromVersion: STRING, toVersion: STRING }, { required: ["fromVersion", "toVersion"] });
-const ITEM_SHAPE = object(
+const RULE = objectShape(
+  { fromVersion: STRING, toVersion: STRING },
+  { required: ["fromVersion", "toVersion"] },
+);
+const ITEM_SHAPE = objectShape(
   {
     name: STRING,
     crdName: STRING,
@@ -20,9 +23,9 @@ const CRD_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?
 const VERSION = /^(?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
 export const conversion: BindingKind<ConversionBinding> = {
-  keys: { v0: {}, v1: { [KEY]: listShape(ITEM_SHAPE) } },
+  shapesByVersion: { v0: {}, v1: { [KEY]: nonEmptyList(ITEM_SHAPE) } },
   read,
-  context: ({ request, rule }) => ({
+  buildContext: ({ request, rule }) => ({
     type: "Conversion",
     fromVersion: rule.fromVersion,
     toVersion: rule.toVersion,
@@ -30,7 +33,7 @@ export const conversion: BindingKind<ConversionBinding> = {
   }),
   isReview: true,
   mayMerge: () => false,
-  activation: () => "Conversion",
+  getActivation: () => "Conversion",
 };
 
 /** Reads the conversion bindings of a configuration; complains about invalid names and repeated conversions. */

@@ -1,16 +1,8 @@
 /** The interface of a kind of binding, and the parts that bindings and binding contexts share. */
 
 import type { Clock } from "../lib/index.ts";
-import type {
-  Binding,
-  CommonBinding,
-  Hook,
-  HookConfig,
-  HookTrigger,
-  Json,
-  JsonObject,
-  SnapshotItem,
-} from "../model/index.ts";
+import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, Json } from "../model/index.ts";
+import type { JsonObject, SnapshotItem } from "../model/index.ts";
 import { BOOLEAN, STRING, type ValueOf, type Shape } from "./shape.ts";
 
 /** Collects problems, or warnings, while a configuration is read. */
@@ -29,21 +21,21 @@ type TriggerOf<B extends HookTrigger["binding"]> = Extract<HookTrigger, { readon
 /** One kind of binding; kinds.ts lists them all. */
 export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
   /** The configuration keys of such bindings and the shapes of their values, by configuration version. */
-  readonly keys: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
-  /** Reads the bindings of a configuration that matches `keys`. */
+  readonly shapesByVersion: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
+  /** Reads the bindings of a configuration whose shape is valid. */
   read(config: JsonObject, options: ReadOptions): readonly B[];
-  /** Members of the binding context besides `binding` and the requested snapshots. */
-  context(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): Members;
-  /** Members of the binding context in version 0, if there are any. */
-  oldContext?(trigger: TriggerOf<B>): Members;
+  /** Builds the members of the binding context besides `binding` and the requested snapshots. */
+  buildContext(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): ContextMembers;
+  /** Builds the members of the binding context in version 0, which has a few of its own. */
+  buildV0Context?(trigger: TriggerOf<B>): ContextMembers;
   /** Such bindings answer requests of the API server, outside of the queues: their context is never one of a group. */
   readonly isReview?: true;
   /** Whether the run for this trigger may be merged with neighbours in the queue. */
   mayMerge(trigger: TriggerOf<B>): boolean;
-  /** The metric label `activation` of the hook. */
-  activation(binding: B): string;
+  /** Returns the metric label `activation` of the hook. */
+  getActivation(binding: B): string;
   /** Creates the source that triggers such bindings, unless a task or a watch does. */
-  source?(options: SourceOptions): Source;
+  createSource?(options: SourceOptions): Source;
 }
 
 /** What a source uses, and the callback that triggers a hook. */
@@ -72,13 +64,11 @@ export const ITEM_FIELDS = {
 } as const satisfies Record<string, Shape>;
 
 /** The shape of a list with at least one item. */
-export function listShape(of: Shape): Shape {
+export function nonEmptyList(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/**
- * Reads the fields that all items have. `readBindings` adds the snapshots of their groups later, when all bindings are known.
- */
+/** Reads the fields that all items have. `readBindings` adds the snapshots of their groups later, when all bindings are known. */
 export function readCommonBinding(
   raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: ValueOf<(typeof ITEM_FIELDS)[Key]> | undefined },
   place: { readonly key: string; readonly index: number },
@@ -97,8 +87,8 @@ export function readCommonBinding(
 
 /** Returns the current snapshots of a hook, which are read again for each attempt of a run. */
 export interface Snapshots {
-  get(bindingName: string): readonly SnapshotItem[];
-  objects(bindingId: string): readonly SnapshotItem[];
+  byBindingName(bindingName: string): readonly SnapshotItem[];
+  byBindingId(bindingId: string): readonly SnapshotItem[];
 }
 
 /** A value that is already JSON text in UTF-8. */
@@ -110,8 +100,8 @@ export class JsonBytes {
   }
 }
 
-/** A list that is written item by item. */
-export class Items {
+/** A list that `renderContext` writes item by item: as one text, a large snapshot would need much memory. */
+export class SnapshotList {
   readonly list: readonly SnapshotItem[];
 
   constructor(list: readonly SnapshotItem[]) {
@@ -119,12 +109,15 @@ export class Items {
   }
 }
 
-export type Members = Readonly<Record<string, Json | JsonBytes | Items | ReadonlyMap<string, Items>>>;
+/** Members of a binding context, which are rendered as JSON. */
+export type ContextMembers = Readonly<
+  Record<string, Json | JsonBytes | SnapshotList | ReadonlyMap<string, SnapshotList>>
+>;
 
 /** The members of an item of a list, or of an event. */
-export function itemMembers(item: SnapshotItem): [string, Members[string]][] {
+export function snapshotItemMembers(item: SnapshotItem): [string, ContextMembers[string]][] {
   const { filterResult, objectText } = item;
-  const members: [string, Members[string]][] =
+  const members: [string, ContextMembers[string]][] =
     filterResult === undefined ? [] : [["filterResult", filterResult]];
   // Prefer the text: `object` is parsed at each access.
   const object = objectText === undefined ? item.object : new JsonBytes(objectText);
@@ -132,7 +125,12 @@ export function itemMembers(item: SnapshotItem): [string, Members[string]][] {
   return members;
 }
 
-/** Snapshots by name, without duplicates. */
-export function snapshotsByName(names: readonly string[], snapshots: Snapshots): ReadonlyMap<string, Items> {
-  return new Map([...new Set(names)].sort().map((name) => [name, new Items(snapshots.get(name))]));
+/** The snapshots of a binding context by name, sorted: names of bindings need not be unique. */
+export function snapshotsByName(
+  names: readonly string[],
+  snapshots: Snapshots,
+): ReadonlyMap<string, SnapshotList> {
+  return new Map(
+    [...new Set(names)].sort().map((name) => [name, new SnapshotList(snapshots.byBindingName(name))]),
+  );
 }

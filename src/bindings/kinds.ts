@@ -1,20 +1,12 @@
 /** The kinds of bindings, and the functions that dispatch to them. */
 
 import { FLOOD } from "../model/index.ts";
-import type {
-  Binding,
-  Bindings,
-  Hook,
-  HookConfig,
-  HookTask,
-  HookTrigger,
-  JsonObject,
-  ReviewTrigger,
-} from "../model/index.ts";
+import type { Binding, Bindings, Hook, HookConfig, HookTask, HookTrigger } from "../model/index.ts";
+import type { JsonObject, ReviewTrigger } from "../model/index.ts";
 import { traceEvent, withoutActiveSpan } from "../trace/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
-import type { BindingKind, ReadOptions, Members, Snapshots, Source, SourceOptions } from "./kind.ts";
+import type { BindingKind, ReadOptions, ContextMembers, Snapshots, Source, SourceOptions } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
 import { snapshotsByName } from "./kind.ts";
@@ -38,8 +30,11 @@ function kindOf({ type }: Binding): BindingKind {
 }
 
 /** Shapes of the binding keys in a configuration of this version. */
-export function bindingKeys(version: HookConfig["version"]): Record<string, Shape> {
-  return Object.assign({}, ...ALL_KINDS.map(({ keys }) => keys[version])) as Record<string, Shape>;
+export function listBindingShapes(version: HookConfig["version"]): Record<string, Shape> {
+  return Object.assign({}, ...ALL_KINDS.map(({ shapesByVersion }) => shapesByVersion[version])) as Record<
+    string,
+    Shape
+  >;
 }
 
 /** Reads all bindings of a configuration that matches `bindingKeys`. */
@@ -53,10 +48,7 @@ export function readBindings(config: JsonObject, options: ReadOptions): Bindings
   ) as unknown as Bindings;
 }
 
-/**
- * Adds the snapshots of the binding's group. Each name in its own list must match exactly one kubernetes binding of the
- * hook.
- */
+/** Adds the snapshots of the binding's group. Each name in its own list must match exactly one kubernetes binding of the hook. */
 function withSnapshots(
   binding: Binding,
   { kubernetes: kubernetesBindings }: Bindings,
@@ -77,27 +69,27 @@ function withSnapshots(
 }
 
 /** All bindings of a configuration, kind by kind. */
-export function allBindings({ bindings }: Pick<HookConfig, "bindings">): readonly Binding[] {
+export function listBindings({ bindings }: Pick<HookConfig, "bindings">): readonly Binding[] {
   return Object.values(bindings).flat();
 }
 
 /** Builds one element of the binding context, which tells the hook why it runs. */
-export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): Members {
+export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): ContextMembers {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
-  if (config.version === "v0") return { binding: name, ...kindOf(binding).oldContext?.(trigger) };
+  if (config.version === "v0") return { binding: name, ...kindOf(binding).buildV0Context?.(trigger) };
   const included =
     includeSnapshotsFrom.length === 0 ? {} : { snapshots: snapshotsByName(includeSnapshotsFrom, snapshots) };
   if (group !== undefined && kindOf(binding).isReview !== true)
     return { binding: name, groupName: group, ...included, type: "Group" };
-  return { binding: name, ...included, ...kindOf(binding).context(trigger, config, snapshots) };
+  return { binding: name, ...included, ...kindOf(binding).buildContext(trigger, config, snapshots) };
 }
 
 /**
  * The task for one trigger of a hook (docs/reference/hooks.md, "Queues"). Tasks that may be merged with neighbours have the
  * hook as their batch; Synchronizations merge with each other. Tasks of version 0 run alone.
  */
-export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
+export function buildHookTask(hook: Hook, trigger: HookTrigger): HookTask {
   const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id, ...foldingOptions(hook, trigger) };
   if (hook.config.version === "v0") return { ...task, alone: true };
   const mayMerge = kindOf(trigger.binding).mayMerge(trigger);
@@ -105,7 +97,7 @@ export function hookTask(hook: Hook, trigger: HookTrigger): HookTask {
   return { ...task, ...(mayMerge ? {} : { alone: true }), ...mergesWith };
 }
 
-/** Options that make a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
+/** Lets a schedule tick replace a queued tick of the same binding, so that ticks do not pile up behind a slow hook. */
 function foldingOptions(hook: Hook, { type, binding }: HookTrigger): Pick<HookTask, "key" | "foldsInto"> {
   return type === "schedule" ? { key: `tick/${hook.id}/${binding.id}`, foldsInto: "waiting" } : {};
 }
@@ -117,7 +109,7 @@ export interface HookQueues {
 
 /** Queues a task for the trigger of a hook. */
 export function enqueueHook(queues: HookQueues, hook: Hook, trigger: HookTrigger): void {
-  const offer = (): void => void queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+  const offer = (): void => void queues.offer(trigger.binding.queue, buildHookTask(hook, trigger));
   // The watch or timer may have been set up inside another operation's trace, which the trigger does not belong to.
   withoutActiveSpan(() => traceEvent(describeTrigger(trigger), { hook: hook.id }, offer));
 }
@@ -149,8 +141,8 @@ export function allowsFailure(triggers: readonly HookTrigger[]): boolean {
 }
 
 /** The metric label `activation` of a hook: `Schedule`, `Kubernetes`, or the lifecycle binding. */
-export function hookActivation(binding: Binding): string {
-  return kindOf(binding).activation(binding);
+export function getHookActivation(binding: Binding): string {
+  return kindOf(binding).getActivation(binding);
 }
 
 /** Whether hooks run for the binding to answer a request of the API server. */
@@ -159,9 +151,11 @@ export function isReviewBinding(binding: Binding): binding is ReviewTrigger["bin
 }
 
 /** Combines the sources of all kinds of bindings into one. */
-export function makeSources(options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues }): Source {
+export function createSources(
+  options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues },
+): Source {
   const emit: SourceOptions["emit"] = (hook, trigger) => enqueueHook(options.queues, hook, trigger);
-  const sources = ALL_KINDS.flatMap((kind) => kind.source?.({ ...options, emit }) ?? []);
+  const sources = ALL_KINDS.flatMap((kind) => kind.createSource?.({ ...options, emit }) ?? []);
   return {
     enable: (hook) => sources.forEach((source) => source.enable(hook)),
     disable: (hook) => sources.forEach((source) => source.disable(hook)),

@@ -1,38 +1,33 @@
 /** Kubernetes bindings, also of version 0: they run for events of objects (docs/reference/hooks.md, "Kubernetes events"). */
 
-import type {
-  JsonObject,
-  KubernetesBinding,
-  LabelSelector,
-  ObjectEvent,
-  WatchEvent,
-} from "../model/index.ts";
-import { ITEM_FIELDS, Items, readCommonBinding, itemMembers, listShape } from "./kind.ts";
-import type { BindingKind, Complain, Members, ReadOptions } from "./kind.ts";
-import { BOOLEAN, STRING, STRINGS, object, type ValueOf } from "./shape.ts";
+import type { JsonObject, KubernetesBinding, LabelSelector, ObjectEvent } from "../model/index.ts";
+import type { WatchEvent } from "../model/index.ts";
+import { ITEM_FIELDS, SnapshotList, readCommonBinding, snapshotItemMembers, nonEmptyList } from "./kind.ts";
+import type { BindingKind, Complain, ContextMembers, ReadOptions } from "./kind.ts";
+import { BOOLEAN, STRING, STRINGS, objectShape, type ValueOf } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
 const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;
 
 /** `operation` is an older spelling of `operator`; `labelSelector` checks that one of them is set. */
-const LABEL_EXPRESSION = object(
+const LABEL_EXPRESSION = objectShape(
   { key: STRING, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS },
   { required: ["key"] },
 );
-const FIELD_EXPRESSION = object(
+const FIELD_EXPRESSION = objectShape(
   { field: STRING, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING },
   { required: ["field", "value"] },
 );
 /** A label selector, as `readLabelSelector` reads it. */
-export const LABEL_SELECTOR = object(
+export const LABEL_SELECTOR = objectShape(
   { matchLabels: { kind: "map", of: STRING }, matchExpressions: { kind: "array", of: LABEL_EXPRESSION } },
   { min: 1 },
 );
-const FIELD_SELECTOR = object(
+const FIELD_SELECTOR = objectShape(
   { matchExpressions: { kind: "array", of: FIELD_EXPRESSION } },
   { required: ["matchExpressions"] },
 );
-const NAME_SELECTOR = object({ matchNames: STRINGS }, { required: ["matchNames"] });
+const NAME_SELECTOR = objectShape({ matchNames: STRINGS }, { required: ["matchNames"] });
 
 const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
 
@@ -43,14 +38,14 @@ const V0_EVENT_NAMES: Readonly<Record<WatchEvent, string>> = {
 };
 
 /** The shape of an item in version 0; unknown keys are tolerated. */
-const V0_ITEM_SHAPE = object(
+const V0_ITEM_SHAPE = objectShape(
   {
     name: STRING,
     kind: STRING,
     event: STRINGS,
     selector: LABEL_SELECTOR,
     objectName: STRING,
-    namespaceSelector: object({ matchNames: STRINGS, any: BOOLEAN }, { open: true }),
+    namespaceSelector: objectShape({ matchNames: STRINGS, any: BOOLEAN }, { open: true }),
     jqFilter: STRING,
     allowFailure: BOOLEAN,
     disableDebug: BOOLEAN,
@@ -59,7 +54,7 @@ const V0_ITEM_SHAPE = object(
 );
 
 const EVENTS = { kind: "array", of: { kind: "string", oneOf: ALL_EVENTS } } as const;
-const ITEM_SHAPE = object(
+const ITEM_SHAPE = objectShape(
   {
     ...ITEM_FIELDS,
     apiVersion: STRING,
@@ -74,7 +69,7 @@ const ITEM_SHAPE = object(
     nameSelector: NAME_SELECTOR,
     labelSelector: LABEL_SELECTOR,
     fieldSelector: FIELD_SELECTOR,
-    namespace: object({ nameSelector: NAME_SELECTOR, labelSelector: LABEL_SELECTOR }, { min: 1 }),
+    namespace: objectShape({ nameSelector: NAME_SELECTOR, labelSelector: LABEL_SELECTOR }, { min: 1 }),
   },
   { required: ["kind"] },
 );
@@ -82,22 +77,22 @@ type RawKubernetes = ValueOf<typeof ITEM_SHAPE>;
 
 /** Has no `source`: the watches of kubernetes/kube-bindings.ts trigger its hooks. */
 export const kubernetes: BindingKind<KubernetesBinding> = {
-  keys: {
+  shapesByVersion: {
     v0: { onKubernetesEvent: { kind: "array", of: V0_ITEM_SHAPE } },
-    v1: { kubernetes: listShape(ITEM_SHAPE) },
+    v1: { kubernetes: nonEmptyList(ITEM_SHAPE) },
   },
   read,
-  context: (trigger, _, snapshots) =>
+  buildContext: (trigger, _, snapshots) =>
     trigger.type === "synchronization"
-      ? { type: "Synchronization", objects: new Items(snapshots.objects(trigger.binding.id)) }
+      ? { type: "Synchronization", objects: new SnapshotList(snapshots.byBindingId(trigger.binding.id)) }
       : {
           type: "Event",
           watchEvent: trigger.event.watchEvent,
-          ...Object.fromEntries(itemMembers(trigger.event.item)),
+          ...Object.fromEntries(snapshotItemMembers(trigger.event.item)),
         },
-  oldContext: (trigger) => (trigger.type === "event" ? v0ContextMembers(trigger.event) : {}),
+  buildV0Context: (trigger) => (trigger.type === "event" ? v0ContextMembers(trigger.event) : {}),
   mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
-  activation: () => "Kubernetes",
+  getActivation: () => "Kubernetes",
 };
 
 /** Reads the kubernetes bindings of a configuration: the items of version 1, or those of version 0. */
@@ -203,7 +198,7 @@ function readV0Event(event: string, id: string, complain: Complain): WatchEvent[
 }
 
 /** Members of the binding context of version 0 for an event. */
-function v0ContextMembers({ watchEvent, kind, namespace, name }: ObjectEvent): Members {
+function v0ContextMembers({ watchEvent, kind, namespace, name }: ObjectEvent): ContextMembers {
   return {
     resourceEvent: V0_EVENT_NAMES[watchEvent],
     resourceKind: kind,
@@ -255,12 +250,12 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
 /** Complains about a missing operator, and about values that it lacks or does not allow. */
 function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
-  const needsValues = takesValues(operator);
+  const needsValues = requiresValues(operator);
   if (needsValues && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
   if (!needsValues && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
-function takesValues(operator: string): boolean {
+function requiresValues(operator: string): boolean {
   return operator === "In" || operator === "NotIn";
 }
 

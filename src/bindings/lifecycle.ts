@@ -11,21 +11,21 @@ export const MISPLACED_BINDINGS: Readonly<Record<HookKind, readonly LifecycleNam
   module: ["beforeAll", "afterAll"],
 };
 
-const ORDER = { kind: "integer", fraction: true } as const;
+const ORDER_SHAPE = { kind: "integer", fraction: true } as const;
 /** shell-operator accepts only whole numbers for this key. */
-const KEYS = {
-  ...Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER])),
+const SHAPES = {
+  ...Object.fromEntries(LIFECYCLE.map((name) => [name, ORDER_SHAPE])),
   onStartup: { kind: "integer" },
 } as const;
 
 export const lifecycle: BindingKind<LifecycleBinding> = {
-  keys: { v0: KEYS, v1: KEYS },
+  shapesByVersion: { v0: SHAPES, v1: SHAPES },
   read: (config, { queue }) =>
     LIFECYCLE.flatMap((name) => {
       const order = config[name];
-      return typeof order === "number" ? [lifecycleBinding(name, order, queue)] : [];
+      return typeof order === "number" ? [createLifecycleBinding(name, order, queue)] : [];
     }),
-  context: ({ binding: { name } }, { bindings }, snapshots) =>
+  buildContext: ({ binding: { name } }, { bindings }, snapshots) =>
     name === "onStartup"
       ? {}
       : {
@@ -35,11 +35,15 @@ export const lifecycle: BindingKind<LifecycleBinding> = {
           ),
         },
   mayMerge: () => false,
-  activation: ({ name }) => name,
+  getActivation: ({ name }) => name,
 };
 
 /** The lifecycle binding of a hook that names this order. */
-export function lifecycleBinding(name: LifecycleName, order: number, queue = MAIN_QUEUE): LifecycleBinding {
+export function createLifecycleBinding(
+  name: LifecycleName,
+  order: number,
+  queue = MAIN_QUEUE,
+): LifecycleBinding {
   return {
     type: "lifecycle",
     id: name,

@@ -3,24 +3,27 @@
 import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine } from "../lib/index.ts";
 import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
-import { ITEM_FIELDS, readCommonBinding, listShape } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
 import type { BindingKind, ReadOptions, Source, SourceOptions } from "./kind.ts";
-import { BOOLEAN, STRING, object, type ValueOf } from "./shape.ts";
+import { BOOLEAN, STRING, objectShape, type ValueOf } from "./shape.ts";
 
 const required = ["crontab"] as const;
-const V1_ITEM_SHAPE = object({ ...ITEM_FIELDS, crontab: STRING }, { required });
-const V0_ITEM_SHAPE = object(
+const V1_ITEM_SHAPE = objectShape({ ...ITEM_FIELDS, crontab: STRING }, { required });
+const V0_ITEM_SHAPE = objectShape(
   { name: STRING, crontab: STRING, allowFailure: BOOLEAN },
   { required, open: true },
 );
 
 export const schedule: BindingKind<ScheduleBinding> = {
-  keys: { v0: { schedule: listShape(V0_ITEM_SHAPE) }, v1: { schedule: listShape(V1_ITEM_SHAPE) } },
+  shapesByVersion: {
+    v0: { schedule: nonEmptyList(V0_ITEM_SHAPE) },
+    v1: { schedule: nonEmptyList(V1_ITEM_SHAPE) },
+  },
   read,
-  context: () => ({ type: "Schedule" }),
+  buildContext: () => ({ type: "Schedule" }),
   mayMerge: () => true,
-  activation: () => "Schedule",
-  source: (options) => new Schedules(options),
+  getActivation: () => "Schedule",
+  createSource: (options) => new Schedules(options),
 };
 
 /** Reads the schedule bindings of a configuration, and checks their crontabs. */
@@ -44,8 +47,8 @@ class Schedules implements Source {
   readonly #table: CronTable;
   readonly #emit: SourceOptions["emit"];
   readonly #hooks = new Map<string, Hook>();
-  /** Functions that end the subscriptions, by crontab. */
-  readonly #endByCrontab = new Map<string, () => void>();
+  /** One subscription for each crontab line that some hook has. */
+  readonly #unsubscribeByCrontab = new Map<string, () => void>();
 
   constructor({ emit, ...options }: SourceOptions) {
     this.#table = new CronTable(options);
@@ -56,36 +59,35 @@ class Schedules implements Source {
     if (hook.config.bindings.schedule.length === 0) return this.disable(hook);
     this.#hooks.set(hook.id, hook);
     for (const { crontab } of hook.config.bindings.schedule) {
-      if (this.#endByCrontab.has(crontab)) continue;
-      const end = this.#table.add(crontab, () => this.#triggerHooks(crontab));
-      this.#endByCrontab.set(crontab, end);
+      if (this.#unsubscribeByCrontab.has(crontab)) continue;
+      const unsubscribe = this.#table.add(crontab, () => this.#triggerHooks(crontab));
+      this.#unsubscribeByCrontab.set(crontab, unsubscribe);
     }
-    this.#endUnused();
+    this.#unsubscribeUnused();
   }
 
   disable(hook: Hook): void {
-    if (this.#hooks.delete(hook.id)) this.#endUnused();
+    if (this.#hooks.delete(hook.id)) this.#unsubscribeUnused();
   }
 
   close(): void {
-    for (const end of this.#endByCrontab.values()) end();
-    this.#endByCrontab.clear();
+    for (const unsubscribe of this.#unsubscribeByCrontab.values()) unsubscribe();
+    this.#unsubscribeByCrontab.clear();
     this.#hooks.clear();
     this.#table.close();
   }
 
   /** Ends the subscriptions of crontab lines that no hook has any more. */
-  #endUnused(): void {
+  #unsubscribeUnused(): void {
     const bindings = [...this.#hooks.values()].flatMap(({ config }) => config.bindings.schedule);
     const used = new Set(bindings.map(({ crontab }) => crontab));
-    for (const [line, end] of this.#endByCrontab) {
+    for (const [line, unsubscribe] of this.#unsubscribeByCrontab) {
       if (used.has(line)) continue;
-      end();
-      this.#endByCrontab.delete(line);
+      unsubscribe();
+      this.#unsubscribeByCrontab.delete(line);
     }
   }
 
-  /** Triggers all bindings with this crontab line. */
   #triggerHooks(line: string): void {
     for (const hook of [...this.#hooks.values()].sort((a, b) => (a.id < b.id ? -1 : 1))) {
       for (const binding of hook.config.bindings.schedule) {

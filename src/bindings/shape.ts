@@ -23,7 +23,7 @@ interface ObjectShape {
 }
 
 /** The shape of an object; a function, so that `ValueOf` sees the exact keys. */
-export function object<
+export function objectShape<
   const Fields extends Record<string, Shape>,
   const Rest extends Omit<ObjectShape, "kind" | "fields"> = object,
 >(fields: Fields, rest?: Rest): { readonly kind: "object"; readonly fields: Fields } & Rest {
@@ -40,16 +40,16 @@ export type ValueOf<S> = S extends { kind: "string"; oneOf: readonly (infer Word
   : S extends { kind: "array" | "map"; of: infer Item }
     ? { array: ValueOf<Item>[]; map: Record<string, ValueOf<Item>> }[S["kind"]]
     : S extends { kind: "object"; fields: infer Fields }
-      ? FitsFields<Fields, S extends { required: readonly (infer Key)[] } ? Key & keyof Fields : never>
-      : S extends { kind: keyof PlainTypes }
-        ? PlainTypes[S["kind"]]
+      ? ObjectValue<Fields, S extends { required: readonly (infer Key)[] } ? Key & keyof Fields : never>
+      : S extends { kind: keyof ScalarTypes }
+        ? ScalarTypes[S["kind"]]
         : never;
 
-type FitsFields<Fields, Required extends keyof Fields> = {
+type ObjectValue<Fields, Required extends keyof Fields> = {
   [Key in Required]: ValueOf<Fields[Key]>;
 } & { [Key in Exclude<keyof Fields, Required>]?: ValueOf<Fields[Key]> };
 
-interface PlainTypes {
+interface ScalarTypes {
   string: string;
   boolean: boolean;
   integer: number;
@@ -77,15 +77,16 @@ export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
 }
 
 /**
- * `value` without unknown keys, null, and empty lists and objects. Values that violate the shape stay unchanged, for
- * `mismatches` to report.
+ * `value` without unknown keys, null, and empty lists and objects, which batch files print for unset fields. Values that
+ * violate the shape stay unchanged, for `findMismatches` to report.
  */
-export function prune(value: Json, shape: Shape): Json {
-  if (shape.kind === "array" && Array.isArray(value)) return value.map((item) => prune(item, shape.of));
+export function pruneToShape(value: Json, shape: Shape): Json {
+  if (shape.kind === "array" && Array.isArray(value))
+    return value.map((item) => pruneToShape(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
     const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
-    const prunedMember = field === undefined ? null : prune(member, field);
+    const prunedMember = field === undefined ? null : pruneToShape(member, field);
     return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
   return Object.fromEntries(members);
@@ -149,7 +150,6 @@ function memberMismatches(
   return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
-/** The members of an object that have a value. */
 function definedEntries(value: JsonObject): [string, Json][] {
   return Object.entries(value).filter((entry): entry is [string, Json] => entry[1] !== undefined);
 }

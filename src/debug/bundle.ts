@@ -27,9 +27,9 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
   "modules.json": buildModulesContent,
   "directories.json": ({ state: { tree } }) => ({
     problems: tree.problems,
-    warnings: [...tree.warnings, ...(tree.idleFiles ?? [])],
+    warnings: [...tree.warnings, ...(tree.notExecutableWarnings ?? [])],
     refused: tree.refused,
-    purgeHolds: tree.purgeHolds,
+    purgeHolds: tree.purgeBlockers,
   }),
   "sources.json": ({ moduleSourceState }) => moduleSourceState() ?? {},
   "runs.json": ({ runs }) => runs.listRuns({ lines: true }),
@@ -63,7 +63,7 @@ function buildGlobalContent(sources: DebugSources): Json {
 
 /** The merged values of a section without secrets. The values are put below their key, because the secret paths of schemas begin with it. */
 function readRedactedValues({ state, secrets }: DebugSources, key: string): Json {
-  const { values, secretPaths } = state.values.merged(key);
+  const { values, secretPaths } = state.values.mergedSection(key);
   return secrets.redactValues({ [key]: values }, new Set(secretPaths));
 }
 
@@ -86,7 +86,7 @@ async function buildModulesContent(sources: DebugSources): Promise<unknown> {
       release: module.release,
       absent: listMissingObjects(module),
       values: readRedactedValues(sources, valuesKey),
-      layers: state.values.explain(valuesKey),
+      layers: state.values.explainSection(valuesKey),
     });
     await yieldToEventLoop();
   }

@@ -134,7 +134,7 @@ function answerGlobal(sources: DebugSources, { path }: RouteRequest): RouteRespo
 
 const GLOBAL_VIEWS: Readonly<Record<string, (sources: DebugSources) => Json>> = {
   list: ({ state }) => state.globalHooks.map((hook) => hook.name),
-  values: ({ state }) => state.values.merged(GLOBAL).values,
+  values: ({ state }) => state.values.mergedSection(GLOBAL).values,
   config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
   patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,
   snapshots: (sources) => readSnapshotsByHook(sources, sources.state.globalHooks),
@@ -208,8 +208,9 @@ type ModuleView = (
 const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   values(sources, found, { query }) {
     // The layer that set each value, instead of the value.
-    if (query.get("explain") === "true") return dataResponse(sources.state.values.explain(found.valuesKey));
-    return answerSection(found, query, (key) => sources.state.values.merged(key).values);
+    if (query.get("explain") === "true")
+      return dataResponse(sources.state.values.explainSection(found.valuesKey));
+    return answerSection(found, query, (key) => sources.state.values.mergedSection(key).values);
   },
   config: (sources, found, { query }) =>
     answerSection(found, query, (key) => sources.state.values.configSection(key) ?? {}),

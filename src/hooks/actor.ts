@@ -1,4 +1,4 @@
-/** As whom the hooks of a module run: user id, and access to the API server. */
+/** The identity under which the hooks of a module run: user id, and access to the API server. */
 
 import type { ScratchDir } from "../process/index.ts";
 
@@ -6,8 +6,8 @@ import type { ScratchDir } from "../process/index.ts";
 export interface HookActor {
   /** User id of its processes; undefined = the operator's. */
   readonly uid: number | undefined;
-  /** Variables of files that get no access: `enabled` scripts, and hooks that are queried for their configuration. */
-  readonly offline: Readonly<Record<string, string>>;
+  /** Variables for processes that need no access to the API server: `enabled` scripts, and hooks queried for their configuration. */
+  readonly variablesWithoutAccess: Readonly<Record<string, string>>;
   /**
    * Calls `work` with the variables that name a kubeconfig of its account; `scratch` is the directory of the hook's run. Throws
    * if the account gets no token, and as `work`.

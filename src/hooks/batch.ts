@@ -1,6 +1,4 @@
-/**
- * Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks").
- */
+/** Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks"). */
 
 import { extname } from "node:path";
 
@@ -10,7 +8,7 @@ import type { Hook, HookFile } from "../model/index.ts";
 import type { RunResult } from "../process/index.ts";
 
 /** Whether a file may be a batch file: its name has no extension. */
-export function mayBeBatch({ path }: Pick<HookFile, "path">): boolean {
+export function mayBeBatchFile({ path }: Pick<HookFile, "path">): boolean {
   return extname(path) === "";
 }
 
@@ -25,12 +23,12 @@ export function batchEnvironment(module: string | undefined): Readonly<Record<st
   return { MODULE_NAME: module ?? GLOBAL, APPLICATION_NAME: "", APPLICATION_NAMESPACE: "" };
 }
 
-/** Time limit of a readiness probe, so that the next one can begin. */
-const LONGEST_PROBE_MS = 60_000;
+/** A probe that hangs must end, because the next one waits for it. */
+const MAX_PROBE_MS = 60_000;
 
-/** Time limit of a run of the hook in milliseconds; undefined = none. */
-export function hookTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
-  return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, LONGEST_PROBE_MS) : hookTimeoutMs;
+/** Time limit of a run of the hook: the one of all hooks, for readiness probes a short one. Undefined = none. */
+export function getTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: number): number | undefined {
+  return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, MAX_PROBE_MS) : hookTimeoutMs;
 }
 
 /** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */

@@ -17,7 +17,7 @@ export interface StartSettings {
   readonly hookWorkingDir?: "operator" | "own" | undefined;
   /** Creates the files that `env` names, before each start. */
   readonly prepare?: (() => Promise<void>) | undefined;
-  /** As whom hooks run; undefined = as the operator. */
+  /** The identity under which hooks run; undefined = the operator's. */
   readonly actor?: HookActor | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface StartSettings {
  * Working directory and environment of a hook or script, in every phase. WORKING_DIR is the operator's
  * own, else the configured directory, else `root`.
  */
-export function startOptions(
+export function buildStartOptions(
   path: string,
   root: string,
   { env, workingDir, hookWorkingDir }: StartSettings,
@@ -34,10 +34,7 @@ export function startOptions(
   return { cwd, env: { WORKING_DIR: workingDir ?? root, ...env } };
 }
 
-/**
- * The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it
- * exists.
- */
+/** The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it exists. */
 export async function buildCommand(
   { path, root }: HookFile,
   args: readonly string[],
@@ -45,7 +42,7 @@ export async function buildCommand(
 ): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
   const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
   const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
-  return { ...program, ...startOptions(path, root, settings) };
+  return { ...program, ...buildStartOptions(path, root, settings) };
 }
 
 /** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */

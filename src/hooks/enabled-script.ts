@@ -8,7 +8,7 @@ import { span } from "../trace/index.ts";
 import { homeVariables } from "./actor.ts";
 import { readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
-import { startOptions } from "./command.ts";
+import { buildStartOptions } from "./command.ts";
 import { withScratchDirectory, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
@@ -29,8 +29,8 @@ export type EnabledAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
   | { readonly failure: string };
 
-const ANSWER_LIMIT = 64 * 1024;
-const REASON_LENGTH = 500;
+const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_REASON_LENGTH = 500;
 
 /**
  * Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is
@@ -56,13 +56,18 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
     proxyJson: settings.logProxyHookJson,
     hide,
   });
-  const { cwd, env } = startOptions(path, dirname(dirname(path)), settings);
+  const { cwd, env } = buildStartOptions(path, dirname(dirname(path)), settings);
   let lastLine = "";
   const result = await settings.children.run({
     file: path,
     args: [],
     cwd,
-    env: { ...env, ...variables, ...actor?.offline, ...(actor && homeVariables(actor, scratch)) },
+    env: {
+      ...env,
+      ...variables,
+      ...actor?.variablesWithoutAccess,
+      ...(actor && homeVariables(actor, scratch)),
+    },
     uid: actor?.uid,
     timeoutMs: settings.hookTimeoutMs,
     signal: request.signal,
@@ -74,10 +79,10 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, ANSWER_LIMIT)).trim();
-  const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, ANSWER_LIMIT)).trim();
+  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
+  const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, MAX_ANSWER_BYTES)).trim();
   const text = written === "" ? lastLine.trim() : written;
-  return toAnswer({ text, reason: oneLine(hide(reason), REASON_LENGTH) }, hide);
+  return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }
 
 /** Writes the files of the script; returns the environment variables that name them. */
@@ -92,7 +97,7 @@ async function writeScriptFiles(scratch: ScratchDir, { values, configValues }: E
 }
 
 /** Interprets the text that the script wrote: `true`, `false`, or a failure that quotes it. */
-function toAnswer(
+function parseAnswer(
   { text, reason }: { readonly text: string; readonly reason: string },
   hide: (text: string) => string,
 ): EnabledAnswer {

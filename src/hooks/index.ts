@@ -9,7 +9,7 @@ export type { HookQueryOptions } from "./config/query-config.ts";
 export { HookLoader } from "./config/loader.ts";
 export { runEnabledScript } from "./enabled-script.ts";
 export { toHookFile, runHookFileOffline, lintHook, type OfflineRun } from "./offline.ts";
-export { hookEnvironment } from "./hook-environment.ts";
+export { buildHookEnvironment } from "./hook-environment.ts";
 export { renderContext } from "./render-context.ts";
 export { runHook } from "./run-hook.ts";
 export type { HookOutput, HookRunInput, HookRunResult, RunSettings } from "./run-hook.ts";

@@ -6,12 +6,12 @@ import { readFile } from "node:fs/promises";
 import { oneLine, parseJson } from "../lib/index.ts";
 import { isJsonObject, MAIN_QUEUE } from "../model/index.ts";
 import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../model/index.ts";
-import { runHookFile, type FileRun, type HookRunResult } from "./run-hook.ts";
+import { runHookFile, type HookFileRun, type HookRunResult } from "./run-hook.ts";
 import { queryConfig, type HookQueryOptions } from "./config/query-config.ts";
-import { configProblem, failureProblem } from "./config/loader.ts";
+import { toConfigProblem, toFailureProblem } from "./config/loader.ts";
 
 /** A run of a hook file with given inputs (`hook run PATH --context FILE`). */
-export interface OfflineRun extends Omit<FileRun, "hook" | "context" | "fields"> {
+export interface OfflineRun extends Omit<HookFileRun, "hook" | "context" | "fields"> {
   /** Absolute path of the hook. */
   readonly path: string;
   /** Undefined for global hooks. */
@@ -79,9 +79,9 @@ export async function lintHook(
 ): Promise<HookFindings> {
   const kind = module === undefined ? "global" : "module";
   const answer = await queryConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
-  if ("failure" in answer) return { hooks: [], problems: [failureProblem(file, answer)], warnings: [] };
+  if ("failure" in answer) return { hooks: [], problems: [toFailureProblem(file, answer)], warnings: [] };
   const isBatch = "errors" in answer ? answer.key !== "--config" : answer.hooks[0]?.item !== undefined;
-  const findings = isBatch ? makeBatchFindings(file) : await makeLineFindings(file);
+  const findings = isBatch ? createBatchProblems(file) : await createLineProblems(file);
   if ("errors" in answer) return { hooks: [], problems: findings(answer.errors), warnings: [] };
   const hooks = answer.hooks.map((hook, index) => ({
     ...file,
@@ -92,17 +92,17 @@ export async function lintHook(
   return { hooks, problems: [], warnings: findings(answer.warnings) };
 }
 
-type Findings = (texts: readonly string[]) => Problem[];
+type ToProblems = (texts: readonly string[]) => Problem[];
 
 /** Makes a function that turns messages about a batch file, which has no lines to name, into problems. */
-function makeBatchFindings(file: HookFile): Findings {
-  return (texts) => texts.map((text) => configProblem(file, text, "hook config"));
+function createBatchProblems(file: HookFile): ToProblems {
+  return (texts) => texts.map((text) => toConfigProblem(file, text, "hook config"));
 }
 
 /** Makes a function that turns messages about a hook into problems with the line of its script. */
-async function makeLineFindings(file: HookFile): Promise<Findings> {
+async function createLineProblems(file: HookFile): Promise<ToProblems> {
   const script = await readFile(file.path, "utf8").catch(() => "");
-  return (texts) => texts.map((text) => configProblem(file, text, findLine(script, text)));
+  return (texts) => texts.map((text) => toConfigProblem(file, text, findLine(script, text)));
 }
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
@@ -119,19 +119,19 @@ function findLine(script: string, message: string): string {
   return `line ${(inner ?? first) + 1}`;
 }
 
-/** Index of the line with the nth (or last) occurrence of `key` as a key, from a start line on. */
+/** Index of the line with the nth occurrence of `key` as a key, from a start line on; of the last one if there are fewer. */
 function findKey(
   lines: readonly string[],
   key: string,
   { from, nth }: { from: number; nth: number },
 ): number | undefined {
   if (!/^\w+$/.test(key)) return undefined;
-  const found = lines.flatMap((line, index) => (index >= from && isKeyIn(line, key) ? [index] : []));
+  const found = lines.flatMap((line, index) => (index >= from && containsKey(line, key) ? [index] : []));
   return found[nth] ?? found.at(-1);
 }
 
 /** Whether a line contains `key` as a whole word before a colon, quoted or not. */
-function isKeyIn(line: string, key: string): boolean {
+function containsKey(line: string, key: string): boolean {
   for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
     if (/\w/.test(line.charAt(at - 1))) continue;
     const after = line

@@ -1,13 +1,7 @@
 /** Renders the binding context file of a hook run. */
 
-import {
-  Items,
-  JsonBytes,
-  buildContext,
-  itemMembers,
-  type Members,
-  type Snapshots,
-} from "../bindings/index.ts";
+import { SnapshotList, JsonBytes, buildContext, snapshotItemMembers } from "../bindings/index.ts";
+import { type ContextMembers, type Snapshots } from "../bindings/index.ts";
 import type { Hook, HookTrigger, SnapshotItem } from "../model/index.ts";
 
 interface ContextInput extends Pick<Hook, "config"> {
@@ -15,7 +9,7 @@ interface ContextInput extends Pick<Hook, "config"> {
   readonly snapshots: Snapshots;
 }
 
-const PIECE = 64 * 1024;
+const MIN_PIECE_LENGTH = 64 * 1024;
 
 /**
  * The binding context as JSON text in pieces of about 64 KiB: an array, keys in alphabetical order, a line end.
@@ -25,7 +19,7 @@ export function* renderContext(input: ContextInput): Generator<string> {
   let pending = "";
   for (const text of renderContexts(input)) {
     pending += text;
-    if (pending.length < PIECE) continue;
+    if (pending.length < MIN_PIECE_LENGTH) continue;
     yield pending;
     pending = "";
   }
@@ -44,7 +38,7 @@ function* renderContexts({ config, triggers, snapshots }: ContextInput): Generat
   yield "]\n";
 }
 
-/** Caches snapshots: in one run, the same name yields the same array in every context. */
+/** Caches snapshots, so that all contexts of one run show the same state of the objects. */
 function cacheSnapshots(snapshots: Snapshots): Snapshots {
   const seen = new Map<string, readonly SnapshotItem[]>();
   const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
@@ -53,13 +47,12 @@ function cacheSnapshots(snapshots: Snapshots): Snapshots {
     return items;
   };
   return {
-    get: (name) => once(`name ${name}`, () => snapshots.get(name)),
-    objects: (id) => once(`id ${id}`, () => snapshots.objects(id)),
+    byBindingName: (name) => once(`name ${name}`, () => snapshots.byBindingName(name)),
+    byBindingId: (id) => once(`id ${id}`, () => snapshots.byBindingId(id)),
   };
 }
 
-/** The JSON text of an object with these members. */
-function* renderObject(members: Iterable<readonly [string, Members[string]]>): Generator<string> {
+function* renderObject(members: Iterable<readonly [string, ContextMembers[string]]>): Generator<string> {
   let separator = "{";
   for (const [key, value] of members) {
     yield `${separator}${JSON.stringify(key)}:`;
@@ -69,10 +62,9 @@ function* renderObject(members: Iterable<readonly [string, Members[string]]>): G
   yield separator === "{" ? "{}" : "}";
 }
 
-/** The JSON text of a value. */
-function* renderValue(value: Members[string]): Generator<string> {
+function* renderValue(value: ContextMembers[string]): Generator<string> {
   if (value instanceof Map) yield* renderObject(value);
-  else if (value instanceof Items) yield* renderItems(value.list);
+  else if (value instanceof SnapshotList) yield* renderItems(value.list);
   else if (value instanceof JsonBytes) yield decodeUtf8(value.bytes);
   else yield JSON.stringify(value);
 }
@@ -82,12 +74,11 @@ function decodeUtf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
 }
 
-/** The JSON text of a list of snapshot items. */
 function* renderItems(items: readonly SnapshotItem[]): Generator<string> {
   let separator = "[";
   for (const item of items) {
     yield separator;
-    yield* renderObject(itemMembers(item));
+    yield* renderObject(snapshotItemMembers(item));
     separator = ",";
   }
   yield separator === "[" ? "[]" : "]";

@@ -6,7 +6,7 @@ import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
 import { currentTraceParent } from "../trace/index.ts";
-import { batchArguments, batchEnvironment, describeFailure, hookTimeLimitMs } from "./batch.ts";
+import { batchArguments, batchEnvironment, describeFailure, getTimeLimitMs } from "./batch.ts";
 import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
@@ -72,9 +72,7 @@ export interface HookRunResult {
   readonly output?: HookOutput;
 }
 
-/**
- * Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws.
- */
+/** Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws. */
 export async function runHook(request: HookRunInput & HookRunTools): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
   const [first] = triggers;
@@ -91,7 +89,7 @@ export async function runHook(request: HookRunInput & HookRunTools): Promise<Hoo
 }
 
 /** A run of a hook file with a given binding context. */
-export interface FileRun
+export interface HookFileRun
   extends HookRunTools, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
   readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
   readonly context: ScratchData;
@@ -101,8 +99,8 @@ export interface FileRun
   readonly yields?: boolean;
 }
 
-/** The part of `runHook` that needs only files. Never throws. */
-export async function runHookFile(request: FileRun): Promise<HookRunResult> {
+/** Runs a hook file with a given binding context, also without a cluster (`hook run`). Never throws. */
+export async function runHookFile(request: HookFileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
   const end = await withScratchDirectory(request.settings, name, async (scratch) => {
@@ -140,7 +138,7 @@ export async function withScratchDirectory<T>(
 }
 
 /** Writes the input files, creates the output files, and returns the environment variables that name them. */
-async function writeHookFiles(scratch: ScratchDir, request: FileRun): Promise<Record<string, string>> {
+async function writeHookFiles(scratch: ScratchDir, request: HookFileRun): Promise<Record<string, string>> {
   const inputs = {
     BINDING_CONTEXT_PATH: ["binding-context.json", request.context],
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
@@ -155,7 +153,7 @@ async function writeHookFiles(scratch: ScratchDir, request: FileRun): Promise<Re
 }
 
 /** Runs the process of the hook, logs its output, and warns of processes that it left behind. */
-async function runProcess(request: FileRun, variables: Record<string, string>): Promise<RunResult> {
+async function runProcess(request: HookFileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal, hide, yields } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = currentTraceParent();
@@ -166,9 +164,9 @@ async function runProcess(request: FileRun, variables: Record<string, string>): 
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     uid: settings.actor?.uid,
     yields,
-    timeoutMs: hookTimeLimitMs(hook, settings.hookTimeoutMs),
+    timeoutMs: getTimeLimitMs(hook, settings.hookTimeoutMs),
     signal,
-    // The log receives every line; nothing else needs stdout.
+    // The log receives each line when it is written; nothing else needs stdout.
     stdoutLimit: 0,
     redact: hide,
     onLine: (stream, line) => log.writeLine(stream, line),

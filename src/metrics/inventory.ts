@@ -1,6 +1,6 @@
 /** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. */
 
-import { allBindings, hookActivation } from "../bindings/index.ts";
+import { listBindings, getHookActivation } from "../bindings/index.ts";
 import type { Hook } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import type { Usage } from "../process/index.ts";
@@ -75,10 +75,10 @@ export class Inventory {
 
 /** The label values of a hook: its name, its module and its bindings. */
 function toHookSample({ name: hook, module, config }: Hook): HookSample {
-  const bindings = allBindings(config).map((binding) => ({
+  const bindings = listBindings(config).map((binding) => ({
     binding: binding.name,
     queue: binding.queue,
-    activation: hookActivation(binding),
+    activation: getHookActivation(binding),
   }));
   return { module, hook, bindings };
 }

@@ -73,7 +73,7 @@ export function sampleGauges(
   for (const name of SAMPLED_GAUGES) metrics.clearSeries(name);
   for (const queue of queues.views()) sampleQueue(metrics, queue);
   for (const module of state.view.modules.values()) sampleModule(metrics, module, state.view);
-  for (const { objects, module = "", hook, binding, queue } of bindings.counts())
+  for (const { objects, module = "", hook, binding, queue } of bindings.countObjects())
     metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
 }
 
@@ -116,8 +116,8 @@ export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: Kubernet
   const { kind, queue } = binding;
   const labels = { module: hook.module ?? "", hook: hook.name, binding: binding.name, queue, kind };
   return {
-    filtered: (seconds) => metrics.observe("filterDuration", labels, seconds),
-    event: (seconds) => metrics.observe("eventDuration", labels, seconds),
+    recordFilter: (seconds) => metrics.observe("filterDuration", labels, seconds),
+    recordEvent: (seconds) => metrics.observe("eventDuration", labels, seconds),
   };
 }
 

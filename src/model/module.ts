@@ -40,7 +40,7 @@ export interface StaticValues {
   readonly section: Section | undefined;
   readonly enabled: boolean | undefined;
   /** File and line of each key, by a JSON pointer that begins with the section's key. */
-  readonly placeOf?: (pointer: string) => string | undefined;
+  readonly findPosition?: (pointer: string) => string | undefined;
 }
 
 /**
@@ -234,7 +234,7 @@ export interface Module extends AddonOptions, AccountStatus {
   /** Undefined for a module of a directory that the operator only reads. */
   readonly origin?: ModuleOrigin | undefined;
   /** Scripts without the executable bit, each with the remedy. */
-  readonly idleFiles?: readonly string[];
+  readonly notExecutableWarnings?: readonly string[];
   /** Warnings about content that the next version does not read any more. */
   readonly deprecations?: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
@@ -259,19 +259,19 @@ export interface Tree {
   /** `global` of all `modules/values.yaml` merged; for each leaf the first directory wins. */
   readonly globalValues: JsonObject | undefined;
   /** File and line of its keys, by a JSON pointer that begins with `/global`. */
-  readonly globalPlaceOf?: (pointer: string) => string | undefined;
+  readonly findGlobalPosition?: (pointer: string) => string | undefined;
   readonly globalSchemas: SchemaFiles;
   readonly globalHookFiles: readonly HookFile[];
   /** Problems of `modules/values.yaml`, global hooks or schemas: fatal at start, logged at a converge. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
   /** Global hooks without the executable bit, each with the remedy. */
-  readonly idleFiles?: readonly string[];
+  readonly notExecutableWarnings?: readonly string[];
   /**
    * Reasons not to purge releases now: a directory yields no module, cannot be read, or contains a dangling or invalid
    * entry. Empty if purging is safe.
    */
-  readonly purgeHolds: readonly string[];
+  readonly purgeBlockers: readonly string[];
   /** Directories whose name cannot be a module's; each is also a warning and a reason not to purge. */
   readonly refused?: readonly Problem[];
   /** Time at which another read can confirm missing paths, on the monotonic clock in ms; undefined if none is missing. */

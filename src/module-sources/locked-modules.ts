@@ -160,7 +160,7 @@ export class LockedModules {
     registryModules.origins = new Map(
       [...origins].map(([name, origin]) => [name, reuseIfEqual(before.get(name), origin)]),
     );
-    registryModules.holds = [...holds, ...this.#listPurgeBlockers(modulesDir)];
+    registryModules.purgeBlockers = [...holds, ...this.#listPurgeBlockers(modulesDir)];
     registryModules.dir = modulesDir;
     return this.#findChangedModules(links, before, registryModules);
   }
@@ -169,7 +169,7 @@ export class LockedModules {
   #findChangedModules(
     links: readonly ModuleLink[],
     before: ReadonlyMap<string, ModuleOrigin>,
-    { origins: now, holds }: RegistryModules,
+    { origins: now, purgeBlockers }: RegistryModules,
   ): ChangedModules {
     const rows = links.map(({ name, order, enabled, content }) => [
       name,
@@ -177,7 +177,7 @@ export class LockedModules {
       enabled,
       content === undefined,
     ]);
-    const published = JSON.stringify([rows, holds]);
+    const published = JSON.stringify([rows, purgeBlockers]);
     const isSameList = published === this.#publishedList;
     this.#publishedList = published;
     const dirs = this.#publishedDirs;

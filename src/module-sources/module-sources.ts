@@ -46,7 +46,7 @@ export class ModuleSources {
   constructor(options: ModuleSourcesOptions) {
     this.#options = options;
     const { dir, registryModules, unsignedCharts } = options;
-    registryModules.describe = () => this.#describeState();
+    registryModules.describeSources = () => this.#describeState();
     const places = unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []);
     this.#blobStore = new BlobStore(dir, places);
     this.#lock = new LockConfigMap(options);

@@ -8,12 +8,14 @@ import { describeProblem, type Module, type Problem, type Tree } from "../model/
  * read, leaves out problems of common files (`modules/values.yaml`, global hooks), because the start fails with them.
  */
 export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
-  for (const warning of fresh(tree.warnings, previous?.warnings)) logger.warn(warning);
-  for (const text of fresh(tree.idleFiles, previous?.idleFiles)) logger.warn(text);
+  for (const warning of newTexts(tree.warnings, previous?.warnings)) logger.warn(warning);
+  for (const text of newTexts(tree.notExecutableWarnings, previous?.notExecutableWarnings)) logger.warn(text);
   if (previous !== undefined) reportCommonFiles(logger, tree, previous);
   const before = new Map(previous?.modules.map((module) => [module.name, module]));
   for (const module of tree.modules) reportModule(logger, module, before.get(module.name));
-  const awaited = tree.modules.filter((each) => isAwaited(each) && !isAwaited(before.get(each.name)));
+  const awaited = tree.modules.filter(
+    (each) => isContentPending(each) && !isContentPending(before.get(each.name)),
+  );
   if (awaited.length > 0) logger.info("Modules wait for their content", { modules: awaited.length });
 }
 
@@ -24,35 +26,41 @@ function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
     logger.error("A common file is broken; its last good content stays in force", { ...problem });
 }
 
-/** Logs what has changed in the problem and the warnings of one module since the last read. */
+/**
+ * Logs what has changed in the problem and the warnings of one module since the last read. A module from a registry
+ * without content is a warning only: the operator fetches the content by itself.
+ */
 function reportModule(logger: Logger, module: Module, before: Module | undefined): void {
   const { name, problem } = module;
-  for (const text of fresh(warningsOf(module), warningsOf(before))) logger.warn(text, { module: name });
+  for (const text of newTexts(listWarnings(module), listWarnings(before)))
+    logger.warn(text, { module: name });
   // `reportTree` logs one line for all modules without content yet.
-  if (isAwaited(module)) return;
-  const was = isAwaited(before) ? undefined : before?.problem;
+  if (isContentPending(module)) return;
+  const loggedProblem = isContentPending(before) ? undefined : before?.problem;
   if (problem === undefined) {
-    if (was !== undefined) logger.info("The files of a module are in order again", { module: name });
-  } else if (was === undefined || describeProblem(was) !== describeProblem(problem)) {
-    if (problem.retriedAs === undefined)
-      logger.error("The files of a module are broken", { module: name, ...problem });
-    else logger.warn("A module has no content", { module: name, ...problem });
+    if (loggedProblem !== undefined)
+      logger.info("The files of a module are in order again", { module: name });
+    return;
   }
+  if (loggedProblem !== undefined && describeProblem(loggedProblem) === describeProblem(problem)) return;
+  const fields = { module: name, ...problem };
+  if (problem.retriedAs === undefined) logger.error("The files of a module are broken", fields);
+  else logger.warn("A module has no content", fields);
 }
 
 /** Whether the only problem of a module is that the operator has not fetched its content yet. */
-function isAwaited(module: Module | undefined): boolean {
+function isContentPending(module: Module | undefined): boolean {
   return module?.problem?.isExpected === true;
 }
 
-/** All texts about a module that are logged as warnings; empty without a module. */
-function warningsOf(module: Module | undefined): readonly string[] {
-  const { warnings = [], deprecations = [], idleFiles = [] }: Partial<Module> = module ?? {};
-  return [...warnings, ...deprecations, ...idleFiles];
+/** All texts about a module that are logged as warnings; none for a module that does not exist. */
+function listWarnings(module: Module | undefined): readonly string[] {
+  const { warnings = [], deprecations = [], notExecutableWarnings = [] }: Partial<Module> = module ?? {};
+  return [...warnings, ...deprecations, ...notExecutableWarnings];
 }
 
-/** The texts that the last read did not have, so that each is logged once. */
-function fresh(now: readonly string[] = [], before: readonly string[] = []): string[] {
+/** The texts that the last read did not have: each read finds all warnings again, but each is logged once. */
+function newTexts(now: readonly string[] = [], before: readonly string[] = []): string[] {
   return now.filter((warning) => !before.includes(warning));
 }
 
@@ -60,23 +68,22 @@ function fresh(now: readonly string[] = [], before: readonly string[] = []): str
  * All problems and warnings of the modules directory `dir` as problems with a file, for `lint`: broken files,
  * directories whose name is refused, dangling links.
  */
-export function layoutProblems(tree: Tree, dir: string): Problem[] {
+export function collectProblems(tree: Tree, dir: string): Problem[] {
   const found = [...tree.problems, ...(tree.refused ?? [])];
   for (const module of tree.modules) {
     if (module.problem !== undefined) found.push(module.problem);
-    found.push(...module.warnings.map((text) => asProblem(module.dir, text)));
+    found.push(...module.warnings.map((text) => warningToProblem(module.dir, text)));
   }
   // Each refused directory is also a warning, and is listed once only.
-  const reported = tree.refused?.map(({ file }) => `${file}: `) ?? [];
-  const rest = tree.warnings.filter((text) => !reported.some((start) => text.startsWith(start)));
-  return [...found, ...rest.map((text) => asProblem(dir, text))];
+  const refusedPrefixes = tree.refused?.map(({ file }) => `${file}: `) ?? [];
+  const otherWarnings = tree.warnings.filter(
+    (text) => !refusedPrefixes.some((prefix) => text.startsWith(prefix)),
+  );
+  return [...found, ...otherWarnings.map((text) => warningToProblem(dir, text))];
 }
 
-/**
- * Splits a warning of the form `PATH: TEXT` into the file and the message of a problem; without a path, the file is
- * `dir`.
- */
-export function asProblem(dir: string, text: string): Problem {
+/** Splits a warning `PATH: TEXT` into file and message, because `lint` prints problems; without a path, the file is `dir`. */
+export function warningToProblem(dir: string, text: string): Problem {
   const colon = text.indexOf(": ");
   if (colon < 0 || !text.startsWith("/")) return { file: dir, message: text };
   return { file: text.slice(0, colon), message: text.slice(colon + 2) };

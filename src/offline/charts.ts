@@ -2,13 +2,13 @@
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
-import { hookEnvironment } from "../hooks/index.ts";
+import { buildHookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
-  helmInput,
-  invalidValues,
+  buildHelmInput,
+  explainInvalidValues,
   describeValuesLeftToHooks,
   parseConfigMap,
   parseMap,
@@ -56,7 +56,7 @@ export class OfflineCharts {
       historyMax: settings.helmHistoryMax,
       validate: false,
       tmpDir: settings.tmpDir,
-      env: hookEnvironment(buildChildEnvironment(env, settings)),
+      env: buildHookEnvironment(buildChildEnvironment(env, settings)),
       logger: silentLogger,
       clock: systemClock,
     });
@@ -87,7 +87,7 @@ export class OfflineCharts {
 
   /** The values that helm gets for a module, as JSON. Throws ProblemError for values that make the module Invalid. */
   helmValues(module: Module, tree: Tree): string {
-    return helmInput(this.#buildValues(module, tree), module).values;
+    return buildHelmInput(this.#buildValues(module, tree), module).values;
   }
 
   /** Describes required values that are missing because a hook sets them before helm runs; undefined if none are missing. */
@@ -100,7 +100,7 @@ export class OfflineCharts {
     const names = (): string[] => tree.modules.map(({ name }) => name);
     const configFile = { file: "--values", config: this.#config };
     const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
-    const problem = invalidValues(values, module);
+    const problem = explainInvalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
     return values;
   }

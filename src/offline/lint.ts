@@ -7,7 +7,7 @@ import { HookLoader, lintHook, type HookQueryOptions } from "../hooks/index.ts";
 import { isInRange, toYaml } from "../lib/index.ts";
 import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
-import { asProblem, layoutProblems, addonFileIn } from "../modules/index.ts";
+import { warningToProblem, collectProblems, addonFilePath } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
 import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from "../helm/index.ts";
 import {
@@ -120,12 +120,12 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
   if (modulesDir !== undefined) {
     const isInScope = ({ file }: Problem): boolean =>
       onlyModuleDir === undefined || file.startsWith(onlyModuleDir);
-    found.problems.push(...layoutProblems(tree, modulesDir).filter(isInScope));
+    found.problems.push(...collectProblems(tree, modulesDir).filter(isInScope));
   } else {
     found.problems.push(...tree.problems);
-    found.warnings.push(...tree.warnings.map((text) => asProblem(dir.dir, text)));
+    found.warnings.push(...tree.warnings.map((text) => warningToProblem(dir.dir, text)));
   }
-  found.warnings.push(...(tree.idleFiles ?? []).map((text) => asProblem(dir.dir, text)));
+  found.warnings.push(...(tree.notExecutableWarnings ?? []).map((text) => warningToProblem(dir.dir, text)));
   lintSchemas(tree.globalSchemas, found);
   const allHooks: Hook[] = [];
   const lintHooks = async (files: readonly HookFile[], module?: string): Promise<void> => {
@@ -139,8 +139,8 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
   await lintHooks(tree.globalHookFiles);
   for (const module of tree.modules) {
     lintSchemas(module.schemas, found);
-    const warningTexts = [...(module.deprecations ?? []), ...(module.idleFiles ?? [])];
-    found.warnings.push(...warningTexts.map((text) => asProblem(module.dir, text)));
+    const warningTexts = [...(module.deprecations ?? []), ...(module.notExecutableWarnings ?? [])];
+    found.warnings.push(...warningTexts.map((text) => warningToProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
   found.problems.push(...findDuplicateWebhooks(allHooks, []));
@@ -150,7 +150,7 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
 function lintSchemas(files: SchemaFiles, found: Findings): void {
   const warnings = collect(found.problems, () => compileSchemas(files))?.warnings ?? [];
   const file = files.values?.file ?? files.config?.file ?? "";
-  found.warnings.push(...warnings.map((text) => asProblem(file, text)));
+  found.warnings.push(...warnings.map((text) => warningToProblem(file, text)));
 }
 
 /**
@@ -273,7 +273,7 @@ function describeMismatch(found: Module | undefined, range: string): string | un
 
 function requirementProblem(module: Module, key: string, message: string): Problem {
   const remedy = "correct it, or pass all modules directories to lint";
-  return { file: addonFileIn(module.dir), key, message, remedy };
+  return { file: addonFilePath(module.dir), key, message, remedy };
 }
 
 /** Finds cycles of requirements between modules. Reports each cycle once, for its first module. */
@@ -286,7 +286,7 @@ function findRequirementCycles(modules: readonly Module[]): Problem[] {
     for (const each of cycle) reported.add(each);
     const message = `requires itself, or comes before itself: ${cycle.join(" → ")}`;
     const remedy = "remove one of them from requires or after";
-    problems.push({ file: addonFileIn(dir), message, remedy });
+    problems.push({ file: addonFilePath(dir), message, remedy });
   }
   return problems;
 }

@@ -1,6 +1,6 @@
 /** Makes a binding context of a review in a file (`hook run --review FILE`). */
 
-import { allBindings, isReviewBinding } from "../bindings/index.ts";
+import { listBindings, isReviewBinding } from "../bindings/index.ts";
 import { renderContext } from "../hooks/index.ts";
 import { asString, isJsonObject, objectsIn, ProblemError } from "../model/index.ts";
 import type { Hook, JsonObject, ReviewTrigger } from "../model/index.ts";
@@ -24,7 +24,7 @@ export function buildReviewContext(
     throw fileProblem(file, "is no AdmissionReview or ConversionReview", "it needs `request`");
   const isConversion = "desiredAPIVersion" in request;
   const matching = hooks.flatMap((hook) =>
-    allBindings(hook.config)
+    listBindings(hook.config)
       .filter((binding) => isReviewBinding(binding))
       .filter((binding) => (binding.type === "conversion") === isConversion)
       .filter((binding) => name === undefined || binding.name === name)
@@ -43,7 +43,7 @@ export function buildReviewContext(
       ? (findFirstConversion(hook, request) ?? binding.conversions[0])
       : undefined;
   const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
-  const snapshots = { get: () => [], objects: () => [] };
+  const snapshots = { byBindingName: () => [], byBindingId: () => [] };
   const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   return { trigger, context };
 }

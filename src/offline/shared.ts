@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
-import { hookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
+import { buildHookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
 import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { Children } from "../process/index.ts";
@@ -115,7 +115,7 @@ export function hookLoadOptions(
   );
   return {
     children,
-    env: hookEnvironment(buildChildEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
+    env: buildHookEnvironment(buildChildEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     logger,
@@ -165,7 +165,7 @@ export async function readLintDir(path: string, options: ReadOptions): Promise<L
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
-    const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], only: dir });
+    const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], onlyDir: dir });
     return { dir, modulesDir: dirname(dir), onlyModuleDir: dir, tree };
   }
   if (isGlobalHooksDir(dir)) {
@@ -186,7 +186,7 @@ export async function readHookOwner(dir: string, isOfModule: boolean, options: R
       modulesDirs: [],
       ...(existsSync(join(dir, "openapi")) && { globalHooksDir: dir }),
     });
-  const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], only: dir });
+  const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], onlyDir: dir });
   const [module] = tree.modules;
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
   if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
@@ -232,7 +232,7 @@ export function buildReadOptions(settings: Settings, scope: Scope): ReadOptions 
 /** Reads a tree of modules and global hooks from these directories. */
 function readTreeWith(
   options: ReadOptions,
-  dirs: { modulesDirs: readonly string[]; globalHooksDir?: string; only?: string },
+  dirs: { modulesDirs: readonly string[]; globalHooksDir?: string; onlyDir?: string },
 ): Promise<Tree> {
   return readTree({ ...options, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...dirs });
 }

@@ -3,15 +3,15 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
-import { hookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
+import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
 import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
 import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
-import { describeViolations, invalidValues, merge, parseMap } from "../values/index.ts";
-import { parsePatches, validatePatches, valuesFiles } from "../values/index.ts";
+import { describeViolations, explainInvalidValues, merge, parseMap } from "../values/index.ts";
+import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
 import { buildValuesStore } from "./charts.ts";
 import { buildReviewContext, type OfflineReview } from "./review-context.ts";
@@ -68,8 +68,8 @@ export async function runHookOffline(
       module: owner.module,
       item,
       context: review?.context ?? input,
-      ...valuesFiles(values, module, undefined),
-      settings: { ...settings, children, env: hookEnvironment(buildChildEnvironment(env, settings)) },
+      ...buildValuesFiles(values, module, undefined),
+      settings: { ...settings, children, env: buildHookEnvironment(buildChildEnvironment(env, settings)) },
       logger: stderrLogger(settings),
     };
     return runAndReport(request, values, review?.trigger);
@@ -110,7 +110,7 @@ async function readHookValues(files: HookRunArguments, tree: Tree): Promise<Valu
   const globalValues = overrideSection(tree.globalValues, GLOBAL) as JsonObject;
   const values = buildValuesStore({ ...tree, modules, globalValues }, { file: "--config-values", config });
   for (const key of Object.keys(overrides)) {
-    const value = overrideSection(values.merged(key).values, key) ?? {};
+    const value = overrideSection(values.mergedSection(key).values, key) ?? {};
     values.addPatches(key, [{ op: "add", path: toPointer([key]), value }]);
   }
   return values;
@@ -118,12 +118,12 @@ async function readHookValues(files: HookRunArguments, tree: Tree): Promise<Valu
 
 /** Throws ProblemError for values with which the operator would not run the hook. */
 function requireValidValues(values: ValuesStore, module: Module | undefined): void {
-  const violations = values.schemas(GLOBAL).validateConfig(values.merged(GLOBAL).config);
+  const violations = values.schemas(GLOBAL).validateConfig(values.mergedSection(GLOBAL).config);
   if (violations.length > 0) {
-    const message = describeViolations(values.written(GLOBAL), violations);
+    const message = describeViolations(values.sectionOrigins(GLOBAL), violations);
     throw new ProblemError({ file: "global values", message });
   }
-  const problem = module && invalidValues(values, module);
+  const problem = module && explainInvalidValues(values, module);
   if (problem !== undefined) throw new ProblemError(problem);
 }
 

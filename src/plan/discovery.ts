@@ -2,7 +2,7 @@
 
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
-import { invalidValues } from "../values/index.ts";
+import { explainInvalidValues } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import type { ModuleSettings } from "../values/index.ts";
 import { findCycleProblem } from "./requirements/graph.ts";
@@ -49,8 +49,10 @@ export function collectModuleFacts(
     owner: releases.ownership(name),
     isReserved: releases.isReserved(name),
     isRemovalBegun: releases.get(name)?.status === "uninstalled",
-    lacksValues: [GLOBAL, module.valuesKey].some((key) => state.values.sources.of(key).missing.length > 0),
-    findProblem: () => findCycleProblem(state.tree, name) ?? invalidValues(state.values, module),
+    lacksValues: [GLOBAL, module.valuesKey].some(
+      (key) => state.values.sources.currentFor(key).missingSources.length > 0,
+    ),
+    findProblem: () => findCycleProblem(state.tree, name) ?? explainInvalidValues(state.values, module),
   };
 }
 

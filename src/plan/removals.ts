@@ -91,7 +91,7 @@ function checkDeletionLimit(
   modulesOff: readonly ModuleFacts[],
   orphans: readonly string[],
 ): ReturnType<typeof applyDeletionLimit> {
-  const counted = input.view.tree.purgeHolds.length > 0 ? [] : orphans;
+  const counted = input.view.tree.purgeBlockers.length > 0 ? [] : orphans;
   return applyDeletionLimit({ ...input, modulesOff, orphans: counted }, input.view);
 }
 
@@ -128,8 +128,8 @@ interface PurgeCandidates extends RemovalCandidates {
 function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput): PurgeCandidates {
   const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
   const blockedBecause = explainRemovalBlocker(view);
-  const { purgeHolds } = view.tree;
-  const reasons = blockedBecause === undefined ? purgeHolds : [blockedBecause, ...purgeHolds];
+  const { purgeBlockers } = view.tree;
+  const reasons = blockedBecause === undefined ? purgeBlockers : [blockedBecause, ...purgeBlockers];
   if (orphans.length > 0 && reasons.length > 0) {
     const blockers = [buildRemovalBlocker("purge", orphans, reasons.join("; "))];
     return { names: [], blockers, orphanedSince, needsSecondCheck: false };

@@ -5,7 +5,7 @@ import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Module, type Tree } from "../model/index.ts";
 import { findRetainKey, describeRequiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
-import { helmInput, createSecretHider, withoutHelm } from "../values/index.ts";
+import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
 
 /** The outcome of a start for one module, or for a release without a module. */
 export type Outcome =
@@ -46,7 +46,7 @@ export async function previewModule(
   if (!record.enabled) return buildDisabledOutcome(facts, deletes.includes(name));
   const [missing] = sources.state.view.modules.get(name)?.missingValues ?? [];
   if (missing !== undefined) return [name, "waiting", `its values are in ${missing}`];
-  const reasonWithoutHelm = withoutHelm(sources.state.values, module);
+  const reasonWithoutHelm = getHelmSkipReason(sources.state.values, module);
   if (reasonWithoutHelm === undefined) return previewModuleRelease(sources, module);
   if (reasonWithoutHelm === "suspended") return [name, "suspended", "helm does not run for it"];
   return [name, "hooksOnly", "it has no chart"];
@@ -95,11 +95,11 @@ export function previewOrphans(
 async function previewModuleRelease({ releases, state }: Facts, module: Module): Promise<ModuleOutcome> {
   const { signal } = new AbortController();
   try {
-    const { action, why } = await releases.preview({ ...helmInput(state.values, module), signal });
+    const { action, why } = await releases.preview({ ...buildHelmInput(state.values, module), signal });
     return [module.name, action, why];
   } catch (error) {
     // A helm failure may depend on the cluster, so the operator retries; another owner's release needs a person.
-    const hide = createSecretHider(state.values, module.valuesKey);
+    const hide = createSourceRedactor(state.values, module.valuesKey);
     return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", hide(oneLine(error))];
   }
 }

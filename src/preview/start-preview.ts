@@ -209,7 +209,7 @@ const NO_OPERATOR_NOTE =
 
 /** Builds notes that concern the whole plan: why nothing is purged, the state of the ConfigMap, unknown patches of hooks. */
 function buildNotes({ state, tree, configFound, releases }: Inputs, running: State | undefined): string[] {
-  const notes = tree.purgeHolds.map((reason) => `no release is purged: ${reason}`);
+  const notes = tree.purgeBlockers.map((reason) => `no release is purged: ${reason}`);
   const { config } = state.view;
   if (config.condition === "invalid")
     notes.push(

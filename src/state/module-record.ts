@@ -4,7 +4,7 @@ import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import { listEnabledCrdFiles, type CrdRequest, type Release } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem, WaitingUpdate } from "../model/index.ts";
-import { helmInput, type ValuesView } from "../values/index.ts";
+import { buildHelmInput, type ValuesView } from "../values/index.ts";
 import { NEVER_RAN, type RunInputs, type RunRecord } from "./run-record.ts";
 
 /** A decision of modules discovery about one module. */
@@ -126,7 +126,7 @@ export function buildCrdRequest(
   values: ValuesView,
   { module, confirmedCrds }: Pick<ModuleRecord, "module" | "confirmedCrds">,
 ): CrdRequest {
-  const files = listEnabledCrdFiles(module, () => helmInput(values, module).values);
+  const files = listEnabledCrdFiles(module, () => buildHelmInput(values, module).values);
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 
@@ -135,8 +135,14 @@ export function collectRunInputs(
   values: ValuesView,
   { module, files, requestedToken: token }: ModuleRecord,
 ): RunInputs {
-  const { digest } = values.merged(module.valuesKey);
-  return { ...values.digests.basisOf(module), values: digest, token, files, version: module.chartVersion };
+  const { digest } = values.mergedSection(module.valuesKey);
+  return {
+    ...values.digests.configBasis(module),
+    values: digest,
+    token,
+    files,
+    version: module.chartVersion,
+  };
 }
 
 /** Whether the module's files cannot be used: unlike other problems, this forbids to remove the module, too. */

@@ -68,9 +68,9 @@ export function buildModuleView(
   defaults: ModuleDefaults,
 ): ModuleView {
   const { module, run } = record;
-  const [global, own] = [values.merged(GLOBAL), values.merged(module.valuesKey)];
-  const basis = values.digests.basisOf(module);
-  const sources = [values.sources.of(module.valuesKey), values.sources.of(GLOBAL)];
+  const [global, own] = [values.mergedSection(GLOBAL), values.mergedSection(module.valuesKey)];
+  const basis = values.digests.configBasis(module);
+  const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
   return {
     ...run,
     ...copyRecordedFields(record),
@@ -80,7 +80,7 @@ export function buildModuleView(
     problem: problemOf(record),
     flag: values.flag(module).enabled,
     awaitsCrds: module.crdFiles.length > 0 && module !== record.crdsAppliedFor,
-    missingValues: sources.flatMap(({ missing }) => missing),
+    missingValues: sources.flatMap(({ missingSources }) => missingSources),
     staleValues: sources.flatMap(({ issues }) => issues),
     isReleaseChangedByHand: isReleaseChangedByHand(record),
     unready: findProbeProblem(record),

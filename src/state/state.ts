@@ -175,8 +175,8 @@ export class State {
       tree: this.#tree,
       modules,
       convergeDigests: this.#values.digests.convergeDigests(),
-      areSourcesRead: this.#values.sources.isRead,
-      missingGlobals: this.#values.sources.of(GLOBAL).missing,
+      areSourcesRead: this.#values.sources.isComplete,
+      missingGlobals: this.#values.sources.currentFor(GLOBAL).missingSources,
       hidesWords: this.#secrets?.isOverfull ?? false,
       get enabledModules() {
         return [...modules.values()].filter(({ enabled }) => enabled).map(({ name }) => name);

@@ -83,9 +83,9 @@ export class ValuesRecorder {
    * the merged values before: inputs that were handled stay handled.
    */
   recordOwnConfig(seen: ConfigObservation): void {
-    const before = this.#values.digests.ofConfig();
+    const before = this.#values.digests.configDigests();
     this.recordConfig(seen, { kind: "own-config" });
-    const after = this.#values.digests.ofConfig();
+    const after = this.#values.digests.configDigests();
     this.#state.record("ownConfigWritten", { before: before.globalConfig, now: after.globalConfig });
     for (const { module } of this.#state.records())
       this.#state.recordModule(
@@ -109,9 +109,9 @@ export class ValuesRecorder {
    * off needs no run for the change.
    */
   #applyChange(change: () => void, cause: Cause): void {
-    const before = this.#values.digests.ofConfig();
+    const before = this.#values.digests.configDigests();
     change();
-    const after = this.#values.digests.ofConfig();
+    const after = this.#values.digests.configDigests();
     const causesConverge = after.globalConfig !== before.globalConfig;
     if (causesConverge) this.#state.record("factsObserved", { globalCause: cause });
     for (const { module, isDiscovered, enabled } of this.#state.records()) {
@@ -145,7 +145,7 @@ export class ValuesRecorder {
   ): number | undefined {
     const excess = this.recordPatches(key, values, name);
     for (const [valuesKey, enabled] of flags) this.recordHookFlag(valuesKey, enabled);
-    if (this.#values.digests.patchable(key) === before) return excess;
+    if (this.#values.digests.patchableDigest(key) === before) return excess;
     if (module === undefined) this.#state.record("factsObserved", { globalCause: cause });
     else this.#state.recordModule(module, "valuesChanged", cause);
     return excess;

@@ -272,7 +272,7 @@ export function listMissingObjects({
  */
 export function collectWarnings(view: ModuleView): readonly string[] {
   const { staleValues, issues, module } = view;
-  return [...warnOfMissingChart(view), ...staleValues, ...issues, ...(module.idleFiles ?? [])];
+  return [...warnOfMissingChart(view), ...staleValues, ...issues, ...(module.notExecutableWarnings ?? [])];
 }
 
 /** Warns of a release whose chart was removed from the module's directory; an empty list if there is no such release. */
@@ -292,5 +292,5 @@ export const NO_TREE: Tree = {
   globalHookFiles: [],
   problems: [],
   warnings: [],
-  purgeHolds: [],
+  purgeBlockers: [],
 };

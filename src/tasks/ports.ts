@@ -23,7 +23,7 @@ import type { WatchedConfig } from "../triggers/index.ts";
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
 type WatchesPort = Pick<
   KubeBindings,
-  "enable" | "generation" | "waiting" | "unlock" | "disable" | "snapshots"
+  "enable" | "watchGeneration" | "listUnlistedBindings" | "unlock" | "disable" | "snapshots"
 >;
 
 type ReleasesPort = Pick<

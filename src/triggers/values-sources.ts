@@ -43,17 +43,17 @@ export class ValuesSources {
   /** Opens and closes watches, so that exactly the objects that the values refer to are watched. */
   #updateWatches(): void {
     const { state } = this.#options;
-    const { wanted } = state.values.sources;
-    if (wanted === this.#wantedObjects) return;
-    this.#wantedObjects = wanted;
-    const titles = new Set(wanted.map(({ title }) => title));
+    const { neededObjects } = state.values.sources;
+    if (neededObjects === this.#wantedObjects) return;
+    this.#wantedObjects = neededObjects;
+    const titles = new Set(neededObjects.map(({ title }) => title));
     for (const [title, subscription] of this.#watches) {
       if (titles.has(title)) continue;
       subscription.close();
       this.#watches.delete(title);
       state.inputs.recordSource(title, undefined);
     }
-    for (const object of wanted) if (!this.#watches.has(object.title)) this.#startWatch(object);
+    for (const object of neededObjects) if (!this.#watches.has(object.title)) this.#startWatch(object);
   }
 
   /** Logs each issue of the sources once, as long as it lasts. */
@@ -99,8 +99,8 @@ function toUnreadableContent(error: unknown): SourceContent {
 
 /** Reads the objects that the values refer to once, for a preview, which watches nothing. Copies content that the `running` state has. */
 export async function readValuesSources(client: KubeClient, state: State, running?: State): Promise<void> {
-  for (const object of state.values.sources.wanted) {
-    const known = running?.values.sources.contentOf(object.title);
+  for (const object of state.values.sources.neededObjects) {
+    const known = running?.values.sources.findContent(object.title);
     state.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
   }
 }

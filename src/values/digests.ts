@@ -14,17 +14,17 @@ export interface ConfigDigests {
   readonly sections: ReadonlyMap<string, string>;
 }
 
-/** Digests of the ConfigMap for one module. */
+/** Digests of the parts of the ConfigMap that one module depends on: a run is due when one differs from the last run's. */
 export interface ConfigBasis {
-  /** The module's own part: section and settings. */
+  /** The module's section and settings. */
   readonly section: string;
-  /** Digest of its section, its settings and the `global` section: the values that a run gets from the ConfigMap. */
+  /** Section and settings of the module, and the section `global`: the values that a run gets from the ConfigMap. */
   readonly given: string;
-  /** Everything that concerns it. */
+  /** Section and settings of the module, and what triggers a converge. */
   readonly config: string;
 }
 
-/** The digests that a run of a module depends on. */
+/** The part of all digests that a run of one module depends on. */
 export function configBasisFor(
   { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
@@ -32,28 +32,26 @@ export function configBasisFor(
   return buildBasis(sections.get(module) ?? "", globalSection, globalConfig);
 }
 
-/** Combines the digests of the parts of the ConfigMap for one module. */
 function buildBasis(section: string, globalSection: string, globalConfig: string): ConfigBasis {
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
-/** The layers that digests are made of. */
-interface Layers {
+interface LayersInForce {
   readonly config: ParsedConfig | undefined;
   readonly overlay: ParsedConfig | undefined;
-  merged(key: string): { readonly digest: string };
+  mergedSection(key: string): { readonly digest: string };
   flag(module: Module): { readonly enabled: boolean };
   modules(): Module[];
   settings(module: Module): ModuleSettings;
-  readonly sources: Pick<SourcesView, "of">;
+  readonly sources: Pick<SourcesView, "currentFor">;
 }
 
 /** Digests of the layers in force, each made once until a layer changes. */
 export class Digests {
-  readonly #values: Layers;
+  readonly #values: LayersInForce;
   readonly #digestByName = new Map<string, string>();
 
-  constructor(values: Layers) {
+  constructor(values: LayersInForce) {
     this.#values = values;
   }
 
@@ -62,26 +60,26 @@ export class Digests {
     this.#digestByName.clear();
   }
 
-  /** Digests that a converge depends on. */
+  /** Digests by which a converge notices that ConfigMap or global values have changed since the last one. */
   convergeDigests(): { readonly globalConfig: string; readonly globals: string } {
-    return { globalConfig: this.globalConfig(), globals: this.globals() };
+    return { globalConfig: this.convergeTriggersDigest(), globals: this.globalsDigest() };
   }
 
   /** Digest of what patches of hooks can change: this section, and flags for `global`. */
-  patchable(key: string): string {
-    return key === GLOBAL ? this.globals() : this.#values.merged(key).digest;
+  patchableDigest(key: string): string {
+    return key === GLOBAL ? this.globalsDigest() : this.#values.mergedSection(key).digest;
   }
 
   /** Digest of merged global values and merged flags. */
-  globals(): string {
+  globalsDigest(): string {
     return this.#digestOnce("globals", () => [
-      this.#values.merged(GLOBAL).digest,
+      this.#values.mergedSection(GLOBAL).digest,
       this.#flagsByKey((module) => this.#values.flag(module).enabled),
     ]);
   }
 
   /** Digest of the triggers of a converge: the `global` section and the flags of the ConfigMap in force. */
-  globalConfig(): string {
+  convergeTriggersDigest(): string {
     return this.#digestOnce("globalConfig", () => [
       this.#sectionDigest(GLOBAL),
       this.#flagsByKey((module) => this.#values.config?.flags.get(module.valuesKey)),
@@ -103,16 +101,15 @@ export class Digests {
   }
 
   /** Digests of the ConfigMap in force that a run of the module depends on. */
-  basisOf(module: Module): ConfigBasis {
-    return buildBasis(this.#sectionAndSettings(module), this.#globalSection(), this.globalConfig());
+  configBasis(module: Module): ConfigBasis {
+    return buildBasis(this.#sectionAndSettings(module), this.#globalSection(), this.convergeTriggersDigest());
   }
 
   /** Digest of the ConfigMap's contribution to the values of the module, without settings such as maintenance. */
-  givenValues({ valuesKey: key }: Module): string {
+  configValuesDigest({ valuesKey: key }: Module): string {
     return this.#digestOnce(`values ${key}`, () => [this.#sectionDigest(key), this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digest of the section and the settings of a module. */
   #sectionAndSettings({ valuesKey: key }: Module): string {
     return this.#digestOnce(`section ${key}`, () => [
       this.#sectionDigest(key),
@@ -121,24 +118,22 @@ export class Digests {
     ]);
   }
 
-  /** Digest of the ConfigMap's `global` section. */
   #globalSection(): string {
     return this.#digestOnce("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digests of the ConfigMap in force, for all modules and for each. An edit is judged by comparing them before and after. */
-  ofConfig(): ConfigDigests {
+  /** Digests of the ConfigMap in force, for all modules and for each: compared before and after an edit, they tell whom it concerns. */
+  configDigests(): ConfigDigests {
     const sections = this.#values
       .modules()
       .map((module) => [module.name, this.#sectionAndSettings(module)] as const);
     return {
-      globalConfig: this.globalConfig(),
+      globalConfig: this.convergeTriggersDigest(),
       globalSection: this.#globalSection(),
       sections: new Map(sections),
     };
   }
 
-  /** A flag of each module, by values key. */
   #flagsByKey(flagOf: (module: Module) => boolean | undefined): JsonObject {
     return Object.fromEntries(this.#values.modules().map((module) => [module.valuesKey, flagOf(module)]));
   }
@@ -153,10 +148,10 @@ export class Digests {
     return computed;
   }
 
-  /** Digest of what ConfigMap, overlay and `valuesFrom` set in a section. */
+  /** Digest of what ConfigMap, overlay and `valuesFrom` set in a section. The number of problems counts: it decides whether a run is possible. */
   #sectionDigest(key: string): string {
     const { config, overlay } = this.#values;
-    const { layer, problems } = this.#values.sources.of(key);
+    const { layer, problems } = this.#values.sources.currentFor(key);
     const sources = layer === undefined ? [] : [layer.section ?? null, problems.length];
     return digestJson([...[config, overlay].map((each) => nullIfEmpty(findSection(each, key))), ...sources]);
   }

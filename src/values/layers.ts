@@ -5,7 +5,7 @@ import { combineMembers, isJsonObject, mapMembers } from "../model/index.ts";
 import type { Json, JsonObject, Section } from "../model/index.ts";
 import type { ParsedConfig } from "./config/config-map.ts";
 import { merge, mergeLayers } from "./merge.ts";
-import { replay, type PatchOperation } from "./patch/apply-patch.ts";
+import { replayStoredPatches, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
 import type { SourceLayer } from "./sources/source-layer.ts";
 
@@ -26,8 +26,8 @@ export interface SectionInput {
   readonly patches?: readonly PatchOperation[] | undefined;
 }
 
-/** The results of merging the layers of one section. */
-export interface Effective {
+/** The merged layers of one section, in the forms that its three readers need. */
+export interface MergedValues {
   /**
    * Input of the config schema: its defaults, files and ConfigMap, without nulls and without keys that only files set
    * and only the values schema declares.
@@ -44,25 +44,22 @@ export interface Effective {
  * defaults of the values schema, patches. Pure: shares the parts that a layer does not
  * change.
  */
-export function effective(input: SectionInput): Effective {
+export function mergeSectionLayers(input: SectionInput): MergedValues {
   const { schemas } = input;
-  const strongLayers = [input.sources?.section, input.config, input.overlay];
-  const written = mergeLayers(strongLayers) as Section | undefined;
-  const withoutDefaults = (mergeLayers([input.common, input.own, ...strongLayers]) ?? {}) as Section;
-  const withConfigDefaults = schemas.configDefaults(withoutDefaults);
-  const full = schemas.valuesDefaults(withConfigDefaults);
+  const clusterLayers = [input.sources?.section, input.config, input.overlay];
+  const setInCluster = mergeLayers(clusterLayers) as Section | undefined;
+  const withoutDefaults = (mergeLayers([input.common, input.own, ...clusterLayers]) ?? {}) as Section;
+  const withConfigDefaults = schemas.fillConfigDefaults(withoutDefaults);
+  const full = schemas.fillValuesDefaults(withConfigDefaults);
   const fullWithoutNulls = withoutNulls(full) as Section;
   const configInput =
     full === withConfigDefaults ? fullWithoutNulls : (withoutNulls(withConfigDefaults) as Section);
-  const config = schemas.configPart(configInput, written);
-  const values = replay(fullWithoutNulls, input.patches ?? []) ?? {};
+  const config = schemas.selectConfigPart(configInput, setInCluster);
+  const values = replayStoredPatches(fullWithoutNulls, input.patches ?? []) ?? {};
   return { config, values, helmValues: addNulls(values, full) as Section };
 }
 
-/**
- * The ConfigMap with its overlay on top, leaf by leaf; only `global` and sections of the overlay count. The
- * content of CONFIG_VALUES_PATH.
- */
+/** The ConfigMap with its overlay on top, leaf by leaf; only `global` and sections of the overlay count. The content of CONFIG_VALUES_PATH. */
 export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
   if (overlay === undefined) return config;
   const sections = new Map(config.sections);
@@ -81,29 +78,30 @@ function withoutNulls(value: Json): Json {
 /** `value` with null at each key that is missing in it and null in `source`: helm drops the chart's default of such a key. */
 function addNulls(value: Json, source: Json | undefined): Json {
   if (!isJsonObject(value) || !isJsonObject(source)) return value;
-  return combineMembers(value, source, addNull);
+  return combineMembers(value, source, (member, sourceMember) => {
+    if (member !== undefined) return addNulls(member, sourceMember);
+    return sourceMember === null ? null : undefined;
+  });
 }
 
-/** Combines one member: a missing value becomes null where the source has null. */
-function addNull(before: Json | undefined, from: Json | undefined): Json | undefined {
-  if (before === undefined) return from === null ? null : undefined;
-  return addNulls(before, from);
-}
-
-/** Lazily merged values of one section, from the layers at the time of the call. */
-export interface Merged extends Effective {
+/** Merged values of one section, which are merged when a property is read for the first time. */
+export interface LazyMergedValues extends MergedValues {
   readonly digest: string;
   /** JSON pointers of secret values, starting with the section's key. */
   readonly secretPaths: readonly string[];
 }
 
 /**
- * The merged values of a section, merged when a property is read for the first time. The merge adds the secrets in the values to
- * `secrets`.
+ * Merges the values of a section when they are first read: most sections are not read between two changes. The merge
+ * adds the secrets in the values to `secrets`.
  */
-export function mergeLazily(key: string, input: SectionInput, secrets: KnownSecrets | undefined): Merged {
+export function mergeLazily(
+  key: string,
+  input: SectionInput,
+  secrets: KnownSecrets | undefined,
+): LazyMergedValues {
   const result = computeOnce(() => {
-    const merged = effective(input);
+    const merged = mergeSectionLayers(input);
     secrets?.register(merged.values, listSecretPaths(input));
     return merged;
   });
@@ -128,7 +126,7 @@ export function mergeLazily(key: string, input: SectionInput, secrets: KnownSecr
   };
 }
 
-/** JSON pointers, in the section, of the values that the schemas mark as secret and of the values that come from Secrets. */
+/** JSON pointers within the section of values to redact: what the schemas mark as secret, and what comes from Secrets. */
 export function listSecretPaths({
   schemas,
   sources,

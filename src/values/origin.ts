@@ -3,7 +3,7 @@
 import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
 import { isJsonObject, member, valueAt } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
-import { effective, type SectionInput } from "./layers.ts";
+import { mergeSectionLayers, type SectionInput } from "./layers.ts";
 import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/violation.ts";
@@ -19,25 +19,29 @@ type LayerName =
   | "values schema default"
   | "hook patch";
 
-/** The origin of each layer, for display: a file or a key of a ConfigMap, or a function where it depends on the leaf. */
-type Places = Readonly<Partial<Record<Exclude<LayerName, keyof LeafPlaces>, string>>> & LeafPlaces;
+/** The origin of each layer for display: a file, a key of a ConfigMap, or a function where the origin differs by leaf. */
+type LayerOrigins = Readonly<Partial<Record<Exclude<LayerName, keyof LeafOriginFinders>, string>>> &
+  LeafOriginFinders;
 
 /** Functions that find the hook that patched a leaf, and the Secret or ConfigMap that a leaf comes from. */
-interface LeafPlaces {
-  readonly "hook patch"?: PlaceOf;
-  readonly valuesFrom?: PlaceOf | undefined;
+interface LeafOriginFinders {
+  readonly "hook patch"?: FindPosition;
+  readonly valuesFrom?: FindPosition | undefined;
 }
 
-/** The origin of each leaf of `values`, by JSON pointer, as `layer` or `layer: place`. A list is one leaf. */
-export function explain(input: SectionInput, places: Places = {}): ReadonlyMap<string, string> {
-  const withoutPatches = effective({ ...input, patches: [] }).values;
-  const { values } = effective(input);
+/** Describes the origin of each leaf of a section, by JSON pointer, as `LAYER` or `LAYER: FILE` (or key, object, hook). A list is one leaf. */
+export function explainOrigins(
+  input: SectionInput,
+  layerOrigins: LayerOrigins = {},
+): ReadonlyMap<string, string> {
+  const withoutPatches = mergeSectionLayers({ ...input, patches: [] }).values;
+  const { values } = mergeSectionLayers(input);
   const origins = new Map<string, string>();
   for (const [path, leaf] of listLeaves(values)) {
     const layer = findLayer(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
-    const source = places[layer];
-    const place = typeof source === "function" ? source(path) : source;
-    origins.set(path, place === undefined ? layer : `${layer}: ${place}`);
+    const origin = layerOrigins[layer];
+    const position = typeof origin === "function" ? origin(path) : origin;
+    origins.set(path, position === undefined ? layer : `${layer}: ${position}`);
   }
   return origins;
 }
@@ -53,8 +57,8 @@ interface Origin {
  * in the ConfigMap removed, that is the ConfigMap; undefined = no layer set it. The layers are merged once for all paths.
  */
 export function createOriginFinder(input: SectionInput): (path: string) => Origin | undefined {
-  const withoutPatches = effective({ ...input, patches: [] }).values;
-  const { values } = effective(input);
+  const withoutPatches = mergeSectionLayers({ ...input, patches: [] }).values;
+  const { values } = mergeSectionLayers(input);
   return (path) => {
     const leaf = findLeafPath(values, path);
     if (leaf === undefined) return findRemovingLayer(input, path);
@@ -73,7 +77,7 @@ function findRemovingLayer(input: SectionInput, path: string): Origin | undefine
   return found && { layer: found[0], path };
 }
 
-/** The part of `path` up to the first value that is no map; undefined if there is no value at `path`. */
+/** The part of `path` up to the first value that is no map, because a list has one origin; undefined if no value is at `path`. */
 function findLeafPath(values: Json, path: string): string | undefined {
   const walked: string[] = [];
   let value: Json | undefined = values;
@@ -105,9 +109,10 @@ function findLayer(input: SectionInput, path: string, isChanged: boolean): Layer
   if (isChanged || isPatched(path, input.patches ?? [])) return "hook patch";
   const [found] = findLayersWithValue(input, path);
   if (found !== undefined) return found;
-  const written = [input.sources?.section, input.config, input.overlay];
-  const given = (mergeLayers([input.common, input.own, ...written]) ?? {}) as Section;
-  const isConfigDefault = valueAtPath(input.schemas.configDefaults(given), path) !== undefined;
+  // Only a default is left: the config schema's apply first.
+  const layers = [input.common, input.own, input.sources?.section, input.config, input.overlay];
+  const withoutDefaults = (mergeLayers(layers) ?? {}) as Section;
+  const isConfigDefault = valueAtPath(input.schemas.fillConfigDefaults(withoutDefaults), path) !== undefined;
   return isConfigDefault ? "config schema default" : "values schema default";
 }
 
@@ -119,21 +124,21 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   });
 }
 
-/** The value at a JSON pointer. */
 function valueAtPath(value: Json, path: string): Json | undefined {
   return valueAt(value, parsePointer(path));
 }
 
-/** A violation and the origin of the wrong value; undefined if it is not set. */
+/** A violation and the origin of the wrong value, so that messages say where to correct it. */
 export interface LocatedViolation extends Violation {
-  /** Where to set a missing value. */
+  /** How to set a missing value. */
   readonly remedy?: string;
+  /** The layer that set the value; undefined if no layer did. */
   readonly layer: LayerName | undefined;
   /** File and line, ConfigMap key or hook. */
-  readonly place: string | undefined;
+  readonly position: string | undefined;
 }
 
-/** The layers of one section and their sources. */
+/** The layers of one section, and what is needed to find where a layer sets a value. */
 export interface SectionOrigins {
   readonly key: string;
   /** Name of the ConfigMap, for messages. */
@@ -143,15 +148,15 @@ export interface SectionOrigins {
   readonly module: Module | undefined;
   readonly schemas: SchemaFiles;
   /** File and line of a value of `modules/values.yaml`. */
-  readonly commonPlaceOf: PlaceOf | undefined;
-  readonly hookOf: (path: string) => string | undefined;
+  readonly findCommonPosition: FindPosition | undefined;
+  readonly findHook: (path: string) => string | undefined;
 }
 
-type PlaceOf = (pointer: string) => string | undefined;
+type FindPosition = (pointer: string) => string | undefined;
 
-/** Sources of the layers of a section. */
-export function placesIn({ key, module, schemas, hookOf, input }: SectionOrigins): Places {
-  const places = {
+/** The origin of each layer of a section. */
+export function listLayerOrigins({ key, module, schemas, findHook, input }: SectionOrigins): LayerOrigins {
+  const origins = {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
     ConfigMap: `key ${key}`,
@@ -159,29 +164,29 @@ export function placesIn({ key, module, schemas, hookOf, input }: SectionOrigins
     "config schema default": schemas.config?.file,
     "values schema default": schemas.values?.file,
   };
-  const known = Object.entries(places).filter(([, place]) => place !== undefined);
-  const leafPlaces = { "hook patch": hookOf, valuesFrom: input.sources?.placeOf };
-  return { ...(Object.fromEntries(known) as Places), ...leafPlaces };
+  const known = Object.entries(origins).filter(([, origin]) => origin !== undefined);
+  const leafOriginFinders = { "hook patch": findHook, valuesFrom: input.sources?.findPosition };
+  return { ...(Object.fromEntries(known) as LayerOrigins), ...leafOriginFinders };
 }
 
 /** Adds the origin of the wrong value to each violation. */
 export function locateViolations(
-  written: SectionOrigins,
+  section: SectionOrigins,
   violations: readonly Violation[],
 ): LocatedViolation[] {
   if (violations.length === 0) return [];
-  const places = placesIn(written);
-  const originOf = createOriginFinder(written.input);
+  const layerOrigins = listLayerOrigins(section);
+  const findOrigin = createOriginFinder(section.input);
   return violations.map((violation) => {
-    const origin = originOf(violation.path);
-    const place = origin === undefined ? undefined : describeOrigin(written, places, origin);
-    const missing = violation.rule === "required" ? describeMissing(written, violation.path) : {};
-    return { ...violation, ...missing, layer: origin?.layer, place };
+    const origin = findOrigin(violation.path);
+    const position = origin === undefined ? undefined : describeOrigin(section, layerOrigins, origin);
+    const missing = violation.rule === "required" ? describeMissingValue(section, violation.path) : {};
+    return { ...violation, ...missing, layer: origin?.layer, position };
   });
 }
 
 /** Message and remedy for a required value that is missing. */
-function describeMissing(
+function describeMissingValue(
   { key, configMap }: SectionOrigins,
   path: string,
 ): Pick<LocatedViolation, "message" | "remedy"> {
@@ -192,51 +197,54 @@ function describeMissing(
   };
 }
 
-/** Violations of the values in force, as text. */
-export function describeViolations(written: SectionOrigins, violations: readonly Violation[]): string {
-  return describeLocatedViolations(written.key, locateViolations(written, violations)).join("; ");
+/** Violations of the values in force as one text, with the origin of each wrong value. */
+export function describeViolations(section: SectionOrigins, violations: readonly Violation[]): string {
+  return describeLocatedViolations(section.key, locateViolations(section, violations)).join("; ");
 }
 
 /** Violations as text: path, rule and origin; for a missing value, where to set it. */
 export function describeLocatedViolations(key: string, violations: readonly LocatedViolation[]): string[] {
-  return violations.map(({ path, message, place, remedy }) => {
+  return violations.map(({ path, message, position, remedy }) => {
     if (remedy !== undefined) return `${message}: ${remedy}`;
-    return `${key}${path}: ${message}${place === undefined ? "" : `; set in ${place}`}`;
+    return `${key}${path}: ${message}${position === undefined ? "" : `; set in ${position}`}`;
   });
 }
 
 /** The Secret or ConfigMap that the value at `path` comes from. */
-function describeSource({ input }: SectionOrigins, path: string): string {
-  return input.sources?.placeOf(path) ?? "valuesFrom";
+function describeSource({ sources }: SectionInput, path: string): string {
+  return sources?.findPosition(path) ?? "valuesFrom";
 }
 
 /** The origin of a value for messages: file and line, object and key, or hook. */
-function describeOrigin(written: SectionOrigins, places: Places, { layer, path }: Origin): string {
-  const { key, configMap, module, commonPlaceOf, hookOf } = written;
-  if (layer === "valuesFrom") return describeSource(written, path);
-  if (layer === "hook patch") return `a patch of hook ${hookOf(path) ?? "unknown"}`;
+function describeOrigin(
+  { key, configMap, module, input, findCommonPosition, findHook }: SectionOrigins,
+  layerOrigins: LayerOrigins,
+  { layer, path }: Origin,
+): string {
+  if (layer === "valuesFrom") return describeSource(input, path);
+  if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
-  const place = places[layer];
-  const lines: Readonly<Partial<Record<LayerName, PlaceOf | undefined>>> = {
-    "modules/values.yaml": commonPlaceOf,
-    "module values.yaml": module?.own.placeOf,
+  const file = layerOrigins[layer];
+  const lineFinders: Readonly<Partial<Record<LayerName, FindPosition | undefined>>> = {
+    "modules/values.yaml": findCommonPosition,
+    "module values.yaml": module?.own.findPosition,
   };
-  if (!(layer in lines)) return place === undefined ? layer : `${layer}: ${place}`;
-  return findNearestPlace(lines[layer], `/${key}${path}`) ?? place ?? layer;
+  if (!(layer in lineFinders)) return file === undefined ? layer : `${layer}: ${file}`;
+  return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? file ?? layer;
 }
 
 /** File and line of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */
-function findNearestPlace(find: PlaceOf | undefined, pointer: string): string | undefined {
+function findNearestPosition(find: FindPosition | undefined, pointer: string): string | undefined {
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
-    const place = find?.(at);
-    if (place !== undefined) return place;
+    const position = find?.(at);
+    if (position !== undefined) return position;
   }
   return undefined;
 }
 
 const MAX_RECORDED_PATHS = 1000;
 
-/** Records which hook last patched a path, for messages. */
+/** Remembers which hook last patched a path, so that messages about a value can name the hook. */
 export class PatchAuthors {
   readonly #hooks = new Map<string, Map<string, string>>();
 

@@ -11,12 +11,12 @@ export interface SectionAndFlag {
 }
 
 /** File and line of the key at a JSON pointer; undefined if the file does not contain it. */
-type PlaceOf = (pointer: string) => string | undefined;
+type FindPosition = (pointer: string) => string | undefined;
 
 /** One `modules/values.yaml`. */
 export interface CommonValues {
   readonly global: JsonObject | undefined;
-  readonly placeOf: PlaceOf;
+  readonly findPosition: FindPosition;
   /** By values key; a key ending in `Enabled` with a boolean is also the flag of the module before the suffix. */
   readonly byKey: ReadonlyMap<string, SectionAndFlag>;
   readonly warnings: readonly string[];
@@ -24,7 +24,7 @@ export interface CommonValues {
 
 /** One module's own `values.yaml`. */
 export interface ModuleValues extends SectionAndFlag {
-  readonly placeOf: PlaceOf;
+  readonly findPosition: FindPosition;
   readonly warnings: readonly string[];
 }
 
@@ -45,25 +45,19 @@ export function notAMapError(file: string, key?: string): ProblemError {
   return new ProblemError({ file, ...(key !== undefined && { key }), message: "must be a map", remedy });
 }
 
-/**
- * As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of the ConfigMap that
- * contains the text, if any.
- */
+/** As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of the ConfigMap that contains the text, if any. */
 export function parseDocument(text: string, file: string, key?: string): ParsedYaml {
   try {
     return parseYaml(text, key === undefined ? file : `${file}: ${key}`);
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
-    const where = `line ${error.line}, column ${error.column}`;
+    const position = `line ${error.line}, column ${error.column}`;
     const message = `not valid YAML: ${error.message}`;
-    throw new ProblemError({ file, key: key === undefined ? where : `${key}, ${where}`, message });
+    throw new ProblemError({ file, key: key === undefined ? position : `${key}, ${position}`, message });
   }
 }
 
-/**
- * A module's own `values.yaml`: only the section and the flag under the module's key
- * count. Throws ProblemError.
- */
+/** A module's own `values.yaml`: only the section and the flag under the module's key count. Throws ProblemError. */
 export function parseModuleValues(
   text: string,
   file: string,
@@ -73,7 +67,7 @@ export function parseModuleValues(
   const parsed = readSectionAndFlag(value, module.valuesKey, file);
   return {
     ...parsed,
-    placeOf: createPlaceFinder(text, file),
+    findPosition: createPositionFinder(text, file),
     warnings: [...warnings, ...warnOfContradiction(value, module.valuesKey, file)],
   };
 }
@@ -91,13 +85,13 @@ export function parseCommonValues(text: string, file: string): CommonValues {
   return {
     global,
     byKey,
-    placeOf: createPlaceFinder(text, file),
+    findPosition: createPositionFinder(text, file),
     warnings: [...warnings, ...contradictions],
   };
 }
 
 /** Returns a function that finds file and line of a value in `text`. */
-function createPlaceFinder(text: string, file: string): PlaceOf {
+function createPositionFinder(text: string, file: string): FindPosition {
   return (pointer) => {
     const line = findKeyLine(text, parsePointer(pointer));
     return line === undefined ? undefined : `${file}, line ${line}`;
@@ -133,7 +127,7 @@ export function parseBoolean(value: Json | undefined): boolean | undefined {
   return value === false || value === "false" ? false : undefined;
 }
 
-/** The boolean of a flag. Throws ProblemError. */
+/** Reads a flag such as `webEnabled`. Throws ProblemError if it is neither true nor false. */
 export function readFlag(value: Json, file: string, key: string): boolean {
   const flag = parseBoolean(value);
   if (flag !== undefined) return flag;
@@ -151,7 +145,6 @@ function listModuleKeys(value: JsonObject): Set<string> {
   return keys;
 }
 
-/** The `global` section; a problem if it is no map. */
 function readGlobal(value: Json | undefined, file: string, problems: Problem[]): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
   if (isJsonObject(value)) return value;

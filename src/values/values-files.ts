@@ -8,22 +8,25 @@ import { describeViolations, locateViolations } from "./origin.ts";
 import type { Violation } from "./schema/violation.ts";
 import type { ValuesView } from "./values-store.ts";
 
-/** Why an enabled module cannot run: its values break its config schema. Undefined when they are valid. */
-export function invalidValues(values: ValuesView, module: Module): Problem | undefined {
+/** Why an enabled module cannot run with its values: they violate its config schema, or a source is unusable. Undefined if they are valid. */
+export function explainInvalidValues(values: ValuesView, module: Module): Problem | undefined {
   const { valuesKey, own, schemas } = module;
-  const list = findListProblem(module, values.merged(valuesKey).values);
-  if (list !== undefined) return list;
-  const { missing, problems } = values.sources.of(valuesKey);
+  const listProblem = findListProblem(module, values.mergedSection(valuesKey).values);
+  if (listProblem !== undefined) return listProblem;
+  const { missingSources, problems } = values.sources.currentFor(valuesKey);
   if (problems.length > 0) return problems[0];
-  // A required value may be in a Secret that is not there yet.
-  if (missing.length > 0) return undefined;
-  const violations = values.schemas(valuesKey).validateConfig(values.merged(valuesKey).config);
+  // A missing Secret may contain a required value. The module waits for the Secret.
+  if (missingSources.length > 0) return undefined;
+  const violations = values.schemas(valuesKey).validateConfig(values.mergedSection(valuesKey).config);
   if (violations.length === 0) return undefined;
-  const problem = { file: own.file, message: describeViolations(values.written(valuesKey), violations) };
+  const problem = {
+    file: own.file,
+    message: describeViolations(values.sectionOrigins(valuesKey), violations),
+  };
   // The message about a missing value contains its remedy.
   if (violations.every(isMissing)) return problem;
   const schema = schemas.config?.file;
-  const located = locateViolations(values.written(valuesKey), violations);
+  const located = locateViolations(values.sectionOrigins(valuesKey), violations);
   if (schema !== undefined && located.every(({ layer }) => layer === "config schema default"))
     return { ...problem, file: schema, remedy: "correct the default in the schema" };
   return { ...problem, remedy: "correct the values in the file or in the ConfigMap" };
@@ -44,7 +47,7 @@ function findListProblem(
 }
 
 /** Why a run of the module skips helm: a setting suspends the module, or it has no chart. Undefined if helm may run. */
-export function withoutHelm(values: ValuesView, module: Module): "suspended" | "noChart" | undefined {
+export function getHelmSkipReason(values: ValuesView, module: Module): "suspended" | "noChart" | undefined {
   if (values.settings(module).suspended) return "suspended";
   return module.chart === "none" ? "noChart" : undefined;
 }
@@ -54,7 +57,7 @@ export function describeIncompleteValues(values: ValuesView, module: Module): st
   const [key, violations] = findHelmViolations(values, module);
   if (violations.length === 0) return undefined;
   const hint = violations.some(isMissing) ? "; a hook may set it, too" : "";
-  return `${describeViolations(values.written(key), violations)}${hint}`;
+  return `${describeViolations(values.sectionOrigins(key), violations)}${hint}`;
 }
 
 /** As describeIncompleteValues if every violation is a missing value, which a hook may still set; undefined otherwise. */
@@ -69,7 +72,7 @@ function findHelmViolations(
   values: ValuesView,
   { valuesKey }: Module,
 ): readonly [key: string, readonly Violation[]] {
-  const violationsOf = (key: string) => values.schemas(key).validateHelm(values.merged(key).values);
+  const violationsOf = (key: string) => values.schemas(key).validateHelm(values.mergedSection(key).values);
   const global = violationsOf(GLOBAL);
   return global.length > 0 ? [GLOBAL, global] : [valuesKey, violationsOf(valuesKey)];
 }
@@ -94,16 +97,22 @@ export interface ValuesFiles {
  * The files with the global values, and the section of a module unless the hook is a global one. `enabledModules` is
  * undefined before the first discovery.
  */
-export function valuesFiles(
+export function buildValuesFiles(
   values: ValuesView,
   module: Module | undefined,
   enabledModules: readonly string[] | undefined,
 ): ValuesFiles {
   const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
   const configValues = joinSections(keys.map((key) => [key, sectionAsJson(values.configSection(key) ?? {})]));
-  const pieces = keys.map((key): [string, JsonPieces] => [key, sectionAsJson(values.merged(key).values)]);
+  const pieces = keys.map((key): [string, JsonPieces] => [
+    key,
+    sectionAsJson(values.mergedSection(key).values),
+  ]);
   if (enabledModules !== undefined)
-    pieces[0] = [GLOBAL, addEnabledModules(values.merged(GLOBAL).values as JsonObject, enabledModules)];
+    pieces[0] = [
+      GLOBAL,
+      addEnabledModules(values.mergedSection(GLOBAL).values as JsonObject, enabledModules),
+    ];
   return { values: joinSections(pieces), configValues };
 }
 
@@ -111,7 +120,7 @@ export function valuesFiles(
  * The values of a module for helm, with the nulls of the ConfigMap. Contains `global.enabledModules` only for a module
  * with its own chart, and only if the settings enable it.
  */
-export function helmInput(
+export function buildHelmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; userValuesDigest: () => string } {
@@ -122,11 +131,11 @@ export function helmInput(
   };
 }
 
-/** Digest of what ConfigMap and files set in the values of a module, without patches of hooks, to tell both causes of a change apart. */
+/** Digest of what users set in the values of a module, without patches of hooks: it tells whether a change of values came from a user. */
 function digestWithoutPatches(values: ValuesView, module: Module): string {
   const { common, own } = module;
   return digest(
-    values.digests.givenValues(module),
+    values.digests.configValuesDigest(module),
     digestJson([common.section ?? null, own.section ?? null]),
   );
 }
@@ -135,25 +144,24 @@ function digestWithoutPatches(values: ValuesView, module: Module): string {
 function helmValuesAsJson(values: ValuesView, module: Module): string {
   const sections = [GLOBAL, module.valuesKey] as const;
   if (module.chart === "root") {
-    const [global, section] = sections.map((key) => values.merged(key).helmValues);
-    return JSON.stringify(helmValues(module, global ?? {}, section ?? {}));
+    const [global, section] = sections.map((key) => values.mergedSection(key).helmValues);
+    return JSON.stringify(toChartValues(module, global ?? {}, section ?? {}));
   }
   const pieces = sections.map((key): [string, JsonPieces] => [
     key,
-    sectionAsJson(values.merged(key).helmValues),
+    sectionAsJson(values.mergedSection(key).helmValues),
   ]);
   if (values.modulesForCharts !== undefined)
     pieces[0] = [
       GLOBAL,
-      addEnabledModules(values.merged(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
+      addEnabledModules(values.mergedSection(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
     ];
   return Buffer.concat(joinSections(pieces)).toString();
 }
 
-/** Sections as text: a section never changes, and runs of many hooks write the same one. */
 const piecesBySection = new WeakMap<object, JsonPieces>();
 
-/** A section as JSON, made once for each section. */
+/** A section as JSON, made once: a section object never changes, and runs of many hooks write the same one. */
 function sectionAsJson(section: object): JsonPieces {
   let pieces = piecesBySection.get(section);
   if (pieces === undefined) {
@@ -184,7 +192,7 @@ function addEnabledModules(global: JsonObject, enabledModules: readonly string[]
 }
 
 /** A module's section in the form that its chart reads: under the module's key beside `global`, or as root values. */
-export function helmValues(
+export function toChartValues(
   { chart, valuesKey }: Pick<Module, "chart" | "valuesKey">,
   global: Section,
   section: Section,

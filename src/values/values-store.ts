@@ -8,23 +8,24 @@ import { mergeFlag } from "./config/flag.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
-import { mergeLazily, withOverlay, type Merged, type SectionInput } from "./layers.ts";
-import { describeLocatedViolations, explain, locateViolations, PatchAuthors, placesIn } from "./origin.ts";
+import { mergeLazily, withOverlay, type LazyMergedValues, type SectionInput } from "./layers.ts";
+import { describeLocatedViolations, explainOrigins, locateViolations, PatchAuthors } from "./origin.ts";
+import { listLayerOrigins } from "./origin.ts";
 import type { LocatedViolation, SectionOrigins } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
-import { compact, MANY_OPERATIONS } from "./patch/compact.ts";
+import { compactOperations, MANY_OPERATIONS } from "./patch/compact.ts";
 import type { PatchTarget } from "./patch/hook-patches.ts";
 import { usableSchemas, type Schemas } from "./schema/schemas.ts";
 import { violationId, type Violation } from "./schema/violation.ts";
 import { AllSources, type SourcesView } from "./sources/section-sources.ts";
 import type { SourceContent, SourceLayer } from "./sources/source-layer.ts";
 
-type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "globalPlaceOf">;
+type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "findGlobalPosition">;
 
 const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
-/** What messages name as the place to set values, and the default namespace of Secrets with values: the operator's. */
+/** The ConfigMap that messages name, and the namespace of Secrets with values that name none. */
 interface ValuesLocation {
   readonly configMap: string;
   readonly namespace: string;
@@ -48,9 +49,8 @@ export class ValuesStore {
   readonly #patches = new Map<string, readonly PatchOperation[]>();
   readonly #authors = new PatchAuthors();
   readonly #hookFlags = new Map<string, boolean>();
-  readonly #merged = new Map<string, Merged>();
+  readonly #mergedSections = new Map<string, LazyMergedValues>();
   readonly #modules = new Map<string, Module>();
-  /** Digests of the layers in force. */
   readonly digests = new Digests(this);
   readonly #secrets: KnownSecrets | undefined;
   readonly #sources: AllSources;
@@ -60,7 +60,7 @@ export class ValuesStore {
 
   readonly #location: ValuesLocation;
 
-  /** Adds the secrets in values to `secrets`. */
+  /** The store adds the secrets that it finds in values to `secrets`. */
   constructor(
     secrets?: KnownSecrets,
     modulesForCharts?: () => readonly string[],
@@ -93,7 +93,7 @@ export class ValuesStore {
   setTree(tree: Tree): void {
     this.#modules.clear();
     for (const module of tree.modules) this.#modules.set(module.valuesKey, module);
-    this.#merged.clear();
+    this.#mergedSections.clear();
     this.digests.clear();
     this.#setGlobals(tree);
     this.#refreshSources();
@@ -106,43 +106,45 @@ export class ValuesStore {
 
   /** Records the content of a Secret or ConfigMap with values, by its title; undefined = it is not wanted any more. */
   setSource(title: string, content: SourceContent | undefined): void {
-    this.#sources.set(title, content);
+    this.#sources.setContent(title, content);
     this.#refreshSources();
   }
 
   /** Computes the layers of Secrets and ConfigMaps again after any change; drops merged values of changed sections. */
   #refreshSources(): void {
-    for (const key of this.#sources.refresh()) this.#merged.delete(key);
+    for (const key of this.#sources.refresh()) this.#mergedSections.delete(key);
     this.digests.clear();
   }
 
   /** Violations that this layer of a section causes. Leaves out missing values: another source may still set them. */
   #validateSources(key: string, sources: SourceLayer): readonly LocatedViolation[] {
-    const sections = { ...this.#sections(key), sources };
+    const sections = { ...this.#sectionsInForce(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
     const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
     const without = new Set(found.length === 0 ? [] : violationsWith(undefined).map(violationId));
     const causedBySources = found.filter((each) => !without.has(violationId(each)));
-    return locateViolations(this.written(key, sections), causedBySources);
+    return locateViolations(this.sectionOrigins(key, sections), causedBySources);
   }
 
-  /** Applies global values and schemas, unless they have new violations. */
+  /** Puts global values and schemas into force, unless valid ones are in force and the new ones violate their schema. */
   #setGlobals(globals: Globals): void {
     const before = this.#globals;
     const wasBroken = this.#globalViolations().length > 0;
     this.#globals = globals;
-    this.#merged.delete(GLOBAL);
+    this.#mergedSections.delete(GLOBAL);
     this.#globalProblems =
-      this.#config === undefined ? [] : locateViolations(this.written(GLOBAL), this.#globalViolations());
+      this.#config === undefined
+        ? []
+        : locateViolations(this.sectionOrigins(GLOBAL), this.#globalViolations());
     if (this.#globalProblems.length === 0 || wasBroken || before === undefined) return;
     this.#globals = before;
-    this.#merged.delete(GLOBAL);
+    this.#mergedSections.delete(GLOBAL);
   }
 
   /** Violations of the config schema in the global values in force. */
   #globalViolations(): readonly Violation[] {
-    return this.schemas(GLOBAL).validateConfig(this.merged(GLOBAL).config);
+    return this.schemas(GLOBAL).validateConfig(this.mergedSection(GLOBAL).config);
   }
 
   /** Problems that keep the global values and schemas of the directories out of force, one line each. */
@@ -152,11 +154,11 @@ export class ValuesStore {
 
   /** Puts new ConfigMap content (and overlay) into force; unchanged sections keep their merged values. */
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
-    for (const key of this.#merged.keys()) {
+    for (const key of this.#mergedSections.keys()) {
       const same =
         findSection(config, key) === findSection(this.#config, key) &&
         findSection(overlay, key) === findSection(this.#overlay, key);
-      if (!same) this.#merged.delete(key);
+      if (!same) this.#mergedSections.delete(key);
     }
     this.#config = config;
     this.#overlay = overlay;
@@ -164,21 +166,17 @@ export class ValuesStore {
     this.#refreshSources();
   }
 
-  /**
-   * Adds validated patches of `hook` to those stored for `key`. Returns the number of stored operations when it first
-   * exceeds the warning limit.
-   */
+  /** Adds validated patches of `hook` to those stored for `key`. Returns the number of stored operations when it first exceeds the warning limit. */
   addPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (hook !== undefined) this.#authors.record(key, operations, hook);
     const before = this.patches(key);
-    const after = compact(operations, before);
+    const after = compactOperations(operations, before);
     this.#patches.set(key, after);
-    this.#merged.delete(key);
+    this.#mergedSections.delete(key);
     this.digests.clear();
     return before.length <= MANY_OPERATIONS && after.length > MANY_OPERATIONS ? after.length : undefined;
   }
 
-  /** The stored patches of hooks for a section. */
   patches(key: string): readonly PatchOperation[] {
     return this.#patches.get(key) ?? NO_PATCHES;
   }
@@ -198,55 +196,55 @@ export class ValuesStore {
     copy.#overlay = this.#overlay;
     for (const [key, patches] of this.#patches) copy.#patches.set(key, patches);
     for (const [key, flag] of this.#hookFlags) copy.#hookFlags.set(key, flag);
-    for (const [key, merged] of this.#merged) copy.#merged.set(key, merged);
+    for (const [key, mergedSection] of this.#mergedSections) copy.#mergedSections.set(key, mergedSection);
     for (const [key, module] of this.#modules) copy.#modules.set(key, module);
-    copy.#sources.copy(this.#sources);
+    copy.#sources.copyFrom(this.#sources);
     return copy;
   }
 
   /** The merged values of `global` or of a module's key, cached until a layer changes. */
-  merged(key: string): Merged {
-    let merged = this.#merged.get(key);
+  mergedSection(key: string): LazyMergedValues {
+    let merged = this.#mergedSections.get(key);
     if (merged === undefined) {
-      merged = this.#merge(key, this.#sections(key));
-      this.#merged.set(key, merged);
+      merged = this.#merge(key, this.#sectionsInForce(key));
+      this.#mergedSections.set(key, merged);
     }
     return merged;
   }
 
-  #merge(key: string, sections: Sections): Merged {
+  #merge(key: string, sections: Sections): LazyMergedValues {
     return mergeLazily(key, this.#buildInput(key, sections), this.#secrets);
   }
 
-  /** As `merged`, with other sections of ConfigMap and overlay; reuses `merged` for the sections in force. */
-  mergeSections(key: string, sections: Sections): Merged {
-    const { config, overlay, sources } = this.#sections(key);
+  /** Merges a section with other content of ConfigMap, overlay or sources, to try it; reuses the merged values in force if nothing differs. */
+  mergeSections(key: string, sections: Sections): LazyMergedValues {
+    const { config, overlay, sources } = this.#sectionsInForce(key);
     const inForce =
       sections.config === config && sections.overlay === overlay && sections.sources === sources;
-    return inForce ? this.merged(key) : this.#merge(key, sections);
+    return inForce ? this.mergedSection(key) : this.#merge(key, sections);
   }
 
-  /** The section of `key` as patches of hooks are validated against it. */
+  /** What `validatePatches` needs to check a hook's patches of a section. */
   patchTarget(key: string): PatchTarget {
-    const layers = this.#buildInput(key, this.#sections(key));
+    const layers = this.#buildInput(key, this.#sectionsInForce(key));
     const isOverlaid = this.#overlay !== undefined;
-    return { key, layers, merged: this.merged(key), isOverlaid, secrets: this.#secrets };
+    return { key, layers, mergedSection: this.mergedSection(key), isOverlaid, secrets: this.#secrets };
   }
 
   /** The layers of a section that can change without a new tree: ConfigMap, overlay and sources in force. */
-  #sections(key: string): Sections {
-    const sources = this.#sources.of(key).layer;
+  #sectionsInForce(key: string): Sections {
+    const sources = this.#sources.currentFor(key).layer;
     return { config: findSection(this.#config, key), overlay: findSection(this.#overlay, key), sources };
   }
 
-  /** Describes which layer and place set each leaf of a section, by JSON pointer, for `module values --explain`. */
-  explain(key: string): JsonObject {
-    const written = this.written(key);
-    return Object.fromEntries(explain(written.input, placesIn(written)));
+  /** Describes which layer, file or hook set each leaf of a section, by JSON pointer, for `module values --explain`. */
+  explainSection(key: string): JsonObject {
+    const sectionOrigins = this.sectionOrigins(key);
+    return Object.fromEntries(explainOrigins(sectionOrigins.input, listLayerOrigins(sectionOrigins)));
   }
 
-  /** The layers of a section with their sources, to locate violations; by default of the sections in force. */
-  written(key: string, sections = this.#sections(key)): SectionOrigins {
+  /** The layers of a section and the files, objects and hooks that set them, so that messages name the origin of a value. */
+  sectionOrigins(key: string, sections = this.#sectionsInForce(key)): SectionOrigins {
     const module = this.#modules.get(key);
     return {
       key,
@@ -254,12 +252,12 @@ export class ValuesStore {
       input: this.#buildInput(key, sections),
       module,
       schemas: this.#schemaFiles(key),
-      commonPlaceOf: key === GLOBAL ? this.#globals?.globalPlaceOf : module?.common.placeOf,
-      hookOf: (path) => this.#authors.findAuthor(key, path),
+      findCommonPosition: key === GLOBAL ? this.#globals?.findGlobalPosition : module?.common.findPosition,
+      findHook: (path) => this.#authors.findAuthor(key, path),
     };
   }
 
-  /** All layers of a section, with these sections of ConfigMap, overlay and sources. */
+  /** All layers of a section. The schemas are compiled when they are first read: merged values may still be unused. */
   #buildInput(key: string, { config, overlay, sources }: Sections): SectionInput {
     const module = this.#modules.get(key);
     const files = this.#schemaFiles(key);

@@ -7,7 +7,7 @@ import { assertCanList, openAccountKubeconfig, RunTokens } from "../kube/index.t
 import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
 import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
-import { placesOf } from "../modules/index.ts";
+import { resolveDirectories } from "../modules/index.ts";
 import { type Children, findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import type { ModuleActor } from "../tasks/index.ts";
@@ -63,7 +63,7 @@ export class Actors {
 
   /** Describes why processes under other user ids cannot start hooks of modules; undefined if they can. */
   #findModulesDirProblem(): string | undefined {
-    const { modulesDirs } = placesOf(this.#options.settings);
+    const { modulesDirs } = resolveDirectories(this.#options.settings);
     const obstacle = modulesDirs.map(findAccessObstacle).find((each) => each !== undefined);
     return (
       obstacle && `other users cannot reach the modules directory: ${obstacle}, and restart the operator`
@@ -89,7 +89,7 @@ export class Actors {
     return {
       user: userOf(account),
       uid: this.#sharedIdReason === undefined ? this.#userIds.getOrAssignId(module) : undefined,
-      offline: this.#kubeconfigVariables("/dev/null"),
+      variablesWithoutAccess: this.#kubeconfigVariables("/dev/null"),
       duringRun: (work) => this.#tokens.withToken({ module, account }, work),
       withAccess: (scratch, work) =>
         this.#tokens.withToken({ module, account }, async (token) => {

@@ -24,7 +24,7 @@ import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
-import { helmInput } from "../values/index.ts";
+import { buildHelmInput } from "../values/index.ts";
 
 export interface AdapterParts {
   readonly state: State;
@@ -198,7 +198,7 @@ export class Adapters {
       snapshot: () => ({ view: state.view, queues: queues.views() }),
       statusValues: settings.statusValues,
       statusOf: (module) => this.#statusMirror.statusOf(module),
-      originsOf: (section) => state.values.explain(section),
+      originsOf: (section) => state.values.explainSection(section),
       runs: this.#base.runRing,
       diff: (module, displayed) => this.#renderDiff(module, displayed),
     });
@@ -214,7 +214,7 @@ export class Adapters {
 
   /** The input of helm for a module, to render it on request of a user. The signal is never aborted, because no task waits for it. */
   #helmRequest(module: Module): HelmInput & { readonly signal: AbortSignal } {
-    return { ...helmInput(this.#parts.state.values, module), signal: new AbortController().signal };
+    return { ...buildHelmInput(this.#parts.state.values, module), signal: new AbortController().signal };
   }
 
   /** The data and functions from which the debug socket answers. */
@@ -237,7 +237,7 @@ export class Adapters {
       rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,
-      moduleSourceState: () => this.#base.registryModules?.describe?.(),
+      moduleSourceState: () => this.#base.registryModules?.describeSources?.(),
       platformInfo: () => ({
         settings: settings as unknown as Json,
         node: process.version,

@@ -4,7 +4,7 @@ import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "..
 import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
-import { hookEnvironment } from "../hooks/index.ts";
+import { buildHookEnvironment } from "../hooks/index.ts";
 import {
   Accounts,
   Discovery,
@@ -151,7 +151,7 @@ function makeChildAccess(
   const kubeconfig = new PrivateKubeconfig(client, files, "helm");
   return {
     children: new Children(from.failures),
-    env: hookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
+    env: buildHookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
     kubeconfig,
     hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),

@@ -1,6 +1,6 @@
 /** Builds the packages' objects of an operator and connects them. */
 
-import { KubeBindings, makeSources, type Source } from "../bindings/index.ts";
+import { KubeBindings, createSources, type Source } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, requestServerVersion } from "../kube/index.ts";
@@ -21,7 +21,7 @@ import {
   type RecorderParts,
 } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
-import { isConfirmedMissing, moduleContent, placesOf } from "../modules/index.ts";
+import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
 import { Engine, mustKeepObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
@@ -37,7 +37,7 @@ import {
   ValuesSources,
   WatchedFiles,
 } from "../triggers/index.ts";
-import { registerSecrets, createSecretHider } from "../values/index.ts";
+import { registerSecrets, createSourceRedactor } from "../values/index.ts";
 import { countDroppedSpans, makeReleases, readTimeZone, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
@@ -145,7 +145,7 @@ export class Components {
     const files = new WatchedFiles({
       ...this.#base,
       state: this.state,
-      dirs: placesOf(settings),
+      dirs: resolveDirectories(settings),
       onScan: ({ watchCount, isPolling }) => {
         this.metrics.set("watchedDirs", {}, watchCount);
         this.metrics.set("polledDirs", {}, isPolling ? 1 : 0);
@@ -203,21 +203,22 @@ export class Components {
     return this.#scope.closeAtEnd(
       new KubeBindings({
         ...this.#base,
-        checkOf: (hook, binding, resource) => this.#base.actors.createListCheck(hook, binding, resource),
+        createPermissionCheck: (hook, binding, resource) =>
+          this.#base.actors.createListCheck(hook, binding, resource),
         keepManagedFields: this.#base.settings.keepManagedFields,
         queues: this.queues,
         onIssue: (hook, binding, message) => {
           if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
           this.#recordBindingIssues(hook.module);
         },
-        times: (hook, binding) => makeBindingTimes(this.metrics, hook, binding),
+        createTimes: (hook, binding) => makeBindingTimes(this.metrics, hook, binding),
       }),
     );
   }
 
   #makeSources(): Source {
     const { clock, env } = this.#base;
-    const sources = makeSources({ clock, zone: readTimeZone(env), queues: this.queues });
+    const sources = createSources({ clock, zone: readTimeZone(env), queues: this.queues });
     return this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(sources));
   }
 
@@ -232,7 +233,7 @@ export class Components {
           const module = this.state.view.tree.modules.find((each) => each.name === name);
           return module !== undefined && !isConfirmedMissing(module, this.#base.clock);
         },
-        hideOf: (release) => createSecretHider(this.state.values, camelCase(release)),
+        hideOf: (release) => createSourceRedactor(this.state.values, camelCase(release)),
         keepsObjects: (release) => mustKeepObjects(this.state.view, this.state.values.config, release),
       }),
     );
@@ -270,7 +271,7 @@ export class Components {
       serverVersion: (signal) => requestServerVersion(client, signal),
       readTree: this.#base.readTree,
       rereadModule: this.#base.rereadModule,
-      contentOf: moduleContent,
+      contentOf: hashModuleFiles,
     };
   }
 

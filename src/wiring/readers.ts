@@ -5,7 +5,7 @@ import type { Accounts } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Tree } from "../model/index.ts";
 import {
-  placesOf,
+  resolveDirectories,
   readTree,
   rereadModule,
   type ChartArchives,
@@ -23,13 +23,13 @@ export function makeReaders(
   const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
   const { accounts, archives, clock } = from;
   const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const refusalOf: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
+  const findRefusal: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
   const { moduleNamespaceTemplate: namespaceTemplate } = settings;
-  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, refusalOf, namespaceTemplate };
+  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, findRefusal, namespaceTemplate };
   const registryModules: RegistryModules | undefined = settings.sources
-    ? { dir: undefined, origins: new Map(), holds: [REGISTRY_MODULES_UNKNOWN] }
+    ? { dir: undefined, origins: new Map(), purgeBlockers: [REGISTRY_MODULES_UNKNOWN] }
     : undefined;
-  const treeOptions = { ...placesOf(settings), ...readOptions, archives, clock, registryModules };
+  const treeOptions = { ...resolveDirectories(settings), ...readOptions, archives, clock, registryModules };
   const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
   return {
     /** Modules from registries; undefined = `--sources` is off. */
@@ -40,7 +40,7 @@ export function makeReaders(
     restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     /** Reads all directories. `previous` is the tree that was read before; undefined at a start. */
     readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
-      readTree({ ...treeOptions, previous, names }),
+      readTree({ ...treeOptions, previous, namesToRead: names }),
     rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(treeOptions, previous, name),
   };
 }

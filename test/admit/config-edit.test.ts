@@ -78,10 +78,10 @@ describe("an edit that the operator would not accept", () => {
   it("changes nothing that is in force", async () => {
     const lab = await world();
     const { view } = lab.state;
-    const before = JSON.stringify(lab.state.values.merged("a").values);
+    const before = JSON.stringify(lab.state.values.mergedSection("a").values);
     check(lab, { a: "size: 7", ...off("b") }, { isDryRun: true });
     expect(lab.state.view).toBe(view);
-    expect(JSON.stringify(lab.state.values.merged("a").values)).toBe(before);
+    expect(JSON.stringify(lab.state.values.mergedSection("a").values)).toBe(before);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Hook, HookTask, ScheduleBinding } from "../../src/model/index.ts";
-import { makeSources } from "../../src/bindings/index.ts";
+import { createSources } from "../../src/bindings/index.ts";
 import { bindingsWith } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 import { renderContext } from "../../src/hooks/index.ts";
@@ -27,7 +27,7 @@ function lab() {
   const reported: string[] = [];
   const offer = (_: string, { hook: of, trigger }: HookTask) =>
     reported.push(`${of.name} ${trigger.binding.name}`);
-  const schedules = makeSources({ clock, zone: "UTC", queues: { offer } });
+  const schedules = createSources({ clock, zone: "UTC", queues: { offer } });
   return { clock, schedules, take: () => reported.splice(0) };
 }
 const MINUTE = 60_000;
@@ -103,11 +103,11 @@ test("the documented example, letter by letter: the hook with two schedules and 
   const clock = new ManualClock(Date.UTC(2026, 0, 1, 11, 59));
   const runs: string[] = [];
   const offer = (_: string, { hook: { config }, trigger }: HookTask): void => {
-    const snapshots = { get: () => [], objects: () => [] };
+    const snapshots = { byBindingName: () => [], byBindingId: () => [] };
     const context = [...renderContext({ config, triggers: [trigger], snapshots })].join("");
     runs.push(`${new Date(clock.now()).toISOString().slice(11, 19)} ${context.trim()}`);
   };
-  const schedules = makeSources({ clock, zone: "UTC", queues: { offer } });
+  const schedules = createSources({ clock, zone: "UTC", queues: { offer } });
   schedules.enable(documented);
   await clock.advance(4 * MINUTE);
   // Six fields: each second of the minute.

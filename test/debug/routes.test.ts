@@ -75,7 +75,7 @@ function sources(): DebugSources {
     globalHookFiles: [],
     problems: [],
     warnings: [],
-    purgeHolds: [],
+    purgeBlockers: [],
   });
   state.recordModule("web-shop", "enablementDecided", { enabled: true, by: "module-values" });
   state.inputs.recordPatches("webShop", [{ op: "add", path: "/webShop/host", value: "a.example" }]);

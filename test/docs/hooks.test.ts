@@ -161,7 +161,7 @@ test.each(table("because of | fields"))("the table of contexts: %s: %s", (cause,
       : because === "an event"
         ? event(binding)
         : sync(binding);
-  const snapshots = { get: () => [], objects: () => [] };
+  const snapshots = { byBindingName: () => [], byBindingId: () => [] };
   const text = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   const [context = {}] = JSON.parse(text) as Record<string, unknown>[];
   const reported = codes(fields).map((each) => each.split(": "));

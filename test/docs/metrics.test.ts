@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
-import { hookActivation } from "../../src/bindings/index.ts";
+import { getHookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
@@ -57,7 +57,7 @@ test("the activation of a hook is Schedule, Kubernetes or its lifecycle binding"
     ...(binding === undefined ? [] : [event(binding), sync(binding)]),
     lifecycle("afterAll"),
   ];
-  expect(triggers.map(({ binding: each }) => hookActivation(each))).toEqual([
+  expect(triggers.map(({ binding: each }) => getHookActivation(each))).toEqual([
     "Schedule",
     "Kubernetes",
     "Kubernetes",

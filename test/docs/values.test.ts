@@ -8,8 +8,8 @@ import type { Json, JsonObject, SchemaFiles } from "../../src/model/index.ts";
 import {
   applyJsonPatch,
   compileSchemas,
-  effective,
-  explain,
+  mergeSectionLayers,
+  explainOrigins,
   patchConfigMapKey,
   parseCommonValues,
   parseConfigMap,
@@ -65,7 +65,7 @@ class Page {
 
   patch(text: string): void {
     const { operations } = parsePatch(text, { kind: "module", valuesKey: KEY });
-    applyJsonPatch(effective(this.input).values, operations);
+    applyJsonPatch(mergeSectionLayers(this.input).values, operations);
     this.patches.push(...operations);
   }
 
@@ -74,7 +74,13 @@ class Page {
     const data = this.overlay ?? this.data;
     const below =
       this.overlay && parseConfigMap("ConfigMap addon-operator", this.data, KNOWN).sections.get(KEY);
-    const next = patchConfigMapKey({ file: "ConfigMap addon-operator", data, key: KEY, operations, below });
+    const next = patchConfigMapKey({
+      file: "ConfigMap addon-operator",
+      data,
+      key: KEY,
+      operations,
+      configMapSection: below,
+    });
     if (next.text !== undefined) data[KEY] = next.text;
   }
 }
@@ -114,7 +120,10 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
   },
   "json CONFIG_VALUES_JSON_PATCH_PATH": (page, text) => page.patchConfig(text),
   "json VALUES_PATH": (page, text) => {
-    const values = { global: effective(page.global).values, [KEY]: effective(page.input).values };
+    const values = {
+      global: mergeSectionLayers(page.global).values,
+      [KEY]: mergeSectionLayers(page.input).values,
+    };
     expect(values).toEqual(JSON.parse(text));
   },
   "json CONFIG_VALUES_PATH": (page, text) => {
@@ -122,7 +131,10 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
     expect({ global: global ?? null, [KEY]: sections.get(KEY) ?? null }).toEqual(JSON.parse(text));
   },
   "yaml helm": (page, text) => {
-    const values = { global: effective(page.global).helmValues, [KEY]: effective(page.input).helmValues };
+    const values = {
+      global: mergeSectionLayers(page.global).helmValues,
+      [KEY]: mergeSectionLayers(page.input).helmValues,
+    };
     expect(values).toEqual(parseYaml(text, "page").value);
   },
   "yaml ConfigMap afterwards": (page, text) => expect(page.data).toEqual(readData(text)),
@@ -134,7 +146,7 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
       "module values.yaml": "/modules/010-simple-module/values.yaml",
       ConfigMap: `key ${KEY}`,
     };
-    expect(Object.fromEntries(explain(page.input, places))).toEqual(Object.fromEntries(wanted));
+    expect(Object.fromEntries(explainOrigins(page.input, places))).toEqual(Object.fromEntries(wanted));
   },
   "text flags": (page, text) => {
     const { flags, settings, unknownKeys } = page.config;
@@ -148,14 +160,14 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
   },
   "text violations": (page, text) => {
     const { schemas } = page.input;
-    expect(rules(schemas.validateConfig(effective(page.input).config))).toEqual(lines(text));
+    expect(rules(schemas.validateConfig(mergeSectionLayers(page.input).config))).toEqual(lines(text));
   },
   "text violations before helm": (page, text) => {
     const { schemas } = page.input;
-    expect(rules(schemas.validateHelm(effective(page.input).values))).toEqual(lines(text));
+    expect(rules(schemas.validateHelm(mergeSectionLayers(page.input).values))).toEqual(lines(text));
   },
   "json redacted": (page, text) => {
-    const values = effective(page.input).values as Json;
+    const values = mergeSectionLayers(page.input).values as Json;
     const displayed = JSON.stringify(redactValues(values, page.input.schemas.secretPaths));
     expect(JSON.parse(displayed.replaceAll(/<redacted:[0-9a-f]{32}>/g, "<redacted:…>"))).toEqual(
       JSON.parse(text),

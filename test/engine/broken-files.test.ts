@@ -50,7 +50,7 @@ describe("files of a module that break while the operator runs", () => {
     await converge(lab, "broken");
     expect(displayed(lab, "web")).toEqual(["Invalid", expect.stringMatching(/values\.yaml.*no YAML/)]);
     expect(displayed(lab, "good")[0]).toBe("Ready");
-    expect(lab.state.values.merged("web").values).toEqual({ size: 1 });
+    expect(lab.state.values.mergedSection("web").values).toEqual({ size: 1 });
     expect([...lab.releases.keys()]).toEqual(["web", "good"]);
     expect(lab.log).toEqual(["helm good", "converged"]);
 

@@ -306,7 +306,7 @@ describe("modules with queues of their own", () => {
     lab.tick("x");
     lab.tick("y");
     await lab.run(5000);
-    expect(lab.state.values.merged("global").values).toMatchObject({ list: { x: "x", y: "y" } });
+    expect(lab.state.values.mergedSection("global").values).toMatchObject({ list: { x: "x", y: "y" } });
     expect(lab.linesOf("helm m0")).toHaveLength(3);
   });
 

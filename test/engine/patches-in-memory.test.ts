@@ -19,7 +19,7 @@ describe("a values patch", () => {
     await lab.run();
     lab.edit({ global: "{ x: 1 }" });
     await lab.run();
-    expect(lab.state.values.merged("web").values).toEqual({ size: 2, host: "a", found: 3 });
+    expect(lab.state.values.mergedSection("web").values).toEqual({ size: 2, host: "a", found: 3 });
     expect(lab.inputs("web/h")).toHaveLength(1);
     expect(lab.data).toEqual({ web: "{ size: 7, host: a }", global: "{ x: 1 }" });
   });

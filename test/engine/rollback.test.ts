@@ -41,7 +41,7 @@ describe("a module that was rolled back", () => {
     expect(view(lab)?.lastRun).toMatchObject({ result: "Failed", message: "chart 2 failed" });
     expect(lab.quiet).toBe(true);
     const { view: all, values } = lab.state;
-    expect(values.merged("m").values).toEqual({ a: 2 });
+    expect(values.mergedSection("m").values).toEqual({ a: 2 });
     expect(explainModule(all.modules.get("m")!, { view: all, queues: lab.queues.views() })).toContain(
       "chart 2 failed",
     );

@@ -32,7 +32,7 @@ async function started(source: Parameters<EngineLab["state"]["inputs"]["recordSo
 
 const viewOf = (lab: EngineLab, name = "web") => lab.state.view.modules.get(name);
 const dbOf = (lab: EngineLab): unknown => {
-  const { helmValues } = lab.state.values.merged("web");
+  const { helmValues } = lab.state.values.mergedSection("web");
   return Array.isArray(helmValues) ? undefined : helmValues["db"];
 };
 
@@ -118,7 +118,7 @@ describe("a module with values from a Secret", () => {
     await lab.run();
     expect(dbOf(lab)).toEqual({ user: "web", password: "edited-pass" });
     expect(lab.state.values.configSection("web")).toEqual({ db: { password: "edited-pass" } });
-    expect(lab.state.values.explain("web")).toMatchObject({ "/db/password": "ConfigMap: key web" });
+    expect(lab.state.values.explainSection("web")).toMatchObject({ "/db/password": "ConfigMap: key web" });
   });
 });
 
@@ -132,7 +132,7 @@ describe("the ConfigMap", () => {
     lab.edit({ webValuesFrom: "[{kind: ConfigMap, namespace: apps, name: web}]" });
     await lab.run();
     expect(dbOf(lab)).toEqual({ user: "shared", password: "second-1" });
-    expect(lab.state.values.explain("web")).toMatchObject({
+    expect(lab.state.values.explainSection("web")).toMatchObject({
       "/db/user": "valuesFrom: ConfigMap apps/web, key values.yaml",
     });
   });
@@ -178,7 +178,7 @@ describe("globalValuesFrom", () => {
     lab.state.inputs.recordSource(DB, data({ "values.yaml": "token: abcd-1234" }));
     await lab.run();
     expect(lab.linesOf("release ")).toEqual(["release other v1"]);
-    expect(lab.state.values.merged("global").values).toEqual({ token: "abcd-1234" });
+    expect(lab.state.values.mergedSection("global").values).toEqual({ token: "abcd-1234" });
     const { converges } = lab;
     lab.state.inputs.recordSource(DB, data({ "values.yaml": "token: abcd-5678" }));
     await lab.run();

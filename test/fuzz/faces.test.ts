@@ -14,7 +14,7 @@ import {
   toStoredOperations,
   parseConfigMap,
   parsePatch,
-  replay,
+  replayStoredPatches,
 } from "../../src/values/index.ts";
 import { added, configMap } from "../kube/watch/watch-server.ts";
 import { ManualClock, settle } from "../support/clock.ts";
@@ -56,7 +56,7 @@ const adapters: readonly Face[] = [
       for (const rules of RULES) {
         const { operations } = parsePatch(input.toString(), rules);
         const section = { list: [1, 2, 3], a: { b: { c: "d" } } };
-        replay(section, operations);
+        replayStoredPatches(section, operations);
         applyJsonPatch(section, operations);
         toStoredOperations(section, operations);
       }
@@ -241,7 +241,7 @@ describe("every face takes any input: it is read or refused, in time and in boun
                 binding: { ...binding({ includeSnapshotsFrom: ["maps"] }), type: "schedule", crontab: "" },
               } as never,
             ],
-            snapshots: { get: (name) => snapshots.get(name), objects: () => [] },
+            snapshots: { byBindingName: (name) => snapshots.byBindingName(name), byBindingId: () => [] },
           }),
         ].join("");
         expect(JSON.parse(text)).toHaveLength(1);

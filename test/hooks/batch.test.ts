@@ -290,7 +290,7 @@ describe("a run", () => {
     return runHook({
       hook,
       triggers: [trigger],
-      snapshots: { get: () => [{ filterResult: "a" }], objects: () => [] },
+      snapshots: { byBindingName: () => [{ filterResult: "a" }], byBindingId: () => [] },
       values: "{}",
       configValues: "{}",
       queue: "main",

@@ -1,4 +1,4 @@
-import { lifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
+import { createLifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
 import { parseHookConfig } from "../../src/hooks/index.ts";
 import type {
   Bindings,
@@ -104,5 +104,5 @@ export function tick(binding: ScheduleBinding): HookTrigger {
 }
 
 export function lifecycle(name: LifecycleName): HookTrigger {
-  return { type: "lifecycle", binding: lifecycleBinding(name, 1) };
+  return { type: "lifecycle", binding: createLifecycleBinding(name, 1) };
 }

@@ -10,8 +10,8 @@ const ITEMS: Record<string, readonly SnapshotItem[]> = {
   "kubernetes[0]": [{ object: { kind: "Pod" } }],
 };
 const source: Snapshots = {
-  get: (name) => ITEMS[name] ?? [],
-  objects: (id) => ITEMS[id] ?? [],
+  byBindingName: (name) => ITEMS[name] ?? [],
+  byBindingId: (id) => ITEMS[id] ?? [],
 };
 
 function rendered(hook: Hook, triggers: readonly HookTrigger[], snapshots = source): string {
@@ -91,7 +91,7 @@ describe("v1", () => {
 
   test("all contexts of a run see the same snapshot, though it changes meanwhile", () => {
     let reads = 0;
-    const moving: Snapshots = { get: () => [{ filterResult: ++reads }], objects: () => [] };
+    const moving: Snapshots = { byBindingName: () => [{ filterResult: ++reads }], byBindingId: () => [] };
     const text = rendered(HOOK, [tick(s("seeing")), event(k("none")), tick(s("seeing"))], moving);
     const contexts = JSON.parse(text) as { snapshots: Record<string, unknown> }[];
     expect(contexts.map((each) => JSON.stringify(each.snapshots.pods))).toEqual(
@@ -109,7 +109,7 @@ describe("v1", () => {
         throw new Error("parsed");
       },
     };
-    const kept: Snapshots = { get: () => [item], objects: () => [item, item] };
+    const kept: Snapshots = { byBindingName: () => [item], byBindingId: () => [item, item] };
     const moved = { type: "event", binding: k("pods") } as const;
     const place = { watchEvent: "Modified", kind: "Pod", namespace: "ns", name: "p" } as const;
     const text = rendered(
@@ -127,7 +127,7 @@ describe("v1", () => {
 
   test("a large Synchronization comes in small pieces", () => {
     const items = Array.from({ length: 2000 }, (_, i) => ({ object: { n: i, text: "x".repeat(1000) } }));
-    const large: Snapshots = { get: () => [], objects: () => items };
+    const large: Snapshots = { byBindingName: () => [], byBindingId: () => items };
     const input = { config: HOOK.config, triggers: [sync(k("pods"))], snapshots: large };
     const pieces = [...renderContext(input)];
     expect(Math.max(...pieces.map((piece) => piece.length))).toBeLessThan(70_000);

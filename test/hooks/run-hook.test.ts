@@ -5,7 +5,12 @@ import { fileURLToPath } from "node:url";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { hookEnvironment, runHookFileOffline, runHook, type RunSettings } from "../../src/hooks/index.ts";
+import {
+  buildHookEnvironment,
+  runHookFileOffline,
+  runHook,
+  type RunSettings,
+} from "../../src/hooks/index.ts";
 import type { Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
@@ -66,7 +71,7 @@ function start({
   env = {},
   settings = {},
   triggers = [ON_STARTUP],
-  snapshots = { get: () => [], objects: () => [{ object: { n: 1 } }] },
+  snapshots = { byBindingName: () => [], byBindingId: () => [{ object: { n: 1 } }] },
   signal,
 }: Given) {
   return runHook({
@@ -179,7 +184,7 @@ describe("what a run gets", () => {
     const { failure, output } = await start({
       hook,
       triggers: [sync(kubernetes(hook, "kubernetes"))],
-      snapshots: { get: () => [], objects: () => objects },
+      snapshots: { byBindingName: () => [], byBindingId: () => objects },
       env: {
         SCRIPT: `printf '{"name":"size","set":%s}' "$(stat -c %s "$BINDING_CONTEXT_PATH")" > "$METRICS_PATH"`,
       },
@@ -205,8 +210,8 @@ describe("what a run gets", () => {
 
 test("SHELL_LIB_PATH is the library's place, unless the operator's environment has another", () => {
   const place = join(dirname(fileURLToPath(import.meta.url)), "../../shell/shell_lib.sh");
-  expect(hookEnvironment({ A: "b", UNSET: undefined })).toEqual({ A: "b", SHELL_LIB_PATH: place });
-  expect(hookEnvironment({ SHELL_LIB_PATH: "/mine.sh" })).toEqual({ SHELL_LIB_PATH: "/mine.sh" });
+  expect(buildHookEnvironment({ A: "b", UNSET: undefined })).toEqual({ A: "b", SHELL_LIB_PATH: place });
+  expect(buildHookEnvironment({ SHELL_LIB_PATH: "/mine.sh" })).toEqual({ SHELL_LIB_PATH: "/mine.sh" });
 });
 
 describe("what a run leaves", () => {

@@ -48,7 +48,7 @@ function lab(kubeConfig = cluster().kubeconfig) {
   const results = (of: Hook): unknown[] =>
     made
       .snapshots(of)
-      .get("objects")
+      .byBindingName("objects")
       .map(({ filterResult }) => filterResult);
   return { made, reported, results };
 }
@@ -90,7 +90,7 @@ test("missing rights are said, and the binding starts when they are given", asyn
   const { made, reported, results } = lab(await kubeconfigOf(namespace, "limited"));
   const of = hook({ namespaces: [namespace] });
   await made.enable(of);
-  expect(made.waiting(of)).toEqual(["kubernetes[0]"]);
+  expect(made.listUnlistedBindings(of)).toEqual(["kubernetes[0]"]);
   expect(made.issues()[0]?.message).toContain("forbidden");
   const role = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" };
   await cluster().apply(configMap(namespace, "one"), {

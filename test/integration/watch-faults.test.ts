@@ -120,7 +120,7 @@ async function expectTruth(made: KubeBindings, of: Hook): Promise<void> {
       "-l",
       query.labelSelector,
     ]);
-    const snapshot = made.snapshots(of).get("maps").map(objectOf);
+    const snapshot = made.snapshots(of).byBindingName("maps").map(objectOf);
     expect(snapshot.map(versionOf)).toEqual(items.map(versionOf).toSorted());
   }, "snapshot as the server has it");
 }

@@ -120,7 +120,7 @@ describe("the operator's series", () => {
       sampleGauges(metrics, {
         queues: { views: () => queueOf("a", ...Array.from({ length: length - 1 }, () => "b")) } as never,
         state: { view: viewOf(modules.map((change) => moduleView(change.name ?? "", change))) } as never,
-        bindings: { counts: () => [{ ...HOOK, module: undefined, objects: 7 }] } as never,
+        bindings: { countObjects: () => [{ ...HOOK, module: undefined, objects: 7 }] } as never,
       });
     const module = { chartVersion: "1.2" } as never;
     const one = { name: "a", module, enabled: true, suspended: true };
@@ -162,7 +162,7 @@ describe("the operator's series", () => {
       sampleGauges(metrics, {
         queues: { views: () => [] } as never,
         state: { view: viewOf([a, ...others]) } as never,
-        bindings: { counts: () => [] } as never,
+        bindings: { countObjects: () => [] } as never,
       });
       return lines(metrics, `${P}module_waiting`);
     };
@@ -186,7 +186,7 @@ describe("the operator's series", () => {
     sampleGauges(metrics, {
       queues: { views: () => [] } as never,
       state: { view: viewOf(healths) } as never,
-      bindings: { counts: () => [] } as never,
+      bindings: { countObjects: () => [] } as never,
     });
     expect(await lines(metrics, `${P}module_healthy`)).toEqual([
       `${P}module_healthy{module="m0"} 1`,
@@ -239,8 +239,8 @@ describe("the operator's series", () => {
       { name: "h" } as never,
       { name: "b", queue: "main", kind: "Pod" } as never,
     );
-    times.filtered(0.001);
-    times.event(0.001);
+    times.recordFilter(0.001);
+    times.recordEvent(0.001);
     const text = await metrics.renderText();
     for (const line of [
       'module_delete_errors_total{module="m"} 1',

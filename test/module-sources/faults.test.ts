@@ -268,7 +268,7 @@ describe("sources", () => {
     await lab.start();
     expect(lab.state.view.sourcesProblem).toContain("The ModuleSources cannot be read: ");
     expect(lab.content("web")).toBe("1.4.2");
-    expect((await lab.tree()).purgeHolds[0]).toContain("The ModuleSources cannot be read");
+    expect((await lab.tree()).purgeBlockers[0]).toContain("The ModuleSources cannot be read");
     await lab.pass(10 * MINUTE);
     expect(lab.locked("web")).not.toHaveProperty("removed");
     lab.refuse = () => undefined;

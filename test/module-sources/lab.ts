@@ -122,7 +122,7 @@ export async function sourcesLab(
     events: [],
     warnings: [],
     metrics: new Metrics("test_"),
-    registryModules: { dir: undefined, origins: new Map(), holds: [] },
+    registryModules: { dir: undefined, origins: new Map(), purgeBlockers: [] },
     crd: "crd-1",
     refuse: () => undefined,
     rounds: 200,
@@ -136,7 +136,7 @@ export async function sourcesLab(
     state: new State({ clock }),
     async start() {
       await it.stop();
-      it.registryModules = { dir: undefined, origins: new Map(), holds: [] };
+      it.registryModules = { dir: undefined, origins: new Map(), purgeBlockers: [] };
       it.state = new State({ clock });
       if (!it.isConverging) it.state.record("factsObserved", { boot: "running" });
       it.metrics = new Metrics("test_");
@@ -214,7 +214,7 @@ export async function sourcesLab(
   return it;
 }
 
-const noRegistryModules = (): RegistryModules => ({ dir: undefined, origins: new Map(), holds: [] });
+const noRegistryModules = (): RegistryModules => ({ dir: undefined, origins: new Map(), purgeBlockers: [] });
 
 function contentIn(dir: string, module: string): string | undefined {
   try {

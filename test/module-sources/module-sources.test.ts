@@ -36,12 +36,12 @@ describe("a version that a key has signed", () => {
       order: 10,
     });
     expect(readdirSync(join(lab.dir, "modules"))).toEqual(["010-web", "values.yaml"]);
-    const { modules, purgeHolds } = await lab.tree();
+    const { modules, purgeBlockers } = await lab.tree();
     expect(modules).toMatchObject([
       { name: "web", order: 10, common: { enabled: true }, origin: { removed: false } },
     ]);
     expect(modules[0]?.problem).toBeUndefined();
-    expect(purgeHolds).toEqual([]);
+    expect(purgeBlockers).toEqual([]);
     expect(lab.status()).toMatchObject({ summary: "1/1", modules: [{ name: "web", version: "1.4.2" }] });
     expect(lab.events.map(({ reason }) => reason)).toEqual(["SourceUpdated"]);
   });
@@ -192,9 +192,9 @@ describe("a start", () => {
       writeFileSync(join(lab.dir, "blobs/sha256", name), "tampered");
     await lab.start();
     expect(lab.content("web")).toBeUndefined();
-    const { modules, purgeHolds } = await lab.tree();
+    const { modules, purgeBlockers } = await lab.tree();
     expect(modules[0]).toMatchObject({ name: "web", problem: { retriedAs: "SourceUnavailable" } });
-    expect(purgeHolds[0]).toContain("the content of module web is not available");
+    expect(purgeBlockers[0]).toContain("the content of module web is not available");
     lab.lab.registry.failures = { status: 503, left: 0 };
     await lab.pass(10 * MINUTE, () => lab.content("web") === "1.4.2");
     expect(lab.content("web")).toBe("1.4.2");

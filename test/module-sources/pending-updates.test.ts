@@ -65,7 +65,7 @@ describe("the state and the series", () => {
     modules: [web as unknown as Module],
     globalSchemas: {},
     globalHookFiles: [],
-    purgeHolds: [],
+    purgeBlockers: [],
   };
 
   function lab() {

@@ -31,7 +31,7 @@ it("limits how long helm may render a chart, whatever the time limit of releases
     modules,
     globalSchemas: {},
     globalHookFiles: [],
-    purgeHolds: [],
+    purgeBlockers: [],
     problems: [],
     warnings: [],
   };

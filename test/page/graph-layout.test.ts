@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { edgesOf, layout, relatedTo } from "../../page/graph-layout.ts";
+import { listEdges, layout, findRelatedModules } from "../../page/graph-layout.ts";
 import type { GraphNode } from "../../src/ui/wire.ts";
 
 /** `{ c: "a b" }`: c requires a and b. */
-const edges = (requires: Readonly<Record<string, string>>): ReturnType<typeof edgesOf> =>
-  edgesOf(
+const edges = (requires: Readonly<Record<string, string>>): ReturnType<typeof listEdges> =>
+  listEdges(
     Object.entries(requires).map(([name, of]): GraphNode => ({
       name,
       requires: of.split(" ").map((each) => ({ name: each, met: true })),
@@ -21,7 +21,7 @@ const levels = (names: string, requires: Readonly<Record<string, string>>): Reco
 describe("the graph", () => {
   it("distinguishes met and unmet requirements and mere order", () => {
     const node = { name: "a", requires: [{ name: "b", met: true }], after: ["d"] };
-    expect(edgesOf([node, { ...node, requires: [{ name: "c", met: false }], after: [] }])).toEqual([
+    expect(listEdges([node, { ...node, requires: [{ name: "c", met: false }], after: [] }])).toEqual([
       { from: "a", to: "b", kind: "met" },
       { from: "a", to: "d", kind: "after" },
       { from: "a", to: "c", kind: "unmet" },
@@ -46,18 +46,18 @@ describe("the graph", () => {
     const dependents = ["1", "2", "3", "4", "5", "6"];
     const names = ["a", "b", ...dependents];
     const places = layout(names, edges({ 1: "b", 2: "b", 3: "b", 4: "a", 5: "a", 6: "a" }));
-    const right = dependents.map((name) => places.get(name)?.pathBetween ?? 0);
+    const right = dependents.map((name) => places.get(name)?.line ?? 0);
     for (const line of right) expect(right.filter((each) => Math.abs(each - line) < 1)).toEqual([line]);
-    const lineOf = (name: string): number => places.get(name)?.pathBetween ?? 0;
+    const lineOf = (name: string): number => places.get(name)?.line ?? 0;
     expect([lineOf("a"), lineOf("b")]).toEqual([lineOf("5"), lineOf("2")]);
-    expect(Math.min(...[...places.values()].map(({ pathBetween }) => pathBetween))).toBe(0);
+    expect(Math.min(...[...places.values()].map(({ line }) => line))).toBe(0);
   });
 
   it("finds related modules, nearest first, but not those related only to a related one", () => {
     const all = edges({ a: "root", b: "a", c: "b", other: "a", "c-too": "c", deep: "z", z: "deep" });
-    expect(relatedTo(["b"], all)).toEqual(["b", "a", "c", "root", "c-too"]);
-    expect(relatedTo(["deep"], all)).toEqual(["deep", "z"]);
-    expect(relatedTo(["nothing"], all)).toEqual(["nothing"]);
+    expect(findRelatedModules(["b"], all)).toEqual(["b", "a", "c", "root", "c-too"]);
+    expect(findRelatedModules(["deep"], all)).toEqual(["deep", "z"]);
+    expect(findRelatedModules(["nothing"], all)).toEqual(["nothing"]);
   });
 
   it("lays out long chains and large cycles quickly", () => {

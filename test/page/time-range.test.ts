@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ticksOf, pan, clamp, zoom } from "../../page/time-range.ts";
+import { listTicks, pan, clamp, zoom } from "../../page/time-range.ts";
 
 const T0 = Date.parse("2026-01-01T00:00:00Z");
 const whole = { from: T0, to: T0 + 100_000 };
@@ -38,7 +38,7 @@ describe("a time range", () => {
     [5 * 86_400_000, "2026-01-02"],
     [400 * 86_400_000, "2026-02-16"],
   ])("of %d ms has few marks at full times", (ms, text) => {
-    const marks = ticksOf({ from: T0, to: T0 + ms });
+    const marks = listTicks({ from: T0, to: T0 + ms });
     expect(marks.length).toBeGreaterThan(1);
     expect(marks.length).toBeLessThan(12);
     expect(marks.map(([, each]) => each)).toContain(text);

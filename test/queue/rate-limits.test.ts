@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hookTask } from "../../src/bindings/index.ts";
+import { buildHookTask } from "../../src/bindings/index.ts";
 import type { Task } from "../../src/model/index.ts";
 import { RateLimits } from "../../src/queue/index.ts";
 import { hookRateLimit } from "../../src/tasks/index.ts";
@@ -8,7 +8,7 @@ import { hookWith, lifecycle } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const hook = (settings: string) => hookWith(`{configVersion: v1, ${settings} onStartup: 1}`, "a.sh");
-const taskOf = (settings: string) => hookTask(hook(settings), lifecycle("onStartup"));
+const taskOf = (settings: string) => buildHookTask(hook(settings), lifecycle("onStartup"));
 const LIMITED = "settings: {executionMinInterval: 3s, executionBurst: 2},";
 
 /** How long it has to wait; it runs when it may. */

@@ -27,7 +27,7 @@ const treeOf = (...names: string[]): Tree =>
     modules: names.map(moduleOf),
     globalSchemas: {},
     globalHookFiles: [],
-    purgeHolds: [],
+    purgeBlockers: [],
   }) as unknown as Tree;
 
 function lab(...names: string[]) {
@@ -275,7 +275,7 @@ describe("the record", () => {
       [],
     ]);
     expect([converge.phase, converge.handled, converge.remaining]).toEqual(["idle", undefined, []]);
-    expect([modules.size, tree.modules.length, tree.purgeHolds.length]).toEqual([0, 0, 0]);
+    expect([modules.size, tree.modules.length, tree.purgeBlockers.length]).toEqual([0, 0, 0]);
     expect([state.view.enabledModules, state.globalHooks]).toEqual([[], []]);
   });
 
@@ -405,7 +405,7 @@ describe("the record", () => {
     const web = state.view.modules.get("web");
     expect(web?.values()).toEqual({ global: { z: 1 }, web: { x: 1 } });
     expect([web?.protected, web?.suspended, web?.secretPaths?.size]).toEqual([true, false, 0]);
-    expect(web?.valuesDigest).toBe(state.values.merged("web").digest);
+    expect(web?.valuesDigest).toBe(state.values.mergedSection("web").digest);
   });
 
   it("names keys that match no module", () => {

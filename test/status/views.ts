@@ -149,7 +149,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     issues: [],
     webhookIssues: [],
     sourcesProblem: undefined,
-    tree: { idleFiles: [] },
+    tree: { notExecutableWarnings: [] },
     requestedToken: undefined,
     handledToken: undefined,
     ...change,

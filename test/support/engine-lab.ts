@@ -20,7 +20,7 @@ import { State } from "../../src/state/index.ts";
 import type { Release } from "../../src/helm/index.ts";
 import { ForeignReleaseError, UnusableChartError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
-import { hookTask, lifecycleBinding } from "../../src/bindings/index.ts";
+import { buildHookTask, createLifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
 import { loadHooks, runTask } from "../../src/tasks/index.ts";
 import type { Ports } from "../../src/tasks/index.ts";
@@ -383,7 +383,7 @@ export class EngineLab {
   }
 
   #offer(hook: Hook, trigger: HookTrigger): void {
-    this.queues.offer(trigger.binding.queue, hookTask(hook, trigger));
+    this.queues.offer(trigger.binding.queue, buildHookTask(hook, trigger));
   }
 
   #find(id: string): Hook {
@@ -422,7 +422,7 @@ export class EngineLab {
       globalHookFiles: this.#globalHooks.map((spec) => fileOf(spec)),
       problems: [],
       warnings: [],
-      purgeHolds: modules.length === 0 ? ["no module"] : [],
+      purgeBlockers: modules.length === 0 ? ["no module"] : [],
       ...(modules.some(({ missing }) => missing !== undefined)
         ? { recheckAt: this.clock.now() + SECOND_CHECK_MS }
         : {}),
@@ -551,8 +551,8 @@ export class EngineLab {
             this.#watches.set(hook.id, { hook, generation: ++this.#generations, open: false, waiting: [] });
           return Promise.resolve();
         },
-        generation: (hook) => this.#watches.get(hook.id)?.generation,
-        waiting: (hook) =>
+        watchGeneration: (hook) => this.#watches.get(hook.id)?.generation,
+        listUnlistedBindings: (hook) =>
           hook.config.bindings.kubernetes.map(({ id }) => id).filter((id) => this.unlisted.has(id)),
         unlock: (hook, ids = []) => {
           this.unlocked.push(...ids.map((id) => `${hook.id}/${id}`));
@@ -562,7 +562,7 @@ export class EngineLab {
           for (const trigger of watch.waiting.splice(0)) this.#offer(hook, trigger);
         },
         disable: (hook) => void this.#watches.delete(hook.id),
-        snapshots: () => ({ get: () => [], objects: () => [] }),
+        snapshots: () => ({ byBindingName: () => [], byBindingId: () => [] }),
       },
       sources: {
         enable: (hook) => void (hook.config.bindings.schedule.length > 0 && this.schedules.add(hook.id)),
@@ -825,7 +825,7 @@ function configOf(spec: HookSpec, queue: string): HookConfig {
     bindings: bindingsWith({
       lifecycle: LIFECYCLE.flatMap((name) => {
         const order = spec.lifecycle?.[name];
-        return order === undefined ? [] : [lifecycleBinding(name, order, queue)];
+        return order === undefined ? [] : [createLifecycleBinding(name, order, queue)];
       }),
       schedule: (spec.schedules ?? []).map((each, index) => ({
         type: "schedule",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { allowsFailure, hookTask } from "../../src/bindings/index.ts";
+import { allowsFailure, buildHookTask } from "../../src/bindings/index.ts";
 import type { HookRunResult } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger, Task } from "../../src/model/index.ts";
@@ -53,7 +53,7 @@ function taskOf(word: string): Task {
   const hook = HOOKS[name];
   const make = MADE[kind];
   if (hook === undefined || make === undefined) return { kind: "ensure-crds", modules: [] };
-  return hookTask(hook, make(hook));
+  return buildHookTask(hook, make(hook));
 }
 
 function displayed(triggers: readonly HookTrigger[]): string {
@@ -99,8 +99,8 @@ async function runsOf(words: string): Promise<Run[]> {
     logger: silentLogger,
     tracer: new Tracer({ clock }),
     watches: {
-      generation: () => 1,
-      snapshots: () => ({ get: () => [], objects: () => [] }),
+      watchGeneration: () => 1,
+      snapshots: () => ({ byBindingName: () => [], byBindingId: () => [] }),
       unlock: (_: Hook, ids: readonly string[]) => void unlocked.push(...ids),
     },
     restoreChart: () => Promise.resolve(),

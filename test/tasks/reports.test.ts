@@ -591,7 +591,7 @@ describe("what runs of hooks leave", () => {
     lab.tick("one/h");
     await lab.run();
     expect(logged(lab, "Hook failed")).toMatchObject([{ error: expect.stringContaining(message) }]);
-    expect([lab.version, lab.state.values.merged("one").values]).toEqual([version, {}]);
+    expect([lab.version, lab.state.values.mergedSection("one").values]).toEqual([version, {}]);
   });
 
   it("a values patch is judged together with those that are stored", async () => {
@@ -602,7 +602,7 @@ describe("what runs of hooks leave", () => {
       lab.tick("one/h");
       await lab.run();
     }
-    expect(lab.state.values.merged("one").values).toEqual({ v1: 1, v2: 1 });
+    expect(lab.state.values.mergedSection("one").values).toEqual({ v1: 1, v2: 1 });
     const error: unknown = expect.stringMatching(/^values patch makes one invalid/);
     expect(logged(lab, "Hook failed")).toMatchObject([{ error }]);
   });
@@ -629,7 +629,7 @@ describe("what runs of hooks leave", () => {
     const warnings = lab.logged.filter(([level]) => level === "warn");
     const fields = { hook: "h", module: "one" };
     expect(warnings.map((line) => line[2])).toEqual([fields, fields]);
-    expect(lab.state.values.merged("one").values).toEqual({ a: 1, b: 1 });
+    expect(lab.state.values.mergedSection("one").values).toEqual({ a: 1, b: 1 });
   });
 });
 

@@ -5,14 +5,14 @@ import type { Json, JsonObject } from "../../src/model/index.ts";
 import {
   applyJsonPatch,
   compileSchemas,
-  effective,
+  mergeSectionLayers,
   patchConfigMapKey,
   parseCommonValues,
   parseConfigMap,
   parseModuleValues,
   parsePatch,
 } from "../../src/values/index.ts";
-import type { Effective, PatchOperation } from "../../src/values/index.ts";
+import type { MergedValues, PatchOperation } from "../../src/values/index.ts";
 
 /** The sources of one module, as the documents print them. */
 class Example {
@@ -40,8 +40,8 @@ class Example {
     const common = parseCommonValues(this.common, "modules/values.yaml");
     const own = parseModuleValues(this.own, "values.yaml", { valuesKey: this.key });
     const schemas = compileSchemas({});
-    const merge = (layers: Partial<Parameters<typeof effective>[0]>): Effective =>
-      effective({ schemas, ...layers });
+    const merge = (layers: Partial<Parameters<typeof mergeSectionLayers>[0]>): MergedValues =>
+      mergeSectionLayers({ schemas, ...layers });
     const section = { common: common.byKey.get(this.key)?.section, own: own.section };
     return {
       global: merge({ common: common.global, config: config.global }).values,
@@ -265,9 +265,9 @@ properties:
       },
     });
     const input = { schemas, config: { project: "p" } };
-    expect(effective(input).values).toEqual({ project: "p", discovery: {} });
+    expect(mergeSectionLayers(input).values).toEqual({ project: "p", discovery: {} });
     const present = { schemas, config: { project: "p" }, own: { discovery: { a: 1 } } };
-    expect(effective(present).values).toEqual({ project: "p", discovery: { a: 1 } });
+    expect(mergeSectionLayers(present).values).toEqual({ project: "p", discovery: { a: 1 } });
   });
 
   it("requires fields for helm only", () => {

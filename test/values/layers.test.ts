@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import type { Json, Section } from "../../src/model/index.ts";
-import { compileSchemas, effective, explain } from "../../src/values/index.ts";
-import type { Effective, PatchOperation, SectionInput } from "../../src/values/index.ts";
+import { compileSchemas, mergeSectionLayers, explainOrigins } from "../../src/values/index.ts";
+import type { MergedValues, PatchOperation, SectionInput } from "../../src/values/index.ts";
 
 interface Given extends Partial<Omit<SectionInput, "schemas">> {
   readonly configSchema?: string;
@@ -17,7 +17,7 @@ function inputOf({ configSchema, valuesSchema, ...layers }: Given): SectionInput
   return { schemas, ...layers };
 }
 
-const merged = (given: Given): Effective => effective(inputOf(given));
+const merged = (given: Given): MergedValues => mergeSectionLayers(inputOf(given));
 const add = (path: string, value: Json): PatchOperation => ({ op: "add", path, value });
 
 describe("effective", () => {
@@ -127,7 +127,7 @@ describe("effective", () => {
       "{x-extend: {schema: config-values.yaml}, properties: {b: {}, m: {properties: {x: {}, z: {}}}}}";
     const judge = (layers: Given): string[] => {
       const input = inputOf({ configSchema, valuesSchema, ...layers });
-      return input.schemas.validateConfig(effective(input).config).map(({ path }) => path);
+      return input.schemas.validateConfig(mergeSectionLayers(input).config).map(({ path }) => path);
     };
 
     it("are no error in files", () => {
@@ -151,7 +151,7 @@ describe("effective", () => {
 
 describe("explain", () => {
   it("names for each leaf the layer that set it", () => {
-    const origins = explain(
+    const origins = explainOrigins(
       inputOf({
         configSchema: "{additionalProperties: true, properties: {a: {default: 1}}}",
         valuesSchema: "{additionalProperties: true, properties: {b: {default: 1}}}",
@@ -179,7 +179,9 @@ describe("explain", () => {
     const input = inputOf({ common: { c: 1 }, config: { f: 1 }, patches: [add("/m/h", 1), add("/m/i", 1)] });
     const hookOf = (path: string) => (path === "/h" ? "hooks/a.sh" : undefined);
     expect(
-      Object.fromEntries(explain(input, { "modules/values.yaml": "/m/values.yaml", "hook patch": hookOf })),
+      Object.fromEntries(
+        explainOrigins(input, { "modules/values.yaml": "/m/values.yaml", "hook patch": hookOf }),
+      ),
     ).toEqual({
       "/c": "modules/values.yaml: /m/values.yaml",
       "/f": "ConfigMap",
@@ -190,6 +192,6 @@ describe("explain", () => {
 
   it("names the layer of a section that is a list", () => {
     const section: Section = [1];
-    expect(Object.fromEntries(explain(inputOf({ config: section })))).toEqual({ "": "ConfigMap" });
+    expect(Object.fromEntries(explainOrigins(inputOf({ config: section })))).toEqual({ "": "ConfigMap" });
   });
 });

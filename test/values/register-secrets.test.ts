@@ -2,7 +2,12 @@ import { expect, it } from "vitest";
 
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Tree } from "../../src/model/index.ts";
-import { registerSecrets, parseConfigMap, createSecretHider, ValuesStore } from "../../src/values/index.ts";
+import {
+  registerSecrets,
+  parseConfigMap,
+  createSourceRedactor,
+  ValuesStore,
+} from "../../src/values/index.ts";
 
 it("learns secrets of files, ConfigMap and globals by key and by schema, also again", () => {
   const web = {
@@ -45,7 +50,7 @@ it("hides plain words of Secrets in texts of the module that has them, and of al
   for (const [name, word] of Object.entries(words))
     store.setSource(`Secret default/${name}`, { data: { "values.yaml": Buffer.from(`word: ${word}`) } });
   const text = "winter, summer, autumn";
-  expect(createSecretHider(store, "web")(text)).toMatch(/^<redacted:\w+>, summer, <redacted:\w+>$/);
-  expect(createSecretHider(store, "db")(text)).toMatch(/^winter, <redacted:\w+>, <redacted:\w+>$/);
-  expect(createSecretHider(store, "other")(text)).toMatch(/^winter, summer, <redacted:\w+>$/);
+  expect(createSourceRedactor(store, "web")(text)).toMatch(/^<redacted:\w+>, summer, <redacted:\w+>$/);
+  expect(createSourceRedactor(store, "db")(text)).toMatch(/^winter, <redacted:\w+>, <redacted:\w+>$/);
+  expect(createSourceRedactor(store, "other")(text)).toMatch(/^winter, summer, <redacted:\w+>$/);
 });

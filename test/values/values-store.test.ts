@@ -7,7 +7,7 @@ import {
   checkConfig,
   checkDisabledModules,
   describeViolations,
-  invalidValues,
+  explainInvalidValues,
   parseConfigMap,
   validatePatches,
 } from "../../src/values/index.ts";
@@ -70,15 +70,16 @@ describe("a fork", () => {
     store.setHookFlag("web", false);
     store.addPatches("web", [{ op: "add", path: "/web/patched", value: 1 }]);
     const fork = store.fork();
-    for (const key of ["web", "global"]) expect(fork.merged(key).digest).toBe(store.merged(key).digest);
+    for (const key of ["web", "global"])
+      expect(fork.mergedSection(key).digest).toBe(store.mergedSection(key).digest);
     expect(fork.flag(web)).toEqual(store.flag(web));
-    expect(fork.digests.ofConfig()).toEqual(store.digests.ofConfig());
-    const before = store.digests.ofConfig();
+    expect(fork.digests.configDigests()).toEqual(store.digests.configDigests());
+    const before = store.digests.configDigests();
     take(fork, { web: "a: 2", webEnabled: "true" });
-    expect(fork.merged("web").values).toMatchObject({ a: 2, patched: 1, own: 1 });
+    expect(fork.mergedSection("web").values).toMatchObject({ a: 2, patched: 1, own: 1 });
     expect(fork.flag(web)).toEqual({ enabled: true, by: "configmap" });
-    expect(store.merged("web").values).toMatchObject({ a: 1, patched: 1 });
-    expect(store.digests.ofConfig()).toEqual(before);
+    expect(store.mergedSection("web").values).toMatchObject({ a: 1, patched: 1 });
+    expect(store.digests.configDigests()).toEqual(before);
   });
 
   it("learns no secrets: anyone may send what it is tried with", () => {
@@ -88,7 +89,7 @@ describe("a fork", () => {
     store.setTree({ modules, globalValues: {}, globalSchemas: {} } as unknown as Tree);
     const tried = (values: ValuesStore): string => {
       take(values, { web: "password: c0rrect-h0rse" });
-      return JSON.stringify(values.merged("web").values) && secrets.redact("c0rrect-h0rse");
+      return JSON.stringify(values.mergedSection("web").values) && secrets.redact("c0rrect-h0rse");
     };
     expect(tried(store.fork())).toBe("c0rrect-h0rse");
     expect(tried(store)).not.toBe("c0rrect-h0rse");
@@ -98,7 +99,8 @@ describe("a fork", () => {
 describe("what people give to the values of a module", () => {
   it("is section and global alone: neither a setting nor a freeze of all modules moves it", () => {
     const web = moduleOf("web", { own: true });
-    const given = (data: Record<string, string>): string => storeOf([web], data).digests.givenValues(web);
+    const given = (data: Record<string, string>): string =>
+      storeOf([web], data).digests.configValuesDigest(web);
     const section = { web: "{ x: 1 }" };
     const maintenance = "NoResourceReconciliation";
     expect(given({ ...section, webMaintenance: maintenance })).toBe(given(section));
@@ -114,8 +116,8 @@ describe("digests: what moves which", () => {
   const digests = (store: ValuesStore): JsonObject => ({
     config: store.digests.convergeDigests().globalConfig,
     globals: store.digests.convergeDigests().globals,
-    section: store.digests.basisOf(web).section,
-    values: store.merged("web").digest,
+    section: store.digests.configBasis(web).section,
+    values: store.mergedSection("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([
     ["the same content", (store) => take(store, { web: "{ x: 1 }" }), []],
@@ -193,13 +195,13 @@ describe("ConfigMap content is judged before it comes into force", () => {
 
 it("a public chart's values cannot be a list", () => {
   const web: Module = { ...moduleOf("web", { own: true }), chart: "root" };
-  expect(invalidValues(storeOf([web], { web: "- 1" }), web)).toMatchObject({
+  expect(explainInvalidValues(storeOf([web], { web: "- 1" }), web)).toMatchObject({
     key: "web",
     message: "is a list",
   });
-  expect(invalidValues(storeOf([web], { web: "a: 1" }), web)).toBeUndefined();
+  expect(explainInvalidValues(storeOf([web], { web: "a: 1" }), web)).toBeUndefined();
   const own: Module = { ...web, chart: "own" };
-  expect(invalidValues(storeOf([own], { web: "- 1" }), own)).toBeUndefined();
+  expect(explainInvalidValues(storeOf([own], { web: "- 1" }), own)).toBeUndefined();
 });
 
 it("a default that breaks its own schema names the schema file, unless a file or the ConfigMap is wrong, too", () => {
@@ -208,8 +210,8 @@ it("a default that breaks its own schema names the schema file, unless a file or
   const web = moduleOf("web", { own: true, schema });
   const message = "web/size: must be integer; set in config schema default: web.yaml";
   const remedy = "correct the default in the schema";
-  expect(invalidValues(storeOf([web]), web)).toEqual({ file: "web.yaml", message, remedy });
-  const both = invalidValues(storeOf([web], { web: "host: 1" }), web);
+  expect(explainInvalidValues(storeOf([web]), web)).toEqual({ file: "web.yaml", message, remedy });
+  const both = explainInvalidValues(storeOf([web], { web: "host: 1" }), web);
   expect(both).toMatchObject({
     file: "web/values.yaml",
     message: expect.stringContaining(message) as string,
@@ -226,7 +228,7 @@ describe("who is to blame for values that break the config schema", () => {
   };
   const web = (section: JsonObject): Module => ({
     ...moduleOf("web", { own: true, schema }),
-    own: { file: "web/values.yaml", section, enabled: true, placeOf: lines("web/values.yaml", text) },
+    own: { file: "web/values.yaml", section, enabled: true, findPosition: lines("web/values.yaml", text) },
   });
   const judge = (section: JsonObject, data: Record<string, string>, overlay?: Record<string, string>) => {
     const module = web(section);
@@ -237,7 +239,7 @@ describe("who is to blame for values that break the config schema", () => {
       ({ file, key, message }) => `${file}: ${key}: ${message}`,
     );
     store.setConfig(config, over);
-    return { refused, invalid: invalidValues(store, module)?.message };
+    return { refused, invalid: explainInvalidValues(store, module)?.message };
   };
 
   const MISSING = "missing property `host`: set web.host in ConfigMap addon-operator, key web";
@@ -317,7 +319,7 @@ describe("who is to blame for values that break the config schema", () => {
     );
     store.addPatches("web", [{ op: "add", path: "/web/size", value: "huge" }], "sets.sh");
     const found = [{ path: "/size", rule: "type", message: "must be integer" }];
-    expect(describeViolations(store.written("web"), found)).toBe(
+    expect(describeViolations(store.sectionOrigins("web"), found)).toBe(
       "web/size: must be integer; set in a patch of hook sets.sh",
     );
   });
@@ -325,8 +327,13 @@ describe("who is to blame for values that break the config schema", () => {
   it("global values have nobody else to answer for them: any mistake refuses the content, with its file", () => {
     const store = new ValuesStore();
     const globalSchemas = { config: { file: "g.yaml", text: "properties: {g: {type: string}}" } };
-    const globalPlaceOf = () => "values.yaml, line 7";
-    store.setTree({ modules: [], globalValues: { g: 1 }, globalSchemas, globalPlaceOf } as unknown as Tree);
+    const findGlobalPosition = () => "values.yaml, line 7";
+    store.setTree({
+      modules: [],
+      globalValues: { g: 1 },
+      globalSchemas,
+      findGlobalPosition,
+    } as unknown as Tree);
     const found = checkConfig(store, { name: "cm", config: parsed(store, {}), overlay: undefined });
     expect(found).toMatchObject([
       { file: "values.yaml, line 7", key: "global/g", message: "must be string" },
@@ -347,9 +354,9 @@ describe("who is to blame for values that break the config schema", () => {
     expect(store.globalProblems).toEqual(["global/g: must be string; set in modules/values.yaml"]);
     expect(checkConfig(store, { name: "cm", config: parsed(store, {}), overlay: undefined })).toEqual([]);
     store.setTree(tree({ g: "b" }, "integer"));
-    expect(store.merged("global").values).toEqual({ g: 1 });
+    expect(store.mergedSection("global").values).toEqual({ g: 1 });
     store.setTree(tree({ g: "b" }, "string"));
     expect(store.globalProblems).toEqual([]);
-    expect(store.merged("global").values).toEqual({ g: "b" });
+    expect(store.mergedSection("global").values).toEqual({ g: "b" });
   });
 });

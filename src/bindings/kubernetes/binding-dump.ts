@@ -4,7 +4,7 @@ import type { JsonObject } from "../../model/index.ts";
 import type { Monitor, Operations } from "./monitor.ts";
 
 /** The names of hook, module and binding, for logs and issues. */
-export function bindingNames({ hook, binding }: Monitor): {
+export function bindingLogFields({ hook, binding }: Monitor): {
   hook: string;
   module: string | undefined;
   binding: string;

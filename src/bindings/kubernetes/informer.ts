@@ -46,14 +46,14 @@ export class Informer {
   /** Opened after the binding was ready (for a new namespace): its first list counts as added objects. */
   readonly #isOpenedLate: boolean;
   /** By `namespace/name`. */
-  readonly #store = new Map<string, KeptObject>();
+  readonly #store = new Map<string, StoredObject>();
   /** Objects without a stored version, because the filter failed for each version so far. */
   readonly #unfiltered = new Set<string>();
   /** Stored objects that the restarted first list has not delivered yet. */
   #stale = new Set<string>();
   #subscription: Subscription | undefined;
   #closed = false;
-  synced = false;
+  isSynced = false;
   issue: Error | undefined;
 
   constructor(owner: InformerOwner, namespace: string | undefined, late: boolean) {
@@ -63,7 +63,7 @@ export class Informer {
   }
 
   /** The stored objects, by `namespace/name`. */
-  get store(): ReadonlyMap<string, KeptObject> {
+  get store(): ReadonlyMap<string, StoredObject> {
     return this.#store;
   }
 
@@ -106,17 +106,14 @@ export class Informer {
         this.#owner.onChange({ watchEvent: "Deleted", key, item });
     }
     this.#stale.clear();
-    this.synced = true;
+    this.isSynced = true;
     this.#owner.onSynced();
   }
 
-  /**
-   * Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened
-   * late.
-   */
+  /** Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened late. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
     const { shared, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
-    const isReported = this.synced || this.#isOpenedLate;
+    const isReported = this.isSynced || this.#isOpenedLate;
     const receivedAt = clock.monotonic();
     return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
       if (this.#closed) return;
@@ -151,7 +148,7 @@ export class Informer {
       if (failed) onFilterError(key, outcome.error);
       // Use the last state from the event, or else the stored one.
       const last = binding.keepFullObjects ? { object } : {};
-      const item = complete && !failed ? { ...last, ...toSnapshotItem(outcome.value) } : before;
+      const item = complete && !failed ? { ...last, ...toFilterResultItem(outcome.value) } : before;
       if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, receivedAt });
     });
   }
@@ -168,7 +165,7 @@ export class Informer {
 }
 
 /** The stored form of one object in a binding. */
-export interface KeptObject {
+export interface StoredObject {
   /** Equal for states of the object that the binding does not distinguish. */
   readonly checksum: string;
   readonly text: SharedText | undefined;
@@ -189,10 +186,14 @@ function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutc
 }
 
 /** The stored form: the object's text if the binding keeps full objects, and the filter result if it has a filter. */
-function makeStoredObject(owner: InformerOwner, object: WatchedObject, { value }: FilterOutcome): KeptObject {
+function makeStoredObject(
+  owner: InformerOwner,
+  object: WatchedObject,
+  { value }: FilterOutcome,
+): StoredObject {
   const { binding, shared, keepManagedFields } = owner;
   const text = binding.keepFullObjects ? shared.acquireText(object, keepManagedFields ? "+" : "") : undefined;
-  const item = text === undefined ? toSnapshotItem(value) : new TextItem(text.bytes, value);
+  const item = text === undefined ? toFilterResultItem(value) : new ObjectTextItem(text.bytes, value);
   return { checksum: computeChecksum(object, value), text, item };
 }
 
@@ -208,12 +209,12 @@ function computeChecksum(object: WatchedObject, result: Json | undefined): strin
 }
 
 /** A snapshot item without the object. */
-function toSnapshotItem(filterResult: Json | undefined): SnapshotItem {
+function toFilterResultItem(filterResult: Json | undefined): SnapshotItem {
   return filterResult === undefined ? {} : { filterResult };
 }
 
 /** An item whose object is stored as text and parsed at each access. */
-class TextItem implements SnapshotItem {
+class ObjectTextItem implements SnapshotItem {
   declare readonly filterResult?: Json;
   readonly objectText: Uint8Array;
 

@@ -6,7 +6,7 @@ import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { enqueueHook, type HookQueues } from "../kinds.ts";
-import { dumpBinding, bindingNames } from "./binding-dump.ts";
+import { dumpBinding, bindingLogFields } from "./binding-dump.ts";
 import { Monitor, sortItems, type BindingTimes } from "./monitor.ts";
 import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
 import { SharedObjects } from "./shared-objects.ts";
@@ -22,24 +22,25 @@ export interface KubeBindingsOptions {
   /** Receive hook tasks: for events, and for the Synchronization of a binding that started late. */
   readonly queues: HookQueues;
   /**
-   * Called when a binding cannot work (a missing kind, missing rights); undefined = it works again, or the hook was
-   * disabled. The log line is written here.
+   * Called when a binding cannot work (a missing kind, missing permissions); undefined = the binding works again, or the
+   * hook was disabled. KubeBindings writes the log line.
    */
   readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
   /**
    * Returns a check that rejects with MissingPermissionsError while the module of the hook may not list what the binding selects;
-   * undefined for hooks that act as the operator.
+   * undefined for hooks that run under the operator's service account.
    */
-  readonly checkOf?: (
+  readonly createPermissionCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
     resource: Resource,
   ) => (() => Promise<void>) | undefined;
   /** Called once for each binding; returns the recorder of its filter and event durations. */
-  readonly times?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
+  readonly createTimes?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
 }
 
-interface Watched {
+/** A binding of an enabled hook: its watches, and how far its start has come. */
+interface WatchedBinding {
   readonly monitor: Monitor;
   readonly stop: AbortController;
   /** `enable` waits for this: everything is listed, or the binding is blocked by a missing kind or needs a user's action. */
@@ -48,13 +49,13 @@ interface Watched {
   isEnabled: boolean;
   issue: string | undefined;
   /** Why the first list is unusable: the filter failed for one of its objects. */
-  failure: string | undefined;
+  firstListFailure: string | undefined;
 }
 
 interface WatchedHook {
   readonly generation: number;
   /** By binding id, in the order of the configuration. */
-  readonly bindings: Map<string, Watched>;
+  readonly bindings: Map<string, WatchedBinding>;
 }
 
 /** The filter failed for an object of the first list: without it, a hook could delete what belongs to the object. */
@@ -78,35 +79,36 @@ export class KubeBindings {
   }
 
   /**
-   * Opens the watches of a hook, unless they are open; resolves when each binding is listed or in `waiting`.
+   * Opens the watches of a hook, unless they are open; resolves when each binding is listed or blocked.
    * Rejects with FirstListError; the next call lists again.
    */
   async enable(hook: Hook): Promise<void> {
-    if (this.#firstListFailure(hook) !== undefined) this.#closeHook(hook.id);
+    if (this.#findFirstListFailure(hook) !== undefined) this.#closeHook(hook.id);
     if (!this.#hooks.has(hook.id)) {
-      const bindings = new Map<string, Watched>();
+      const bindings = new Map<string, WatchedBinding>();
       this.#hooks.set(hook.id, { generation: ++this.#generation, bindings });
       for (const binding of hook.config.bindings.kubernetes)
         bindings.set(binding.id, this.#startBinding(hook, binding));
     }
     await Promise.all(this.#bindingsOf(hook.id).map(({ enabled }) => enabled));
-    const failure = this.#firstListFailure(hook);
+    const failure = this.#findFirstListFailure(hook);
     if (failure !== undefined) throw new FirstListError(failure);
   }
 
   /** Why the first list of a binding of the hook is unusable; undefined if all lists are usable. */
-  #firstListFailure({ id }: Hook): string | undefined {
-    return this.#bindingsOf(id).find(({ failure }) => failure !== undefined)?.failure;
+  #findFirstListFailure({ id }: Hook): string | undefined {
+    return this.#bindingsOf(id).find(({ firstListFailure }) => firstListFailure !== undefined)
+      ?.firstListFailure;
   }
 
-  /** A number that differs each time the hook's watches are started again; undefined while it has none. */
-  generation(hook: Hook): number | undefined {
+  /** A number that changes when the hook's watches start again, which makes its earlier tasks stale; undefined without watches. */
+  watchGeneration(hook: Hook): number | undefined {
     return this.#hooks.get(hook.id)?.generation;
   }
 
   /** Ids of the bindings whose objects have not been listed yet: their snapshots are incomplete. */
-  waiting(hook: Hook): readonly string[] {
-    return this.#bindingsOf(hook.id).flatMap(({ monitor }) => (monitor.ready ? [] : [monitor.binding.id]));
+  listUnlistedBindings(hook: Hook): readonly string[] {
+    return this.#bindingsOf(hook.id).flatMap(({ monitor }) => (monitor.isReady ? [] : [monitor.binding.id]));
   }
 
   /** Queues the buffered and all later events of these bindings; undefined = of all. */
@@ -135,15 +137,15 @@ export class KubeBindings {
   /** The snapshots of a hook as they are at each call of the returned methods. */
   snapshots(hook: Hook): Snapshots {
     const itemsOf = (isSelected: (binding: KubernetesBinding) => boolean) =>
-      this.#itemsForRun(this.#bindingsOf(hook.id).filter(({ monitor }) => isSelected(monitor.binding)));
+      this.#readItemsForRun(this.#bindingsOf(hook.id).filter(({ monitor }) => isSelected(monitor.binding)));
     return {
-      get: (bindingName) => itemsOf(({ name }) => name === bindingName),
-      objects: (bindingId) => itemsOf(({ id }) => id === bindingId),
+      byBindingName: (bindingName) => itemsOf(({ name }) => name === bindingName),
+      byBindingId: (bindingId) => itemsOf(({ id }) => id === bindingId),
     };
   }
 
-  /** The objects of bindings for a run of the hook, by namespace, then name. Drops buffered events that the snapshot contains. */
-  #itemsForRun(watched: readonly Watched[]): readonly SnapshotItem[] {
+  /** The objects of bindings for a run of the hook, sorted. Drops buffered events, whose changes the snapshot contains. */
+  #readItemsForRun(watched: readonly WatchedBinding[]): readonly SnapshotItem[] {
     for (const { monitor } of watched) monitor.outbox.markSnapshotRead();
     const [first, ...more] = watched;
     if (first === undefined) return [];
@@ -155,14 +157,14 @@ export class KubeBindings {
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
   issues(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
     return this.#allBindings().flatMap(({ monitor, issue }) =>
-      issue === undefined ? [] : [{ ...bindingNames(monitor), message: issue }],
+      issue === undefined ? [] : [{ ...bindingLogFields(monitor), message: issue }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
-  counts() {
+  countObjects() {
     return this.#allBindings().map(({ monitor }) => {
-      return { ...bindingNames(monitor), queue: monitor.binding.queue, objects: monitor.size };
+      return { ...bindingLogFields(monitor), queue: monitor.binding.queue, objects: monitor.size };
     });
   }
 
@@ -182,9 +184,9 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
-  #startBinding(hook: Hook, binding: KubernetesBinding): Watched {
+  #startBinding(hook: Hook, binding: KubernetesBinding): WatchedBinding {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
-    const { hub, clock, queues, keepManagedFields = false, times } = this.#options;
+    const { hub, clock, queues, keepManagedFields = false, createTimes } = this.#options;
     const monitor = new Monitor(hook, binding, {
       hub,
       clock,
@@ -194,20 +196,26 @@ export class KubeBindings {
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
       onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
-      times: times?.(hook, binding),
+      times: createTimes?.(hook, binding),
     });
     const resolveEnabled = (): void => {
       watched.isEnabled = true;
       resolve();
     };
-    const initial = { isEnabled: false, issue: undefined, failure: undefined };
-    const watched: Watched = { monitor, stop: new AbortController(), enabled, resolveEnabled, ...initial };
+    const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
+    const watched: WatchedBinding = {
+      monitor,
+      stop: new AbortController(),
+      enabled,
+      resolveEnabled,
+      ...initial,
+    };
     void this.#openWhenPossible(watched);
     return watched;
   }
 
   /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
-  async #openWhenPossible(watched: Watched): Promise<void> {
+  async #openWhenPossible(watched: WatchedBinding): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
     const reportBlocked = (error: Error): void => {
       if (stop.signal.aborted) return;
@@ -218,7 +226,7 @@ export class KubeBindings {
     const resource = await this.#options.kinds.find(monitor.binding, finding);
     const filter = await this.#compileFilter(monitor.binding).catch(reportBlocked);
     if (resource === undefined || filter === undefined || stop.signal.aborted) return;
-    const permission = this.#makePermission(watched, resource);
+    const permission = this.#createPermission(watched, resource);
     if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;
     this.#reportIssue(watched, undefined);
@@ -228,14 +236,14 @@ export class KubeBindings {
   }
 
   /** The permission check of a binding; undefined for hooks that run under the operator's service account. */
-  #makePermission({ monitor: { hook, binding }, stop: { signal } }: Watched, resource: Resource) {
-    const { checkOf, clock } = this.#options;
-    const check = checkOf?.(hook, binding, resource);
+  #createPermission({ monitor: { hook, binding }, stop: { signal } }: WatchedBinding, resource: Resource) {
+    const { createPermissionCheck, clock } = this.#options;
+    const check = createPermissionCheck?.(hook, binding, resource);
     return check && { check, clock, signal };
   }
 
   /** Closes the watches of a binding whose module has lost its permissions; they open again when it has them. */
-  #reopen({ monitor, stop }: Watched, refusal: Error): void {
+  #reopen({ monitor, stop }: WatchedBinding, refusal: Error): void {
     const { hook, binding } = monitor;
     stop.abort();
     monitor.close();
@@ -251,7 +259,7 @@ export class KubeBindings {
   }
 
   /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
-  #handleListed({ monitor, isEnabled, resolveEnabled }: Watched): void {
+  #handleListed({ monitor, isEnabled, resolveEnabled }: WatchedBinding): void {
     resolveEnabled();
     if (!isEnabled) return;
     // `enable` has not waited for this binding, so nothing else queues its Synchronization.
@@ -262,38 +270,38 @@ export class KubeBindings {
   }
 
   /** Records, logs and reports why a binding cannot work, or that it works again; repeated errors only once. */
-  #reportIssue(watched: Watched, error: Error | undefined): void {
+  #reportIssue(watched: WatchedBinding, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
     if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
     if (message === watched.issue) return;
     watched.issue = message;
     const { hook, binding } = watched.monitor;
-    const fields = bindingNames(watched.monitor);
+    const fields = bindingLogFields(watched.monitor);
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
     onIssue?.(hook, binding, message);
   }
 
   /** Logs that the filter failed for an object. In the first list, that blocks the binding: see FirstListError. */
-  #handleFilterError(watched: Watched, object: ObjectKey, error: unknown): void {
+  #handleFilterError(watched: WatchedBinding, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;
     const blocksStart = !watched.isEnabled && !isTooDeep;
     const name = [object.namespace, object.name].filter(Boolean).join("/");
     if (blocksStart)
-      watched.failure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
+      watched.firstListFailure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
     const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
     const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
-    const fields = { ...bindingNames(watched.monitor), ...object, error: oneLine(error) };
+    const fields = { ...bindingLogFields(watched.monitor), ...object, error: oneLine(error) };
     this.#options.logger.error(message, fields);
   }
 
-  #bindingsOf(hookId: string): readonly Watched[] {
+  #bindingsOf(hookId: string): readonly WatchedBinding[] {
     return [...(this.#hooks.get(hookId)?.bindings.values() ?? [])];
   }
 
-  #allBindings(): readonly Watched[] {
+  #allBindings(): readonly WatchedBinding[] {
     return [...this.#hooks.values()].flatMap(({ bindings }) => [...bindings.values()]);
   }
 }

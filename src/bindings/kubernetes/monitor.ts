@@ -12,9 +12,9 @@ import type { SharedObjects } from "./shared-objects.ts";
 /** Durations, in seconds. */
 export interface BindingTimes {
   /** One evaluation of the filter. */
-  filtered(seconds: number): void;
+  recordFilter(seconds: number): void;
   /** From receiving a change to passing on its event. */
-  event(seconds: number): void;
+  recordEvent(seconds: number): void;
 }
 
 interface MonitorOptions {
@@ -44,7 +44,7 @@ export class Monitor {
   #namespaces: Subscription | undefined;
   #areNamespacesListed = true;
   #namespacesIssue: Error | undefined;
-  #ready = false;
+  #isReady = false;
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
 
@@ -56,8 +56,8 @@ export class Monitor {
   }
 
   /** Whether all selected objects have been listed once. */
-  get ready(): boolean {
-    return this.#ready;
+  get isReady(): boolean {
+    return this.#isReady;
   }
 
   /** Number of stored objects. */
@@ -65,12 +65,10 @@ export class Monitor {
     return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
   }
 
-  /**
-   * Opens the watches: of the namespaces with the selected labels, of named namespaces, or one of the whole cluster.
-   */
+  /** Opens the watches: of the namespaces with the selected labels, of named namespaces, or one of the whole cluster. */
   open(resource: Resource, filter: Filter | undefined): void {
     const { binding } = this;
-    const owner = this.#makeOwner(resource.kind, filter);
+    const owner = this.#createOwner(resource.kind, filter);
     const openIn = (namespace: string | undefined): void => this.#openInNamespace(namespace, resource, owner);
     if (resource.namespaced && binding.namespaceLabels !== undefined)
       return this.#watchNamespaces(owner, openIn);
@@ -89,7 +87,6 @@ export class Monitor {
     return [...this.#informers];
   }
 
-  /** Closes the watches and drops everything. */
   close(): void {
     this.#closed = true;
     this.#namespaces?.close();
@@ -102,8 +99,8 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  /** Makes the object that the informers of this binding share: its filter, and the callbacks for changes. */
-  #makeOwner(kind: string, filter: Filter | undefined): InformerOwner {
+  /** Builds what all informers of this binding share: the filter, the order of changes, and the callbacks. */
+  #createOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
     return {
@@ -114,7 +111,7 @@ export class Monitor {
       keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
-      onFiltered: (seconds) => times?.filtered(seconds),
+      onFiltered: (seconds) => times?.recordFilter(seconds),
       onStore: () => void (this.#items = undefined),
       onChange: (change) => this.#pushEvent(kind, change),
       onSynced: () => this.#checkReady(),
@@ -123,10 +120,7 @@ export class Monitor {
     };
   }
 
-  /**
-   * Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those
-   * that lose the labels.
-   */
+  /** Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those that lose the labels. */
   #watchNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
@@ -137,7 +131,7 @@ export class Monitor {
     this.#namespaces = selected.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
         const { name } = splitKey(key);
-        if (now === undefined) this.#leaveNamespace(name, owner);
+        if (now === undefined) this.#closeNamespace(name, owner);
         else if (before === undefined && (this.binding.namespaces?.includes(name) ?? true)) open(name);
       },
       onSynced: () => {
@@ -151,10 +145,7 @@ export class Monitor {
     });
   }
 
-  /**
-   * Opens the watches in one namespace, one for each selected name. `namespace` undefined = all namespaces, or a cluster-wide
-   * kind.
-   */
+  /** Opens the watches in one namespace, one for each selected name. `namespace` undefined = all namespaces, or a cluster-wide kind. */
   #openInNamespace(namespace: string | undefined, resource: Resource, owner: InformerOwner): void {
     if (this.#closed) return;
     const { names, keepFullObjects, jqFilter, labelSelector, fieldSelector } = this.binding;
@@ -168,7 +159,7 @@ export class Monitor {
     };
     // Open all watches first: one that is listed synchronously must not make the binding ready.
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
-      const informer = new Informer(owner, namespace, this.#ready);
+      const informer = new Informer(owner, namespace, this.#isReady);
       this.#informers.add(informer);
       const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
       return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
@@ -176,15 +167,14 @@ export class Monitor {
     for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
   }
 
-  /** Passes on an event, and records how long that took. */
   #pushEvent(kind: string, { watchEvent, key, item, receivedAt }: ObjectChange): void {
     this.outbox.push({ watchEvent, kind, ...splitKey(key), item });
     const { clock, times } = this.#options;
-    if (receivedAt !== undefined) times?.event((clock.monotonic() - receivedAt) / 1000);
+    if (receivedAt !== undefined) times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
   /** Closes the watches of a namespace that has lost the selected labels. */
-  #leaveNamespace(name: string, owner: InformerOwner): void {
+  #closeNamespace(name: string, owner: InformerOwner): void {
     for (const informer of this.#informers)
       if (informer.namespace === name) this.#closeInformer(informer, owner);
   }
@@ -195,7 +185,7 @@ export class Monitor {
     this.#informers.delete(informer);
     this.#items = undefined;
     this.outbox.countCleaned(informer.store.size);
-    if (this.#ready)
+    if (this.#isReady)
       for (const [key, { item }] of informer.store) owner.onChange({ watchEvent: "Deleted", key, item });
     informer.clear();
     this.#checkReady();
@@ -204,13 +194,13 @@ export class Monitor {
 
   /** Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. */
   #checkReady(): void {
-    if (this.#ready || this.#closed || !this.#areNamespacesListed) return;
-    if ([...this.#informers].some(({ synced }) => !synced)) return;
-    this.#ready = true;
+    if (this.#isReady || this.#closed || !this.#areNamespacesListed) return;
+    if ([...this.#informers].some(({ isSynced }) => !isSynced)) return;
+    this.#isReady = true;
     this.#options.onReady();
   }
 
-  /** Reports the first issue of a watch; undefined if all work. */
+  /** Reports the first issue of a watch, or that all watches work. */
   #reportIssue(): void {
     if (this.#closed) return;
     const issues = [this.#namespacesIssue, ...[...this.#informers].map(({ issue }) => issue)];
@@ -262,7 +252,6 @@ class Outbox {
     for (const event of this.#buffer.splice(0)) this.#emit(event);
   }
 
-  /** Drops the buffered events. */
   close(): void {
     this.#buffer = [];
   }

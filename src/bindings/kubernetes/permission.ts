@@ -3,7 +3,7 @@
 import { ApiError, MissingPermissionsError } from "../../kube/index.ts";
 import { sleep, toError, type Clock } from "../../lib/index.ts";
 
-/** How often the rights of a module are checked: while it lacks some, and while it has them. */
+/** Intervals of checks: while the module lacks permissions, which a user may grant soon, and while it has them. */
 const CHECK_REFUSED_MS = 10_000;
 const CHECK_PERMITTED_MS = 5 * 60_000;
 

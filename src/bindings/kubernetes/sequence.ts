@@ -7,7 +7,7 @@
 export class Sequence {
   #lastTurn: Promise<void> | undefined;
 
-  /** Runs `step` with the result of `input`; the promise (if any) resolves after the step. `input` must not reject. */
+  /** Runs `step` with the result of `input`, which must not reject. The promise, if there is one, resolves after the step. */
   run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
     if (this.#lastTurn === undefined && !(input instanceof Promise)) {
       step(input);

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from "../../model/index.ts";
 export interface SharedText {
   readonly key: string;
   readonly bytes: Uint8Array;
-  holders: number;
+  referenceCount: number;
 }
 
 /** Neither `value` nor `error` = there is no filter. */
@@ -32,20 +32,20 @@ export class SharedObjects {
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
     const sharedText = this.#texts.get(key);
     if (sharedText !== undefined) {
-      sharedText.holders += 1;
+      sharedText.referenceCount += 1;
       return sharedText;
     }
-    const text: SharedText = { key, bytes: toExactBytes(object), holders: 1 };
+    const text: SharedText = { key, bytes: toExactBytes(object), referenceCount: 1 };
     // Without a uid, equal keys may mean different objects.
     if (uid !== "") this.#texts.set(key, text);
     return text;
   }
 
-  /** Gives a text back; the last holder removes it. */
+  /** Drops one reference to a text; the last one frees it. */
   releaseText(text: SharedText | undefined): void {
     if (text === undefined) return;
-    text.holders -= 1;
-    if (text.holders === 0) this.#texts.delete(text.key);
+    text.referenceCount -= 1;
+    if (text.referenceCount === 0) this.#texts.delete(text.key);
   }
 
   /** Evaluates the filter, synchronously if it can; repeats a failed jq run once. Never rejects. */
@@ -66,7 +66,6 @@ function toExactBytes(object: JsonObject): Uint8Array {
   return bytes;
 }
 
-/** Evaluates the filter, at most `triesLeft` times. */
 function evaluateWithRetry(
   filter: Filter,
   object: WatchedObject,

@@ -11,7 +11,13 @@ import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCall
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
-import { isSettled, listChartFiles, refuseOuterLinks, stat, type ChartFile } from "../../modules/index.ts";
+import {
+  isTimestampReliable,
+  listChartFiles,
+  refuseLinksOutside,
+  stat,
+  type ChartFile,
+} from "../../modules/index.ts";
 import { mentionsCrds, mentionsHooks, scanTemplates, type Reach } from "./template-scan.ts";
 
 /** Facts about a module's chart, found without running helm. */
@@ -40,7 +46,7 @@ export function findChartFiles(module: ChartFilesOf): ChartFile[] {
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
   if (serviceAccountName !== undefined && !isArchive)
-    refuseOuterLinks(
+    refuseLinksOutside(
       dir,
       files.map(({ path }) => path),
     );
@@ -80,7 +86,7 @@ export class ChartReader {
     const isUnchanged = known?.dir === module.chartDir && known.fingerprint === fingerprint;
     // A file that changed just now may change again within the resolution of its time stamp.
     if (isUnchanged && known.settled) return known.chart;
-    const settled = isSettled(
+    const settled = isTimestampReliable(
       files.reduce((latest, file) => Math.max(latest, file.changedAt), 0),
       this.#clock.now(),
     );

@@ -4,7 +4,7 @@ import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 import {
-  createFiller,
+  createDefaultsFiller,
   structuralSchema,
   createValidator,
   violationId,
@@ -181,6 +181,6 @@ function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
 /** Builds a validator for objects of an OpenAPI schema. The validator applies defaults first, as the server does. */
 function buildValidator(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
   const schema = structuralSchema(openApi);
-  const [fill, validate] = [createFiller(schema), createValidator(schema)];
+  const [fill, validate] = [createDefaultsFiller(schema), createValidator(schema)];
   return (object) => validate(fill({ ...object, metadata: {} }));
 }

@@ -1,10 +1,10 @@
 /** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
 
-import { MISPLACED_BINDINGS, prune } from "../../bindings/index.ts";
-import { oneLine, parseJson } from "../../lib/index.ts";
+import { MISPLACED_BINDINGS, pruneToShape } from "../../bindings/index.ts";
+import { attempt, oneLine, parseJson } from "../../lib/index.ts";
 import { isJsonObject, probeQueue } from "../../model/index.ts";
 import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
-import { FORMS, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
+import { CONFIG_SHAPES, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
 /** One hook of a file. `name` and `item` are set where it is a batch file. */
 export interface ConfiguredHook {
@@ -14,13 +14,13 @@ export interface ConfiguredHook {
 }
 
 /** The hooks of a file and their warnings. */
-export interface Configured {
+export interface ConfiguredHooks {
   readonly hooks: readonly ConfiguredHook[];
   readonly warnings: readonly string[];
 }
 
-/** The snapshots of all bindings of a hook are in each of its contexts. */
-const GROUP = "main";
+/** Batch files expect the snapshots of all bindings in each context, so all bindings of a hook are in one group. */
+const SHARED_GROUP = "main";
 
 /**
  * Reads the output of `hook config`: an object of version v1, or a list of hooks as older files print it. Unknown keys
@@ -29,10 +29,10 @@ const GROUP = "main";
 export function parseBatchConfig(
   text: string,
   owner: BatchOwner,
-): Configured | { readonly errors: readonly string[] } {
+): ConfiguredHooks | { readonly errors: readonly string[] } {
   const output = parseOutput(text);
   if (typeof output === "string") return { errors: [output] };
-  const read: Read = { owner, hooks: [], errors: [], warnings: [] };
+  const read: BatchReading = { owner, hooks: [], errors: [], warnings: [] };
   output.hooks.forEach((value, index) => addHook(read, value, index));
   if (output.readiness !== null) addReadinessProbe(read, output.readiness);
   const { hooks, warnings, errors } = read;
@@ -44,20 +44,21 @@ export interface BatchOwner extends ConfigOwner {
   readonly module: string | undefined;
 }
 
-interface Read extends Configured {
+/** The parts of a result that the readers of hooks fill. */
+interface BatchReading extends ConfiguredHooks {
   readonly owner: BatchOwner;
   readonly hooks: ConfiguredHook[];
   readonly errors: string[];
   readonly warnings: string[];
 }
 
-interface Output {
+interface BatchOutput {
   readonly hooks: readonly Json[];
   readonly readiness: Json;
 }
 
 /** The parts of the output, or an error text. Log lines may precede the JSON. */
-function parseOutput(text: string): Output | string {
+function parseOutput(text: string): BatchOutput | string {
   const value = findJson(text);
   if (value === undefined) return "the output is malformed JSON";
   if (Array.isArray(value)) return { hooks: value, readiness: null };
@@ -65,7 +66,11 @@ function parseOutput(text: string): Output | string {
 }
 
 /** Checks the outer fields of an object of version v1; returns its parts, or an error text. */
-function readOutputObject({ version = null, hooks = null, readiness = null }: JsonObject): Output | string {
+function readOutputObject({
+  version = null,
+  hooks = null,
+  readiness = null,
+}: JsonObject): BatchOutput | string {
   if (version !== "v1") return 'version must be "v1"';
   if (hooks !== null && !Array.isArray(hooks)) return "hooks must be a list";
   return { hooks: hooks ?? [], readiness };
@@ -73,24 +78,20 @@ function readOutputObject({ version = null, hooks = null, readiness = null }: Js
 
 /** Parses the text, or else its last line, as JSON: a file may log before it prints the configuration. */
 function findJson(text: string): Json | undefined {
-  for (const attempt of [text, text.trimEnd().split("\n").at(-1) ?? ""]) {
-    try {
-      return parseJson(attempt);
-    } catch {
-      // Try the last line next: the lines before it may be a log.
-    }
-  }
-  return undefined;
+  const lastLine = text.trimEnd().split("\n").at(-1) ?? "";
+  // A valid text may be `null`, so `??` cannot choose.
+  const parsed = attempt(() => [parseJson(text)]) ?? attempt(() => [parseJson(lastLine)]);
+  return parsed?.[0];
 }
 
 /** Reads the hook at this index of the list, and adds the hook or its errors to the result. */
-function addHook(read: Read, value: Json, index: number): void {
+function addHook(read: BatchReading, value: Json, index: number): void {
   const place = `hooks[${index}]`;
   const config = readItemConfig(read, value, place);
   if (config !== undefined) read.hooks.push({ name: readName(value), item: index, config });
 }
 
-const NONE: Bindings = {
+const EMPTY_BINDINGS: Bindings = {
   lifecycle: [],
   schedule: [],
   kubernetes: [],
@@ -100,7 +101,7 @@ const NONE: Bindings = {
 };
 
 /** Reads the readiness probe of a module and adds it as a hook. Of its bindings, only the schedule is used. */
-function addReadinessProbe({ owner, ...read }: Read, value: Json): void {
+function addReadinessProbe({ owner, ...read }: BatchReading, value: Json): void {
   const { module } = owner;
   if (module === undefined) return void read.warnings.push("readiness is ignored: it is for modules only");
   const config = readItemConfig({ owner, ...read }, value, "readiness");
@@ -114,7 +115,7 @@ function addReadinessProbe({ owner, ...read }: Read, value: Json): void {
 function makeProbeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
   const own = { queue: probeQueue(module), allowFailure: true };
   const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
-  return { version, bindings: { ...NONE, schedule }, settings: undefined };
+  return { version, bindings: { ...EMPTY_BINDINGS, schedule }, settings: undefined };
 }
 
 /** The name in `metadata` of a hook; empty if there is none. */
@@ -125,13 +126,13 @@ function readName(value: Json): string {
 }
 
 /** A batch file may have hooks that never run. */
-const NO_BINDINGS: ParsedHookConfig = {
-  config: { version: "v1", bindings: NONE, settings: undefined },
+const HOOK_WITHOUT_BINDINGS: ParsedHookConfig = {
+  config: { version: "v1", bindings: EMPTY_BINDINGS, settings: undefined },
   warnings: [],
 };
 
 /** The configuration of one hook; undefined if it has errors, which are collected. */
-function readItemConfig(read: Read, value: Json, place: string): HookConfig | undefined {
+function readItemConfig(read: BatchReading, value: Json, place: string): HookConfig | undefined {
   const { owner, errors, warnings } = read;
   if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
   const misplaced = MISPLACED_BINDINGS[owner.kind].filter((key) => (value[key] ?? null) !== null);
@@ -140,7 +141,7 @@ function readItemConfig(read: Read, value: Json, place: string): HookConfig | un
     Object.entries(value).filter(([key]) => !misplaced.some((no) => no === key)),
   );
   const raw = toVersion1(own);
-  const parsed = Object.keys(raw).length > 1 ? readHookConfig(raw, owner) : NO_BINDINGS;
+  const parsed = Object.keys(raw).length > 1 ? readHookConfig(raw, owner) : HOOK_WITHOUT_BINDINGS;
   if ("errors" in parsed) return void errors.push(...parsed.errors.map((error) => `${place}.${error}`));
   warnings.push(...parsed.warnings.map((warning) => `${place}: ${warning}`));
   return parsed.config;
@@ -148,7 +149,7 @@ function readItemConfig(read: Read, value: Json, place: string): HookConfig | un
 
 /** Translates a configuration of a batch file to version 1 of hook configurations. Drops unknown keys. */
 function toVersion1(value: JsonObject): JsonObject {
-  const known = prune(value, FORMS.v1) as JsonObject;
+  const known = pruneToShape(value, CONFIG_SHAPES.v1) as JsonObject;
   const { settings, schedule, kubernetes } = known;
   return {
     ...known,
@@ -156,7 +157,7 @@ function toVersion1(value: JsonObject): JsonObject {
     ...(settings === undefined ? {} : { settings: toVersion1Settings(settings) }),
     ...(schedule === undefined
       ? {}
-      : { schedule: mapObjects(schedule, (item) => ({ ...item, group: GROUP })) }),
+      : { schedule: mapObjects(schedule, (item) => ({ ...item, group: SHARED_GROUP })) }),
     ...(kubernetes === undefined ? {} : { kubernetes: mapObjects(kubernetes, toVersion1Kubernetes) }),
   };
 }
@@ -171,7 +172,7 @@ function toVersion1Kubernetes({ executeHookOnEvent: events = true, ...item }: Js
   return {
     keepFullObjectsInMemory: false,
     ...item,
-    group: GROUP,
+    group: SHARED_GROUP,
     ...(events === true ? {} : { executeHookOnEvent: events === false ? [] : events }),
   };
 }

@@ -1,14 +1,7 @@
 /** Reads and checks what a hook prints for `--config`. */
 
-import {
-  MISPLACED_BINDINGS,
-  STRING,
-  allBindings,
-  bindingKeys,
-  findMismatches,
-  object,
-  readBindings,
-} from "../../bindings/index.ts";
+import { MISPLACED_BINDINGS, STRING, listBindings, listBindingShapes } from "../../bindings/index.ts";
+import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";
 import type { Complain, ValueOf, HookKind } from "../../bindings/index.ts";
 import { MAIN_QUEUE, isJsonObject } from "../../model/index.ts";
 import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
@@ -20,23 +13,23 @@ export type ParsedHookConfig =
   | { readonly errors: readonly string[] };
 
 /** docs/reference/hooks.md, "Rate limits". */
-const SETTINGS = object({
+const SETTINGS_SHAPE = objectShape({
   executionMinInterval: STRING,
   executionMinPeriod: STRING,
   executionBurst: { kind: "integer" },
 });
-type RawSettings = ValueOf<typeof SETTINGS>;
+type RawSettings = ValueOf<typeof SETTINGS_SHAPE>;
 
 /** Shapes of a configuration, by version (docs/reference/hooks.md, "The old configuration"). */
-export const FORMS = {
-  v0: object(bindingKeys("v0"), { min: 1 }),
-  v1: object({ configVersion: STRING, settings: SETTINGS, ...bindingKeys("v1") }, { min: 2 }),
+export const CONFIG_SHAPES = {
+  v0: objectShape(listBindingShapes("v0"), { min: 1 }),
+  v1: objectShape(
+    { configVersion: STRING, settings: SETTINGS_SHAPE, ...listBindingShapes("v1") },
+    { min: 2 },
+  ),
 };
 
-/**
- * Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. Reports all errors together.
- * `queue` is the default queue.
- */
+/** Reads what a hook printed for `--config`: YAML or JSON, v0 or v1. Reports all errors together. `queue` is the default queue. */
 export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE): ParsedHookConfig {
   if (text.trim() === "")
     return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
@@ -48,13 +41,13 @@ export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE
   }
 }
 
-const KEY = new RegExp(
-  `(?:^|[\\s{,"'])(?:${Object.keys({ ...FORMS.v0.fields, ...FORMS.v1.fields }).join("|")})["']?\\s*:`,
+const ANY_CONFIG_KEY = new RegExp(
+  `(?:^|[\\s{,"'])(?:${Object.keys({ ...CONFIG_SHAPES.v0.fields, ...CONFIG_SHAPES.v1.fields }).join("|")})["']?\\s*:`,
 );
 
-/** Whether a text is meant as a hook configuration, valid or not: it has one of its keys. */
-export function isConfiguration(text: string): boolean {
-  return KEY.test(text);
+/** Whether a text is meant as a hook configuration, valid or not, because it has one of its keys. Other texts may be of a batch file. */
+export function looksLikeConfig(text: string): boolean {
+  return ANY_CONFIG_KEY.test(text);
 }
 
 /** The owner of a configuration. */
@@ -75,7 +68,7 @@ export function readHookConfig(
   if (typeof version !== "string") return { errors: [version.error] };
   const refused = describeMisplaced(value, kind);
   const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const violations = findMismatches(value, FORMS[version]).filter(
+  const violations = findMismatches(value, CONFIG_SHAPES[version]).filter(
     (text) => !refused.has(text.split(" ")[0] ?? ""),
   );
   const errors = [...refused.values(), ...violations.map((text) => addVersionHint(text, version))];
@@ -107,7 +100,11 @@ function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, strin
 /** Adds to the message of a forbidden key that the key exists in the other version. */
 function addVersionHint(text: string, version: "v0" | "v1"): string {
   const [key = ""] = text.split(" ");
-  if (version === "v0" && text === `${key} is a forbidden property` && Object.hasOwn(FORMS.v1.fields, key))
+  if (
+    version === "v0" &&
+    text === `${key} is a forbidden property` &&
+    Object.hasOwn(CONFIG_SHAPES.v1.fields, key)
+  )
     return `${text} without configVersion: v1`;
   if (version === "v1" && text === "onKubernetesEvent is a forbidden property") {
     return `${text} with configVersion: v1, use kubernetes`;
@@ -134,7 +131,7 @@ function readBindingsAndSettings(
 /** Warns of bindings of one kind with equal names: their contexts look the same to the hook. */
 function warnAboutEqualNames(config: HookConfig, warn: Complain): void {
   const seen = new Set<string>();
-  for (const { type, name } of allBindings(config)) {
+  for (const { type, name } of listBindings(config)) {
     const key = `${type} bindings named '${name}'`;
     if (seen.has(key)) warn(`there are several ${key}: the hook cannot distinguish them; give each a name`);
     seen.add(key);

@@ -4,30 +4,18 @@ import { statSync } from "node:fs";
 
 import PQueue from "p-queue";
 
-import {
-  attempt,
-  hashFiles,
-  oneLine,
-  readRegularFile,
-  sleep,
-  systemClock,
-  type Clock,
-} from "../../lib/index.ts";
+import { attempt, hashFiles, oneLine, readRegularFile, sleep, systemClock } from "../../lib/index.ts";
+import { type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import type { HookActor } from "../actor.ts";
-import {
-  queryConfig,
-  SLOW_MS,
-  type HookQueryOptions,
-  type ConfigAnswer,
-  type Question,
-} from "./query-config.ts";
-import type { Configured, ConfiguredHook } from "./batch-config.ts";
+import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
+import { type QueryWords } from "./query-config.ts";
+import type { ConfiguredHooks, ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
-  /** As whom the hooks of a module run. May throw: then they are not called. */
+  /** Returns the identity of a module's hooks; undefined = the operator's. Throws if it is unknown: then no hook is called. */
   readonly actorOf?: ((module: string) => HookActor | undefined) | undefined;
 }
 
@@ -37,19 +25,19 @@ export type LoadedHooks =
 
 const AT_ONCE = 4;
 /** Larger files are compared by signature instead of content. */
-const LARGEST_READ = 1024 * 1024;
+const MAX_READ_BYTES = 1024 * 1024;
 /** Interval of queries to a file that hangs, so that it delays at most one converge in this time. */
-const QUERY_AGAIN_MS = 10 * 60_000;
+const RETRY_HANGING_MS = 10 * 60_000;
 
-interface Kept {
-  /** The file as of the query. */
-  readonly requested: HookFile;
+interface CachedAnswer {
+  /** The file as it was queried: its hooks keep this object, so that an unchanged file means unchanged hooks. */
+  readonly queriedFile: HookFile;
   readonly content: string;
   /** Signature of the file at the last load. */
   readonly signature: string;
   readonly answer: ConfigAnswer;
   /** Expiry of the cached answer, on the monotonic clock. */
-  readonly until: number;
+  readonly expiresAt: number;
 }
 
 /**
@@ -60,28 +48,25 @@ interface Kept {
 export class HookLoader {
   readonly #options: LoaderOptions;
   readonly #limiter = new PQueue({ concurrency: AT_ONCE });
-  readonly #cache = new Map<string, Kept>();
+  readonly #cache = new Map<string, CachedAnswer>();
 
   constructor(options: LoaderOptions) {
     this.#options = options;
   }
 
-  /**
-   * The hook of a file, or the hooks of a batch file. Never throws: errors are in `problem`. `module` is undefined for
-   * global hooks.
-   */
+  /** The hook of a file, or the hooks of a batch file. Never throws: errors are in `problem`. `module` is undefined for global hooks. */
   async load(file: HookFile, module?: string): Promise<LoadedHooks> {
-    const { requested, answer } = await this.#findOrQueryAnswer(file, module);
-    if ("failure" in answer) return { problem: failureProblem(file, answer) };
-    if ("errors" in answer) return { problem: configProblem(file, answer.errors.join("; "), answer.key) };
-    return toHooks(requested, module, answer);
+    const { queriedFile, answer } = await this.#findOrQueryAnswer(file, module);
+    if ("failure" in answer) return { problem: toFailureProblem(file, answer) };
+    if ("errors" in answer) return { problem: toConfigProblem(file, answer.errors.join("; "), answer.key) };
+    return toHooks(queriedFile, module, answer);
   }
 
   /** The cached answer while signature or content of the file stay the same; otherwise queries the file and caches the answer. */
   async #findOrQueryAnswer(
     file: HookFile,
     module: string | undefined,
-  ): Promise<Pick<Kept, "requested" | "answer">> {
+  ): Promise<Pick<CachedAnswer, "queriedFile" | "answer">> {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
     const key = `${module ?? "global"}:${file.name} ${file.path}`;
@@ -93,27 +78,27 @@ export class HookLoader {
       return kept;
     }
     const answer = await this.#queryLimited(file, module, clock);
-    const until = answerLifetimeMs(answer) + clock.monotonic();
-    this.#cache.set(key, { requested: file, content, signature, answer, until });
-    return { requested: file, answer };
+    const until = getAnswerLifetimeMs(answer) + clock.monotonic();
+    this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt: until });
+    return { queriedFile: file, answer };
   }
 
   /** Queries a file under the concurrency limit; a slow file frees its slot, so that hanging files do not add up. */
   async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
     const slow = new AbortController();
-    const asking = await this.#limiter.add(async () => {
+    const query = await this.#limiter.add(async () => {
       const answer = this.#query(file, module);
       await Promise.race([answer, sleep(clock, SLOW_MS, slow.signal).catch(() => {})]);
       slow.abort();
+      // In an object, because a returned promise would keep the slot until the answer.
       return { answer };
     });
-    return asking.answer;
+    return query.answer;
   }
 
-  /** The cached answer of a file unless it has expired. */
-  #findCached(key: string, clock: Clock): Kept | undefined {
+  #findCached(key: string, clock: Clock): CachedAnswer | undefined {
     const kept = this.#cache.get(key);
-    return kept === undefined || clock.monotonic() >= kept.until ? undefined : kept;
+    return kept === undefined || clock.monotonic() >= kept.expiresAt ? undefined : kept;
   }
 
   /** Queries a file under the account of its module. Never throws: a missing account is a failure in the answer. */
@@ -130,23 +115,26 @@ export class HookLoader {
   }
 }
 
-/** Lifetime of a cached answer in milliseconds, while the file stays the same. */
-function answerLifetimeMs(answer: ConfigAnswer): number {
+/** Lifetime of a cached answer in milliseconds: failures may pass, and a query of a hanging file is expensive. */
+function getAnswerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
-  return "failure" in answer && answer.timedOut === true ? QUERY_AGAIN_MS : 0;
+  return "failure" in answer && answer.timedOut === true ? RETRY_HANGING_MS : 0;
 }
 
 /** Digest of mode and content of a file; its signature if the file is large or cannot be read. */
 function contentDigest({ path, signature }: HookFile): string {
   const hash = (): string | undefined => {
     const { size, mode } = statSync(path);
-    return size > LARGEST_READ ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
+    return size > MAX_READ_BYTES ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
   };
   return attempt(hash) ?? signature;
 }
 
-/** Makes the hooks of a file from their configurations. */
-function toHooks(file: HookFile, module: string | undefined, { hooks, warnings }: Configured): LoadedHooks {
+function toHooks(
+  file: HookFile,
+  module: string | undefined,
+  { hooks, warnings }: ConfiguredHooks,
+): LoadedHooks {
   return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
 
@@ -162,9 +150,9 @@ function toHook(file: HookFile, module: string | undefined, { config, name, item
 }
 
 /** The problem of a file that failed when it was queried. */
-export function failureProblem(
+export function toFailureProblem(
   file: HookFile,
-  { key, failure }: { readonly key: Question; readonly failure: string },
+  { key, failure }: { readonly key: QueryWords; readonly failure: string },
 ): Problem {
   const what = key === "hook list" ? "a list of its hooks" : "its configuration";
   return {
@@ -176,6 +164,6 @@ export function failureProblem(
 }
 
 /** The problem of a file that printed an invalid configuration; `key` names where it is. */
-export function configProblem(file: HookFile, message: string, key: string): Problem {
+export function toConfigProblem(file: HookFile, message: string, key: string): Problem {
   return { file: file.path, key, message, remedy: "correct what the hook prints" };
 }

@@ -3,10 +3,10 @@
 import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
-import { batchEnvironment, mayBeBatch } from "../batch.ts";
+import { batchEnvironment, mayBeBatchFile } from "../batch.ts";
 import { buildCommand, type StartSettings } from "../command.ts";
-import { parseBatchConfig, type BatchOwner, type Configured } from "./batch-config.ts";
-import { isConfiguration, parseHookConfig } from "./hook-config.ts";
+import { parseBatchConfig, type BatchOwner, type ConfiguredHooks } from "./batch-config.ts";
+import { looksLikeConfig, parseHookConfig } from "./hook-config.ts";
 
 /** `checkFilter` rejects for an invalid filter. */
 export interface HookQueryOptions extends StartSettings {
@@ -19,18 +19,18 @@ export interface HookQueryOptions extends StartSettings {
 }
 
 /** The query that a file was run with. */
-export type Question = "--config" | "hook list" | "hook config";
+export type QueryWords = "--config" | "hook list" | "hook config";
 
 /** The hooks of a file; or why it has no answer; or all errors of its configuration. */
 export type ConfigAnswer =
-  | Configured
-  | { readonly key: Question; readonly failure: string; readonly timedOut?: boolean }
-  | { readonly key: Question; readonly errors: readonly string[] };
+  | ConfiguredHooks
+  | { readonly key: QueryWords; readonly failure: string; readonly timedOut?: boolean }
+  | { readonly key: QueryWords; readonly errors: readonly string[] };
 
 const TIMEOUT_MS = 60_000;
 /** After this time in milliseconds, a file that has not answered is logged. */
 export const SLOW_MS = 5000;
-const TAIL_LINES = 3;
+const MAX_STDERR_LINES = 3;
 const TOO_LARGE = { errors: ["the configuration is larger than 1 MiB"] } as const;
 
 /**
@@ -63,14 +63,14 @@ interface Query {
 }
 
 /** Runs the file with the arguments of a query. Logs a warning while a slow file has not answered. */
-async function runQuery({ file, owner, options }: Query, question: Question): Promise<RunResult> {
+async function runQuery({ file, owner, options }: Query, question: QueryWords): Promise<RunResult> {
   const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
   const command = await buildCommand(file, question.split(" "), options);
   const more = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
   const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));
   try {
-    const env = { ...command.env, ...more, ...options.actor?.offline };
+    const env = { ...command.env, ...more, ...options.actor?.variablesWithoutAccess };
     return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs });
   } finally {
     slow.cancel();
@@ -89,18 +89,18 @@ function parseHookAnswer(result: RunResult, { kind, queue }: BatchOwner): Config
 
 /** Whether the file may be a batch file: it exited by itself and printed no configuration. */
 function isBatchCandidate(file: HookFile, { outcome, exitCode, stdout }: RunResult): boolean {
-  if (!mayBeBatch(file) || exitCode === undefined || outcome === "timedOut" || outcome === "cancelled")
+  if (!mayBeBatchFile(file) || exitCode === undefined || outcome === "timedOut" || outcome === "cancelled")
     return false;
-  return outcome === "failed" || !isConfiguration(stdout);
+  return outcome === "failed" || !looksLikeConfig(stdout);
 }
 
-const LIST = /Found [1-9]\d{0,3} items/;
+const LIST_OUTPUT = /Found [1-9]\d{0,3} items/;
 
 /** The answer of a batch file; for other files, their `answer` to `--config`. */
 async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAnswer> {
   const list = await runQuery(query, "hook list");
   if (list.outcome === "timedOut") return toFailure("hook list", list);
-  if (list.outcome !== "succeeded" || !LIST.test(list.stdout)) return addListFailure(answer, list);
+  if (list.outcome !== "succeeded" || !LIST_OUTPUT.test(list.stdout)) return addListFailure(answer, list);
   const key = "hook config";
   const result = await runQuery(query, key);
   if (result.outcome !== "succeeded") return toFailure(key, result);
@@ -110,7 +110,7 @@ async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAns
 }
 
 /** The answer that says why a query failed. */
-function toFailure(key: Question, result: RunResult): ConfigAnswer {
+function toFailure(key: QueryWords, result: RunResult): ConfigAnswer {
   return { key, failure: describeRun(result), timedOut: result.outcome === "timedOut" };
 }
 
@@ -123,7 +123,7 @@ function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
 
 /** Why a run failed, with the last lines of stderr if the file wrote some. */
 function describeRun(result: RunResult): string {
-  const tail = oneLine(result.stderr.trimEnd().split("\n").slice(-TAIL_LINES).join(" | "));
+  const tail = oneLine(result.stderr.trimEnd().split("\n").slice(-MAX_STDERR_LINES).join(" | "));
   if (result.outcome !== "failed" || result.exitCode === undefined || tail === "") return result.message;
   return `exit code ${result.exitCode}: ${tail}`;
 }

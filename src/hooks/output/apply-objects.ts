@@ -1,16 +1,7 @@
 /** Applies the object operations that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
-import {
-  create,
-  get,
-  isAlreadyExists,
-  isNotFound,
-  jsonPatch,
-  mergePatch,
-  remove,
-  replace,
-  retryConflicts,
-} from "../../kube/index.ts";
+import { create, get, isAlreadyExists, isNotFound, jsonPatch, mergePatch, remove } from "../../kube/index.ts";
+import { replace, retryConflicts } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import type { FilterEngine } from "../../filter/index.ts";
 import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../lib/index.ts";
@@ -26,7 +17,7 @@ export interface PatcherOptions {
 
 const CONFLICT_TRIES = 5;
 const DELETE_CHECK_MS = 200;
-const DELETE_PATIENCE_MS = 20_000;
+const DELETE_TIMEOUT_MS = 20_000;
 
 /**
  * Applies the object operations of a hook run in order. After an error it still tries the later operations; any
@@ -69,7 +60,7 @@ async function applyOperation(options: PatcherOptions, operation: ObjectOperatio
 }
 
 type Deletion = Extract<ObjectOperation, { operation: keyof typeof PROPAGATION }>;
-type Patching = Exclude<ObjectOperation, Creation | Deletion>;
+type ObjectPatch = Exclude<ObjectOperation, Creation | Deletion>;
 
 function isDeletion(operation: ObjectOperation): operation is Deletion {
   return operation.operation in PROPAGATION;
@@ -109,7 +100,7 @@ async function replaceObject(
   });
 }
 
-/** The new object with the resourceVersion of the old one: the API server then refuses it after a concurrent change. */
+/** The new object with the resourceVersion of the old one, so that the API server refuses it after a concurrent change. */
 function withResourceVersion(body: JsonObject, before: JsonObject): JsonObject {
   const metadata = isJsonObject(body["metadata"]) ? body["metadata"] : {};
   const old = isJsonObject(before["metadata"]) ? before["metadata"] : {};
@@ -122,9 +113,7 @@ const PROPAGATION: Readonly<Record<"Delete" | "DeleteInBackground" | "DeleteNonC
   DeleteNonCascading: "Orphan",
 };
 
-/**
- * `Delete` waits up to 20 s until the object is deleted; other delete operations do not wait. A missing object counts as deleted.
- */
+/** `Delete` waits up to 20 s until the object is deleted; other delete operations do not wait. A missing object counts as deleted. */
 async function deleteObject(
   options: PatcherOptions,
   at: ResolvedTarget,
@@ -134,7 +123,7 @@ async function deleteObject(
   try {
     await remove(client, at, { propagationPolicy: PROPAGATION[operation] });
     if (operation !== "Delete") return;
-    const until = clock.monotonic() + DELETE_PATIENCE_MS;
+    const until = clock.monotonic() + DELETE_TIMEOUT_MS;
     while (clock.monotonic() < until) {
       await get(client, at);
       await sleep(clock, DELETE_CHECK_MS);
@@ -147,7 +136,11 @@ async function deleteObject(
 }
 
 /** Patches an object. A missing object is an error unless the hook ignores that. */
-async function patchObject(options: PatcherOptions, at: ResolvedTarget, operation: Patching): Promise<void> {
+async function patchObject(
+  options: PatcherOptions,
+  at: ResolvedTarget,
+  operation: ObjectPatch,
+): Promise<void> {
   const target = { ...at, subresource: operation.target.subresource };
   try {
     if (operation.operation === "MergePatch")

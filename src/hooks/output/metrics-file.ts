@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 interface Series {
   readonly name: string;
@@ -21,8 +21,8 @@ const ACTIONS = ["add", "set", "observe", "expire"] as const;
 type Action = (typeof ACTIONS)[number];
 
 /** Replaces `{PREFIX}` in names: the prefix of the operator's own metrics. */
-const NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
-const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+const METRIC_NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Reads and checks a metrics file. Throws OutputError. */
 export function parseMetrics(text: string): MetricOperation[] {
@@ -32,28 +32,27 @@ export function parseMetrics(text: string): MetricOperation[] {
     if (operation.action === "expire") continue;
     const before = actions.get(operation.name) ?? operation.action;
     if (before !== operation.action)
-      fail(`metric ${operation.name} is used with '${before}' and with '${operation.action}'`);
+      throwOutputError(`metric ${operation.name} is used with '${before}' and with '${operation.action}'`);
     actions.set(operation.name, before);
   }
   return operations;
 }
 
 /** Reads one operation; errors name its position in the file. */
-function readOperationAt({ value, place }: StreamItem): MetricOperation {
+function readOperationAt({ value, position }: StreamItem): MetricOperation {
   try {
     return readOperation(value);
   } catch (error) {
-    return fail(`${place}: ${oneLine(error)}`);
+    return throwOutputError(`${position}: ${oneLine(error)}`);
   }
 }
 
-/** Reads and checks one operation. Throws OutputError. */
 function readOperation(value: JsonObject): MetricOperation {
   const { action, amount } = readAction(value);
   const group = readOptionalText(value, "group");
   if (action === "expire") return { action, group, name: readOptionalName(value) };
   const series = { ...readSeries(value, amount), group };
-  if (action === "add" && series.value < 0) fail("'value' must not be negative for action 'add'");
+  if (action === "add" && series.value < 0) throwOutputError("'value' must not be negative for action 'add'");
   return action === "observe" ? { ...series, action, buckets: readBuckets(value) } : { ...series, action };
 }
 
@@ -62,36 +61,40 @@ function readAction(value: JsonObject): { action: Action; amount: Json | undefin
   const actionKeys = [value.action, value.add, value.set].filter(
     (each) => each !== undefined && each !== null,
   );
-  if (actionKeys.length === 0) fail("'action' is required: one of add, set, observe, expire");
-  if (actionKeys.length > 1) fail("give only one of 'action', 'add' and 'set'");
+  if (actionKeys.length === 0) throwOutputError("'action' is required: one of add, set, observe, expire");
+  if (actionKeys.length > 1) throwOutputError("give only one of 'action', 'add' and 'set'");
   if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
   if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
   const action = ACTIONS.find((each) => each === value.action);
-  return { action: action ?? fail(`'action' must be one of ${ACTIONS.join(", ")}`), amount: value.value };
+  return {
+    action: action ?? throwOutputError(`'action' must be one of ${ACTIONS.join(", ")}`),
+    amount: value.value,
+  };
 }
 
 /** Name, value and labels of an operation that writes a series. */
 function readSeries(value: JsonObject, amount: Json | undefined): Omit<Series, "group"> {
-  const name = readOptionalName(value) ?? fail("'name' is required");
-  if (amount === undefined || amount === null) return fail(`metric ${name}: 'value' is required`);
-  if (typeof amount !== "number") return fail(`metric ${name}: 'value' must be a number`);
+  const name = readOptionalName(value) ?? throwOutputError("'name' is required");
+  if (amount === undefined || amount === null) return throwOutputError(`metric ${name}: 'value' is required`);
+  if (typeof amount !== "number") return throwOutputError(`metric ${name}: 'value' must be a number`);
   return { name, value: amount, labels: readLabels(value.labels ?? {}) };
 }
 
 /** The metric name, which may be missing. */
 function readOptionalName(value: JsonObject): string | undefined {
   const name = readOptionalText(value, "name");
-  if (name !== undefined && !NAME.test(name)) fail("'name' is no metric name (letters, digits, _ and :)");
+  if (name !== undefined && !METRIC_NAME.test(name))
+    throwOutputError("'name' is no metric name (letters, digits, _ and :)");
   return name;
 }
 
-/** Checks names and values of labels. */
 function readLabels(labels: Json): Record<string, string> {
-  if (!isJsonObject(labels)) return fail("'labels' must be an object");
+  if (!isJsonObject(labels)) return throwOutputError("'labels' must be an object");
   return Object.fromEntries(
     Object.entries(labels).map(([name, value]) => {
-      if (!LABEL.test(name)) fail("a name in 'labels' is no label name (letters, digits and _)");
-      return [name, typeof value === "string" ? value : fail(`label ${name} must be a string`)];
+      if (!LABEL_NAME.test(name))
+        throwOutputError("a name in 'labels' is no label name (letters, digits and _)");
+      return [name, typeof value === "string" ? value : throwOutputError(`label ${name} must be a string`)];
     }),
   );
 }
@@ -99,10 +102,10 @@ function readLabels(labels: Json): Record<string, string> {
 /** The bucket bounds of an `observe`: numbers that ascend. */
 function readBuckets({ buckets }: JsonObject): number[] {
   if (!Array.isArray(buckets) || buckets.length === 0)
-    return fail("'buckets' is required for action 'observe'");
+    return throwOutputError("'buckets' is required for action 'observe'");
   const numbers = buckets.map((bucket) =>
-    typeof bucket === "number" ? bucket : fail("'buckets' must be numbers"),
+    typeof bucket === "number" ? bucket : throwOutputError("'buckets' must be numbers"),
   );
   const ascending = numbers.every((bucket, index) => index === 0 || bucket > (numbers[index - 1] ?? bucket));
-  return ascending ? numbers : fail("'buckets' must ascend");
+  return ascending ? numbers : throwOutputError("'buckets' must ascend");
 }

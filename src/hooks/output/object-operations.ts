@@ -2,7 +2,7 @@
 
 import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { fail, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
+import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */
 interface ObjectTarget {
@@ -19,7 +19,6 @@ interface Patch extends ObjectTarget {
   readonly ignoreMissingObject: boolean;
 }
 
-/** One operation of a JSON Patch (RFC 6902). */
 type JsonPatchItem =
   | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: Json }
   | { readonly op: "remove"; readonly path: string }
@@ -50,11 +49,11 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
     try {
       return [readOperation(item.value)];
     } catch (error) {
-      problems.push(`${item.place}: ${oneLine(error)}`);
+      problems.push(`${item.position}: ${oneLine(error)}`);
       return [];
     }
   });
-  if (problems.length > 0) fail(problems.join("; "));
+  if (problems.length > 0) throwOutputError(problems.join("; "));
   return operations;
 }
 
@@ -67,7 +66,7 @@ function parseDocuments(text: string): StreamItem[] {
     const flow = parseFlowMap(text);
     // For text that begins like JSON, the JSON error is more precise than YAML's.
     if (flow === undefined) throw error;
-    return [{ value: flow, place: "document 1" }];
+    return [{ value: flow, position: "document 1" }];
   }
 }
 
@@ -80,20 +79,19 @@ function parseFlowMap(text: string): JsonObject | undefined {
 /** Parses YAML documents, which begin with `---` or end with `...`. Skips empty ones. */
 function parseYamlDocuments(text: string): StreamItem[] {
   return text.split(/^(?:---(?=\s|$)|\.\.\.\s*$)/m).flatMap((document, index) => {
-    const place = `document ${Math.max(index, 1)}`;
-    const value = parseYamlValue(document, place);
+    const position = `document ${Math.max(index, 1)}`;
+    const value = parseYamlValue(document, position);
     if (value === null) return [];
-    if (!isJsonObject(value)) fail(`${place}: neither a JSON nor a YAML object`);
-    return [{ value, place }];
+    if (!isJsonObject(value)) throwOutputError(`${position}: neither a JSON nor a YAML object`);
+    return [{ value, position }];
   });
 }
 
-/** Parses one YAML value; the error names its place. */
-function parseYamlValue(text: string, place: string): Json {
+function parseYamlValue(text: string, position: string): Json {
   try {
-    return parseYaml(text, place).value;
+    return parseYaml(text, position).value;
   } catch (error) {
-    fail(`${place}: neither JSON nor YAML: ${oneLine(error, 200)}`);
+    throwOutputError(`${position}: neither JSON nor YAML: ${oneLine(error, 200)}`);
   }
 }
 
@@ -129,7 +127,7 @@ function readOperation(value: JsonObject): ObjectOperation {
     case "JQPatch":
       return { operation, target: readPatchTarget(value), jqFilter: readRequiredText(value, "jqFilter") };
     default:
-      fail(`'operation' must be one of ${OPERATIONS}`);
+      throwOutputError(`'operation' must be one of ${OPERATIONS}`);
   }
 }
 
@@ -168,7 +166,7 @@ function readTarget(value: JsonObject): ObjectTarget {
 /** The object that an operation patches, with the options of patches. */
 function readPatchTarget(value: JsonObject): Patch {
   const { ignoreMissingObject = false } = value;
-  if (typeof ignoreMissingObject !== "boolean") fail("'ignoreMissingObject' must be a boolean");
+  if (typeof ignoreMissingObject !== "boolean") throwOutputError("'ignoreMissingObject' must be a boolean");
   const subresource = readOptionalText(value, "subresource")?.replace(/^\/+/, "");
   return { ...readTarget(value), subresource: subresource || undefined, ignoreMissingObject };
 }
@@ -182,45 +180,44 @@ function readValueOrYaml<T extends Json>(
   fits: (value: unknown) => value is T,
 ): T {
   const given = value[key];
-  if (given === undefined || given === null || given === "") fail(`'${key}' is required`);
+  if (given === undefined || given === null || given === "") throwOutputError(`'${key}' is required`);
   const member = typeof given === "string" ? parseYamlValue(given, `'${key}'`) : given;
   if (fits(member)) return member;
-  fail(`'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`);
+  throwOutputError(`'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`);
 }
 
 /** The text at `key`. Throws OutputError if it is missing or empty. */
 function readRequiredText(value: JsonObject, key: string, path = ""): string {
   const text = readOptionalText(value, key, path);
-  if (text === undefined) fail(`'${path}${key}' is required`);
+  if (text === undefined) throwOutputError(`'${path}${key}' is required`);
   return text;
 }
 
-/** Reads one operation of a JSON Patch. */
 function readPatchItem(item: Json, index: number): JsonPatchItem {
-  const place = `jsonPatch[${index}]`;
-  if (!isJsonObject(item)) fail(`${place} must be an object`);
+  const position = `jsonPatch[${index}]`;
+  if (!isJsonObject(item)) throwOutputError(`${position} must be an object`);
   const { value } = item;
   const op = typeof item.op === "string" ? item.op : "";
-  const path = readJsonPointer(item.path, `${place}.path`);
+  const path = readJsonPointer(item.path, `${position}.path`);
   switch (op) {
     case "add":
     case "replace":
     case "test":
-      if (value === undefined) fail(`${place}.value is required for op ${op}`);
+      if (value === undefined) throwOutputError(`${position}.value is required for op ${op}`);
       return { op, path, value };
     case "remove":
       return { op, path };
     case "move":
     case "copy":
-      return { op, path, from: readJsonPointer(item.from, `${place}.from`) };
+      return { op, path, from: readJsonPointer(item.from, `${position}.from`) };
     default:
-      fail(`${place}.op should be one of [add remove replace move copy test]`);
+      throwOutputError(`${position}.op should be one of [add remove replace move copy test]`);
   }
 }
 
 /** Checks a JSON pointer, which is empty or begins with a slash. */
-function readJsonPointer(value: Json | undefined, place: string): string {
-  if (value === undefined) fail(`${place} is required`);
+function readJsonPointer(value: Json | undefined, position: string): string {
+  if (value === undefined) throwOutputError(`${position} is required`);
   if (typeof value === "string" && (value === "" || value.startsWith("/"))) return value;
-  fail(`${place} is no JSON pointer: it must begin with "/"`);
+  throwOutputError(`${position} is no JSON pointer: it must begin with "/"`);
 }

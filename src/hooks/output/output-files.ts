@@ -28,7 +28,7 @@ export class OutputError extends Error {
 export interface StreamItem {
   readonly value: JsonObject;
   /** For messages: `line 3` or `document 2`. */
-  readonly place: string;
+  readonly position: string;
 }
 
 /** Most objects of one file: checking them blocks the event loop. */
@@ -42,23 +42,23 @@ export function parseJsonStream(text: string): StreamItem[] {
   for (const { text: part, index } of splitJsonValues(text)) {
     line += countLines(text, counted, index);
     counted = index;
-    const place = `line ${line}`;
-    if (items.length === MOST_ITEMS) throw new OutputError(`${place}: more than ${MOST_ITEMS} objects`);
-    items.push({ value: parseObject(part, place), place });
+    const position = `line ${line}`;
+    if (items.length === MOST_ITEMS) throw new OutputError(`${position}: more than ${MOST_ITEMS} objects`);
+    items.push({ value: parseObject(part, position), position });
   }
   return items;
 }
 
-/** Parses one JSON object; errors name its place in the file. */
-function parseObject(text: string, place: string): JsonObject {
+/** Parses one JSON object; errors name its position in the file. */
+function parseObject(text: string, position: string): JsonObject {
   let value: Json;
   try {
     value = parseJson(text);
   } catch (error) {
     // The parser's own message quotes the text, which may contain secrets.
-    throw new OutputError(`${place}: ${error instanceof DepthError ? error.message : "malformed JSON"}`);
+    throw new OutputError(`${position}: ${error instanceof DepthError ? error.message : "malformed JSON"}`);
   }
-  if (!isJsonObject(value)) throw new OutputError(`${place}: not a JSON object`);
+  if (!isJsonObject(value)) throw new OutputError(`${position}: not a JSON object`);
   return value;
 }
 
@@ -70,10 +70,10 @@ function countLines(text: string, from: number, to: number): number {
 export function readOptionalText(value: JsonObject, key: string, path = ""): string | undefined {
   const text = value[key];
   if (text === undefined || text === null || text === "") return undefined;
-  return typeof text === "string" ? text : fail(`'${path}${key}' must be a string`);
+  return typeof text === "string" ? text : throwOutputError(`'${path}${key}' must be a string`);
 }
 
 /** Throws OutputError: the file is invalid, and nothing of the run takes effect. */
-export function fail(problem: string): never {
+export function throwOutputError(problem: string): never {
   throw new OutputError(problem);
 }

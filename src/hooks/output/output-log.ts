@@ -1,16 +1,7 @@
 /** Writes a hook's output to the log. */
 
-import {
-  attempt,
-  LOG_LEVELS,
-  parseJson,
-  redactValues,
-  systemClock,
-  type Clock,
-  type LogFields,
-  type Logger,
-  type LogLevel,
-} from "../../lib/index.ts";
+import { attempt, LOG_LEVELS, parseJson, redactValues, systemClock, type Clock } from "../../lib/index.ts";
+import { type LogFields, type Logger, type LogLevel } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { MAX_LINE, type Stream } from "../../process/index.ts";
 
@@ -39,7 +30,7 @@ export class OutputLog {
   /** How many more lines may belong to a PEM block that has begun. */
   readonly #pemLines: Record<Stream, number> = { stdout: 0, stderr: 0 };
   readonly #pending: Record<Stream, string[]> = { stdout: [], stderr: [] };
-  #second = { from: -Infinity, lines: 0 };
+  #currentSecond = { from: -Infinity, lines: 0 };
 
   constructor(logger: Logger, options: OutputLogOptions) {
     this.#logger = logger;
@@ -69,22 +60,22 @@ export class OutputLog {
     this.#reportDropped();
   }
 
-  /** Counts a line, and returns whether it may still be logged within this second. */
-  #mayLog(): boolean {
+  /** Counts a line of this second, and returns whether it may be logged: a hook must not flood the log. */
+  #countLine(): boolean {
     const { clock = systemClock } = this.#options;
     const now = clock.monotonic();
-    if (now >= this.#second.from + SECOND_MS) {
+    if (now >= this.#currentSecond.from + SECOND_MS) {
       this.#reportDropped();
-      this.#second = { from: now, lines: 0 };
+      this.#currentSecond = { from: now, lines: 0 };
     }
-    this.#second.lines += 1;
-    return this.#second.lines <= MOST_LINES;
+    this.#currentSecond.lines += 1;
+    return this.#currentSecond.lines <= MOST_LINES;
   }
 
   /** Logs how many lines of this second were dropped, if any. */
   #reportDropped(): void {
-    const dropped = this.#second.lines - MOST_LINES;
-    this.#second.lines = 0;
+    const dropped = this.#currentSecond.lines - MOST_LINES;
+    this.#currentSecond.lines = 0;
     if (dropped > 0)
       this.#logger.warn(`Output is not logged beyond ${MOST_LINES} lines per second; print less`, {
         dropped,
@@ -98,12 +89,12 @@ export class OutputLog {
 
   /** Logs one line as text, unless it belongs to a key or exceeds the limit. */
   #logPlainLine(stream: Stream, line: string): void {
-    if (this.#isKeyMaterial(stream, line) || !this.#mayLog()) return;
+    if (this.#trackPemBlock(stream, line) || !this.#countLine()) return;
     this.#logger.info(this.#hide(line), { output: stream });
   }
 
-  /** Lines inside a PEM block are left out: a single line does not show that it belongs to a key. */
-  #isKeyMaterial(stream: Stream, line: string): boolean {
+  /** Tracks PEM blocks, and returns whether the line is inside one: such a line may be part of a key, which redaction cannot see. */
+  #trackPemBlock(stream: Stream, line: string): boolean {
     const left = this.#pemLines[stream];
     const ends = line.includes("-----END ");
     if (left > 0) this.#pemLines[stream] = ends ? 0 : left - 1;
@@ -129,7 +120,7 @@ export class OutputLog {
 
   /** Logs a JSON object with its own level, message and fields. */
   #logJsonRecord(stream: Stream, value: JsonObject): void {
-    if (!this.#mayLog()) return;
+    if (!this.#countLine()) return;
     const { level, msg, time: _, ...rest } = this.#hideDeep(value);
     const fields: LogFields = Object.fromEntries(
       Object.entries(rest).map(([key, member]) => [RESERVED.has(key) ? `hook_${key}` : key, member]),

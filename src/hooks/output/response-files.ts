@@ -2,7 +2,7 @@
 
 import { splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-import { fail } from "./output-files.ts";
+import { throwOutputError } from "./output-files.ts";
 
 /** The answer to an admission request. */
 export interface AdmissionAnswer {
@@ -30,14 +30,14 @@ export function parseAdmission(text: string): AdmissionAnswer | undefined {
   const answer = parseMembers(text);
   if (answer === undefined) return undefined;
   const allowed = answer("allowed") ?? false;
-  if (typeof allowed !== "boolean") fail("'allowed' must be true or false");
+  if (typeof allowed !== "boolean") throwOutputError("'allowed' must be true or false");
   const warnings = answer("warnings") ?? [];
-  if (!Array.isArray(warnings)) fail("'warnings' must be a list of strings");
+  if (!Array.isArray(warnings)) throwOutputError("'warnings' must be a list of strings");
   return {
     allowed,
     message: readText(answer, "message"),
     warnings: warnings.map((each) =>
-      typeof each === "string" ? each : fail("'warnings' must be a list of strings"),
+      typeof each === "string" ? each : throwOutputError("'warnings' must be a list of strings"),
     ),
     patch: readPatch(answer),
   };
@@ -49,19 +49,19 @@ export function parseConversion(text: string): ConversionAnswer | undefined {
   if (answer === undefined) return undefined;
   const objects = answer("convertedobjects") ?? [];
   if (!Array.isArray(objects) || !objects.every((each) => isJsonObject(each)))
-    fail("'convertedObjects' must be a list of objects");
+    throwOutputError("'convertedObjects' must be a list of objects");
   return { convertedObjects: objects, failedMessage: readText(answer, "failedmessage", "failedMessage") };
 }
 
 /** Reads a member by its name in lower case: hooks may write it in any case. */
-type Answer = (key: string) => Json | undefined;
+type ReadMember = (key: string) => Json | undefined;
 
 /** Parses the first object of the file; undefined for an empty file. Further values are ignored, as in the Go operator. */
-function parseMembers(text: string): Answer | undefined {
+function parseMembers(text: string): ReadMember | undefined {
   if (text === "") return undefined;
   const [first] = splitJsonValues(text);
   const value = parseJsonWithoutQuoting(first?.text ?? "");
-  if (value !== null && !isJsonObject(value)) fail("it is not a JSON object");
+  if (value !== null && !isJsonObject(value)) throwOutputError("it is not a JSON object");
   const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));
   return (key) => members.get(key) ?? undefined;
 }
@@ -72,22 +72,24 @@ function parseJsonWithoutQuoting(text: string): Json {
     return parseJson(text);
   } catch {
     // The parser's own message quotes the text, which may contain secrets.
-    return fail("malformed JSON");
+    return throwOutputError("malformed JSON");
   }
 }
 
 /** The text of a member; undefined if it is missing or empty. `name` is its spelling in messages. */
-function readText(answer: Answer, key: string, name = key): string | undefined {
+function readText(answer: ReadMember, key: string, name = key): string | undefined {
   const text = answer(key);
   if (text === undefined || text === "") return undefined;
-  return typeof text === "string" ? text : fail(`'${name}' must be a string`);
+  return typeof text === "string" ? text : throwOutputError(`'${name}' must be a string`);
 }
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** The JSON Patch in base64, without line ends. */
-function readPatch(answer: Answer): string | undefined {
+function readPatch(answer: ReadMember): string | undefined {
   const patch = readText(answer, "patch")?.replaceAll(/[\r\n]/g, "");
   if (patch === undefined || patch === "") return undefined;
-  return BASE64.test(patch) ? patch : fail("'patch' must be a JSON Patch in base64 with its padding");
+  return BASE64.test(patch)
+    ? patch
+    : throwOutputError("'patch' must be a JSON Patch in base64 with its padding");
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { exists, toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import { ADDON_FILE, ChartArchives, readChartYaml, wordIn } from "../../modules/index.ts";
+import { ADDON_FILE, ChartArchives, readChartYaml, readChartWord } from "../../modules/index.ts";
 import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, FoundChart } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
@@ -55,8 +55,8 @@ export async function readContentVersion(
   try {
     await store.saveBlob(layer, file);
     const found = readChartYaml((await archives.unpack(file)).dir);
-    const name = wordIn(found, "name");
-    const chartVersion = wordIn(found, "version");
+    const name = readChartWord(found, "name");
+    const chartVersion = readChartWord(found, "version");
     if (
       name !== chart.name ||
       chartVersion === undefined ||

@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { attempt } from "../../lib/index.ts";
 import { camelCase } from "../../model/index.ts";
-import { refuseName, splitEntryName } from "../../modules/index.ts";
+import { explainInvalidName, splitEntryName } from "../../modules/index.ts";
 
 /** One module in the directory. */
 export interface ModuleLink {
@@ -28,7 +28,7 @@ export function describeNameProblem(name: string): string | undefined {
   if (name === VALUES_FILE) return `"${name}" is a file of each modules directory`;
   if (splitEntryName(name, 0).name !== name)
     return `"${name}" begins with a number, which is the order in the name of a directory`;
-  return refuseName(name);
+  return explainInvalidName(name);
 }
 
 /**

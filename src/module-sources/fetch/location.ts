@@ -2,7 +2,7 @@
 
 import { sameJson } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
-import { ADDON_FILE, addonProblem } from "../../modules/index.ts";
+import { ADDON_FILE, findAddonProblem } from "../../modules/index.ts";
 import { normalizeChartLocation, isChartRepository, parseReference } from "../../registry/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { ReportProblem } from "../update-policy.ts";
@@ -103,7 +103,7 @@ function checkChartFields(
   if (tag !== undefined && isChartRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
   if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
-  const problem = addonProblem(terms, ADDON_FILE);
+  const problem = findAddonProblem(terms, ADDON_FILE);
   if (problem !== undefined)
     report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }

@@ -7,7 +7,7 @@ import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
 import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
 import { findCycleProblem } from "../../plan/index.ts";
 import type { State } from "../../state/index.ts";
-import { checkConfig, compileSchemas, invalidValues, ValuesStore } from "../../values/index.ts";
+import { checkConfig, compileSchemas, explainInvalidValues, ValuesStore } from "../../values/index.ts";
 
 interface ContentCheckTools {
   readonly state: Pick<State, "tree" | "values">;
@@ -88,7 +88,7 @@ function findValuesProblem(
   const isOfModule = ({ key = "" }: Problem): boolean => key.startsWith(module.valuesKey);
   return (
     checkConfig(values, { name: configMap, config, overlay }).find(isOfModule) ??
-    invalidValues(values, module)
+    explainInvalidValues(values, module)
   );
 }
 

@@ -11,7 +11,7 @@ import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";
 
 /** Path of a module's chart, and the form of its values. */
-export interface ChartPlace {
+export interface ChartLocation {
   /** Below the module's directory. */
   readonly path: string;
   readonly values?: "root" | "section";
@@ -28,7 +28,7 @@ export interface ChartSource {
 
 /** The settings of a module beside its files. */
 export interface AddonFile extends AddonOptions, AccountStatus {
-  readonly chart?: ChartPlace;
+  readonly chart?: ChartLocation;
   /** The problem of an invalid file; its settings, except account and namespace, are then ignored. */
   readonly problem?: Problem;
   readonly warnings?: readonly string[];
@@ -48,26 +48,26 @@ export const NEWER_KEYS: readonly string[] = ["valuesFrom", "namespace", "servic
 const SCHEMA = schema as JsonObject;
 const validate = createValidator(SCHEMA);
 
-/** Path of the settings file of the module in `dir`; the file need not exist. */
-export function addonFileIn(dir: string): string {
+/** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist. */
+export function addonFilePath(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  return isFile(file) || deprecatedSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
+  return isFile(file) || readDeprecatedSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
 }
 
 /** Reads the settings of the module in `dir`; empty if it has none. */
 export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
-  const settings = deprecatedSettings(dir);
-  if (isUnusable(file)) return { problem: unusable(file), accountIsUnknown: true };
+  const settings = readDeprecatedSettings(dir);
+  if (existsAsNonFile(file)) return { problem: nonFileProblem(file), accountIsUnknown: true };
   if (!isFile(file))
     return settings === undefined
       ? {}
       : { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
   const read = readSettings(file);
-  const own = objectOf(read);
+  const newSettings = objectOf(read);
   const differingKeys = Object.entries(settings ?? {})
-    .filter(([key, value = null]) => canonicalJson(own[key] ?? null) !== canonicalJson(value))
+    .filter(([key, value = null]) => canonicalJson(newSettings[key] ?? null) !== canonicalJson(value))
     .map(([key]) => key);
   if (differingKeys.length === 0 || read.problem !== undefined) return read;
   const message = `is ignored beside ${ADDON_FILE}, which differs in ${differingKeys.join(", ")}`;
@@ -75,6 +75,7 @@ export function readAddonFile(dir: string): AddonFile {
   return { ...read, warnings: [describeProblem({ file: oldFile, message, remedy })] };
 }
 
+/** The warning that settings in `module.yaml` must move to `addon.yaml`. */
 function deprecationText(oldFile: string, file: string): string {
   const message = `contains settings that the next version reads from ${ADDON_FILE} only`;
   return describeProblem({
@@ -85,7 +86,7 @@ function deprecationText(oldFile: string, file: string): string {
 }
 
 /** The content of a `module.yaml` with only keys of `addon.yaml`; undefined for any other or invalid file. */
-function deprecatedSettings(dir: string): JsonObject | undefined {
+function readDeprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
   if (!isFile(file) || statSync(file).size > MAX_BYTES) return undefined;
   try {
@@ -101,12 +102,12 @@ function deprecatedSettings(dir: string): JsonObject | undefined {
   }
 }
 
-/** Whether there is something of that name that is no file: a link to nothing, or a directory. */
-function isUnusable(file: string): boolean {
+/** Whether the path is a dangling link or a directory: its author meant a file, so ignoring it would hide the mistake. */
+function existsAsNonFile(file: string): boolean {
   return !isFile(file) && lstatSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
-function unusable(file: string): Problem {
+function nonFileProblem(file: string): Problem {
   return { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
 }
 
@@ -114,14 +115,14 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Reads and checks an `addon.yaml`. An invalid file yields only its first problem, and account and namespace if valid. */
+/** Reads and checks an `addon.yaml`. An invalid file yields its first problem, and of its settings only a valid account and namespace. */
 function readSettings(file: string): AddonFile {
   if (statSync(file).size > MAX_BYTES)
     return { problem: { file, message: "is larger than 1 MiB" }, accountIsUnknown: true };
   try {
     const { value } = parseMap(readText(file), file);
-    const problem = addonProblem(value, file);
-    return problem === undefined ? value : { problem, ...identityIn(value) };
+    const problem = findAddonProblem(value, file);
+    return problem === undefined ? value : { problem, ...readValidIdentity(value) };
   } catch (error) {
     const problem = error instanceof ProblemError ? error.problems[0] : undefined;
     if (problem === undefined) throw error;
@@ -130,18 +131,18 @@ function readSettings(file: string): AddonFile {
 }
 
 /** The first problem of the content of an `addon.yaml`. */
-export function addonProblem(value: JsonObject, file: string): Problem | undefined {
+export function findAddonProblem(value: JsonObject, file: string): Problem | undefined {
   const [violation] = validate(value);
   return violation === undefined
-    ? (rangeProblem(file, value) ?? timeoutProblem(file, value))
-    : problemOf(file, violation);
+    ? (findRangeProblem(file, value) ?? findTimeoutProblem(file, value))
+    : toProblem(file, violation);
 }
 
 /**
- * Account and namespace in an invalid file: without them, the module's release would be removed and repaired as the
- * operator.
+ * The valid ones of account and namespace in an invalid file. Without them, the operator would repair and remove the
+ * module's release with its own permissions instead of the account's.
  */
-function identityIn(
+function readValidIdentity(
   value: JsonObject,
 ): Pick<AddonFile, "serviceAccountName" | "namespace" | "accountIsUnknown"> {
   const valid = (["serviceAccountName", "namespace"] as const).filter(
@@ -156,8 +157,7 @@ function identityIn(
 
 const MAX_TIMEOUT_MS = 24 * 3_600_000;
 
-/** The problem of the first invalid duration. */
-function timeoutProblem(file: string, { helm, health }: AddonOptions): Problem | undefined {
+function findTimeoutProblem(file: string, { helm, health }: AddonOptions): Problem | undefined {
   const times = Object.entries({ "helm.timeout": helm?.timeout, "health.timeout": health?.timeout });
   const wrong = times.find(([, text]) => text !== undefined && !isTimeout(text));
   if (wrong === undefined) return undefined;
@@ -171,23 +171,22 @@ function isTimeout(text: string): boolean {
   return ms !== undefined && ms > 0 && ms <= MAX_TIMEOUT_MS;
 }
 
-/** The problem of the first invalid version range. */
-function rangeProblem(file: string, { requires }: AddonOptions): Problem | undefined {
+function findRangeProblem(file: string, { requires }: AddonOptions): Problem | undefined {
   const { modules = {}, kubernetes = "*" } = requires ?? {};
   const ranges = Object.entries(modules).map(([name, range]) => [`modules.${name}`, range] as const);
   const wrong = [...ranges, ["kubernetes", kubernetes] as const].find(([, range]) => !isRange(range));
   if (wrong === undefined) return undefined;
-  const [place, range] = wrong;
+  const [key, range] = wrong;
   const remedy = 'write one as npm has them, e.g. ">=1.4 <2", or "*" for any';
-  return { file, key: `requires.${place}`, message: `"${range}" is no range of versions`, remedy };
+  return { file, key: `requires.${key}`, message: `"${range}" is no range of versions`, remedy };
 }
 
 /** A violation of the schema as a problem of the file; for an unknown key, lists the known ones. */
-function problemOf(file: string, { path, rule, message }: Violation): Problem {
+function toProblem(file: string, { path, rule, message }: Violation): Problem {
   const key = path.slice(1).replaceAll("/", ".");
   if (rule !== "additionalProperties")
     return { file, key, message, remedy: "docs/reference/addon-yaml.md lists its keys" };
-  const known = knownKeys(path.split("/").slice(1, -1)).join(", ");
+  const known = listKnownKeys(path.split("/").slice(1, -1)).join(", ");
   return {
     file,
     key,
@@ -196,16 +195,16 @@ function problemOf(file: string, { path, rule, message }: Violation): Problem {
   };
 }
 
-/** The keys that the schema declares at a path. */
-function knownKeys(path: readonly string[]): string[] {
-  const schemaHere = path.reduce<Json | undefined>(
-    (here, name) => (isJsonObject(here) ? (here["items"] ?? propertiesOf(here)[name]) : undefined),
+/** The keys that the schema declares for the object at a path of `addon.yaml`. */
+function listKnownKeys(path: readonly string[]): string[] {
+  const schemaAtPath = path.reduce<Json | undefined>(
+    (parent, name) => (isJsonObject(parent) ? (parent["items"] ?? propertiesOf(parent)[name]) : undefined),
     SCHEMA,
   );
-  return Object.keys(propertiesOf(schemaHere));
+  return Object.keys(propertiesOf(schemaAtPath));
 }
 
-function propertiesOf(here: Json | undefined): JsonObject {
-  const properties = isJsonObject(here) ? here["properties"] : undefined;
+function propertiesOf(schema: Json | undefined): JsonObject {
+  const properties = isJsonObject(schema) ? schema["properties"] : undefined;
   return isJsonObject(properties) ? properties : {};
 }

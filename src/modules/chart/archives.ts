@@ -21,13 +21,14 @@ const MAX_ENTRIES = 10_000;
 
 const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousFile"]);
 
-export interface Unpacked {
+export interface UnpackedChart {
   readonly dir: string;
   /** `sha256:…` of the archive. */
   readonly digest: string;
 }
 
-interface Contents {
+/** The archive that a directory was unpacked from, and the relative paths of its files. */
+interface ArchiveContents {
   readonly file: string;
   readonly files: readonly string[];
 }
@@ -42,8 +43,8 @@ async function listFiles(dir: string): Promise<string[]> {
 export class ChartArchives {
   readonly #tmpDir: string;
   #scratch: Promise<ScratchDir> | undefined;
-  /** Source archive and expected files of each directory. */
-  readonly #dirs = new Map<string, Contents>();
+  /** By unpacked directory. */
+  readonly #dirs = new Map<string, ArchiveContents>();
 
   constructor(tmpDir: string) {
     this.#tmpDir = tmpDir;
@@ -53,7 +54,7 @@ export class ChartArchives {
    * Unpacks an archive, unless one of the same content is unpacked. Throws ProblemError for a file that is no archive, is
    * too large, or contains anything but files and directories below one directory.
    */
-  async unpack(file: string): Promise<Unpacked> {
+  async unpack(file: string): Promise<UnpackedChart> {
     const bytes = await readArchive(file);
     const hash = createHash("sha256").update(bytes).digest("hex");
     this.#scratch ??= ScratchDir.open(this.#tmpDir, "charts");
@@ -79,7 +80,7 @@ export class ChartArchives {
   }
 
   /** Removes all but `dirs`. */
-  async keep(dirs: ReadonlySet<string>): Promise<void> {
+  async removeUnused(dirs: ReadonlySet<string>): Promise<void> {
     const unusedDirs = [...this.#dirs.keys()].filter((dir) => !dirs.has(dir));
     for (const dir of unusedDirs) this.#dirs.delete(dir);
     await Promise.all(unusedDirs.map((dir) => rm(dir, { recursive: true, force: true })));
@@ -90,7 +91,7 @@ export class ChartArchives {
   }
 }
 
-/** The bytes of an archive. Throws ProblemError. */
+/** The bytes of an archive, within the size limit. Throws ProblemError. */
 async function readArchive(file: string): Promise<Buffer> {
   try {
     // O_NONBLOCK: opening a named pipe must not wait for a writer.
@@ -105,40 +106,38 @@ async function readArchive(file: string): Promise<Buffer> {
   }
 }
 
-/**
- * Checks all entries of an archive, then unpacks it beside `dir` and renames it, so that `dir` is never incomplete.
- * Throws ProblemError.
- */
+/** Checks all entries of an archive, then unpacks it beside `dir` and renames it, so that `dir` is never incomplete. Throws ProblemError. */
 async function unpackInto(dir: string, file: string, packed: Buffer): Promise<void> {
   const partialDir = `${dir}.part`;
   try {
     const bytes = await promisify(gunzip)(packed, { maxOutputLength: MAX_UNPACKED_BYTES });
-    // The parser would decompress that without a limit.
-    if (PACKED.some((magic) => bytes.subarray(0, magic.length).equals(magic)))
+    // The parser would decompress the inner archive without a limit.
+    if (COMPRESSION_MAGICS.some((magic) => bytes.subarray(0, magic.length).equals(magic)))
       throw new Error("it is compressed twice");
     const { Parser, Unpack } = await import("tar");
-    await writeAndWait(new Parser({ strict: true, onReadEntry: entryCheck() }), bytes);
+    await writeAndWait(new Parser({ strict: true, onReadEntry: createEntryCheck() }), bytes);
     await rm(partialDir, { recursive: true, force: true });
     for (const each of [dirname(partialDir), partialDir]) await mkdir(each, { recursive: true, mode: 0o700 });
     await writeAndWait(
-      new Unpack({ cwd: partialDir, strip: 1, strict: true, noMtime: true, onReadEntry: makePrivate }),
+      new Unpack({ cwd: partialDir, strip: 1, strict: true, noMtime: true, onReadEntry: setPrivateMode }),
       bytes,
     );
     await rename(partialDir, dir);
   } catch (error) {
-    // A write that has begun may still end.
+    // A write that has begun may still add files while `rm` runs.
     await rm(partialDir, { recursive: true, force: true, maxRetries: 5 });
     throw unpackProblem(file, error);
   }
 }
 
 /** How data begins that is compressed by gzip or zstd. */
-const PACKED = [Buffer.from([0x1f, 0x8b]), Buffer.from([0x28, 0xb5, 0x2f, 0xfd])];
+const COMPRESSION_MAGICS = [Buffer.from([0x1f, 0x8b]), Buffer.from([0x28, 0xb5, 0x2f, 0xfd])];
 
-/** Returns a check for each entry of an archive, called before anything is written. */
-function entryCheck(): (entry: ReadEntry) => void {
+/** Returns a check for each entry of an archive, called before anything is written. It throws for an entry that helm refuses. */
+function createEntryCheck(): (entry: ReadEntry) => void {
   let entries = 0;
   return (entry) => {
+    // The parser waits until the content of an entry is consumed.
     entry.resume();
     const { path, type, size } = entry;
     if (++entries > MAX_ENTRIES) throw new Error(`it contains more than ${MAX_ENTRIES} files`);
@@ -150,7 +149,8 @@ function entryCheck(): (entry: ReadEntry) => void {
   };
 }
 
-function makePrivate(entry: ReadEntry): void {
+/** Replaces the mode in the archive: no other user may read or execute the files of a chart. */
+function setPrivateMode(entry: ReadEntry): void {
   entry.mode = entry.type === "Directory" ? 0o700 : 0o600;
 }
 

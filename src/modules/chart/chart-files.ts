@@ -5,28 +5,28 @@ import { join } from "node:path";
 
 import { attempt, readRegularFile } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { Bounds } from "../read/bounds.ts";
-import { fileProblem, found, stat, type Found } from "../read/files.ts";
+import { SizeLimits } from "../read/bounds.ts";
+import { fileProblem, toFoundFile, stat, type FoundFile } from "../read/files.ts";
 import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
 
-export interface ChartFile extends Found {
+export interface ChartFile extends FoundFile {
   readonly rel: string;
   readonly size: number;
 }
 
-/** Directories that a generated chart does not contain. */
-const NOT_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
-const DEEPEST = 100;
+/** Directories of a module that do not belong to the chart that the operator generates from its `templates/`. */
+const NOT_IN_GENERATED_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
+const MAX_DEPTH = 100;
 
 /**
  * Every file that helm would load from `dir`, sorted. Throws ProblemError for what helm refuses: a dangling or
  * circular link, anything but files and directories, and more than the size limit; else the file system's error.
  */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
-  return listFiles(dir, (rel) => !synthetic || !NOT_CHART.has(rel));
+  return listFiles(dir, (rel) => !synthetic || !NOT_IN_GENERATED_CHART.has(rel));
 }
 
-/** helm loads no sub-chart whose name begins with `_` or `.`. */
+/** Directories that lead to CRDs: `crds/` of the chart and of its sub-charts, whose names may not begin with `_` or `.`. */
 const CRD_DIRECTORY = /^(?:charts\/[^/_.][^/]*\/)*(?:charts(?:\/[^/_.][^/]*)?|crds(?:\/.*)?)$/;
 const CRD_FILE = /^(?:charts\/[^/_.][^/]*\/)*crds\/.*\.(?:ya?ml|json)$/;
 
@@ -35,37 +35,39 @@ export function listChartCrds(dir: string): ChartFile[] {
   return listFiles(dir, (rel) => CRD_DIRECTORY.test(rel)).filter(({ rel }) => CRD_FILE.test(rel));
 }
 
+/** Lists the files of a chart below the directories that `enters` accepts. Throws as `listChartFiles`. */
 function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const files: ChartFile[] = [];
-  const ignore = readIgnore(dir);
-  const bounds = new Bounds(dir, "remove what leads to them from the chart, or name it in .helmignore");
+  const ignore = readHelmIgnore(dir);
+  const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
   const visit = (rel: string, above: readonly string[]): void => {
-    for (const name of namesIn(join(dir, rel))) {
-      bounds.entry();
+    for (const name of listNames(join(dir, rel))) {
+      limits.countEntry();
       const below = rel === "" ? name : `${rel}/${name}`;
       const path = join(dir, below);
-      const stats = statOf(path);
+      const stats = statTargetOrLink(path);
       if (stats === undefined || ignore(below, stats.isDirectory())) continue;
       if (stats.isFile()) {
-        bounds.file(stats.size);
-        files.push({ rel: below, size: stats.size, ...found(path, stats) });
+        limits.countFileBytes(stats.size);
+        files.push({ rel: below, size: stats.size, ...toFoundFile(path, stats) });
       } else if (!stats.isDirectory())
         refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
-      else if (enters(below)) visit(below, [...above, directoryId(path, stats, above)]);
+      else if (enters(below)) visit(below, [...above, identifyDirectory(path, stats, above)]);
     }
   };
-  visit("", [directoryId(dir, statSync(dir), [])]);
+  visit("", [identifyDirectory(dir, statSync(dir), [])]);
   return files;
 }
 
-function namesIn(dir: string): string[] {
+/** Names in a directory, sorted; without git's files, which a chart from a git checkout may contain. */
+function listNames(dir: string): string[] {
   return readdirSync(dir)
     .filter((name) => name !== ".git")
     .sort();
 }
 
 /** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */
-function statOf(path: string): Stats | undefined {
+function statTargetOrLink(path: string): Stats | undefined {
   try {
     return stat(path) ?? lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
@@ -73,11 +75,11 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** Identifies a directory, to detect circular links. */
-function directoryId(path: string, { dev, ino }: Stats, above: readonly string[]): string {
+/** Identity of a directory, whatever links lead to it. Throws ProblemError for a circular link and for endless nesting. */
+function identifyDirectory(path: string, { dev, ino }: Stats, above: readonly string[]): string {
   const id = `${dev}:${ino}`;
   if (above.includes(id)) refuse(path, "is a link to a directory that it lies in");
-  if (above.length > DEEPEST) refuse(path, `lies more than ${DEEPEST} directories deep`);
+  if (above.length > MAX_DEPTH) refuse(path, `lies more than ${MAX_DEPTH} directories deep`);
   return id;
 }
 
@@ -87,8 +89,8 @@ function refuse(file: string, message: string): never {
   throw new ProblemError({ file, message, remedy: REMEDY });
 }
 
-/** The rules of a chart's `.helmignore`; only the default rule if there is none. */
-export function readIgnore(dir: string): Ignore {
+/** The rules of a chart's `.helmignore`; only helm's default rule if the file is missing or unreadable. */
+export function readHelmIgnore(dir: string): Ignore {
   return (
     attempt(() => parseHelmIgnore(readRegularFile(join(dir, ".helmignore")).toString("utf8"))) ??
     parseHelmIgnore("")

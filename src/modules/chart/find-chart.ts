@@ -6,29 +6,35 @@ import { isAbsolute, join, normalize, sep } from "node:path";
 import { hashFiles, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
-import { found, readText, stat, type Found } from "../read/files.ts";
+import { toFoundFile, readText, stat, type FoundFile } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { Bounds } from "../read/bounds.ts";
-import { listChartCrds, readIgnore } from "./chart-files.ts";
-import { addonFileIn, type ChartPlace } from "./addon-file.ts";
+import { SizeLimits } from "../read/bounds.ts";
+import { listChartCrds, readHelmIgnore } from "./chart-files.ts";
+import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 
-export type PlacedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
+export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
 
-/** Files of the chart that matter when the directories are read, by path below the module's directory. */
-export function listChart(dir: string, place: ChartPlace | undefined): ReadonlyMap<string, Found> {
+/**
+ * Files of the chart that `addon.yaml` names, by path below the module's directory: the module is read again when one
+ * of them changes. All files count only if `addon.yaml` names a digest; other changes are detected before a render.
+ */
+export function listChartInputs(
+  dir: string,
+  place: ChartLocation | undefined,
+): ReadonlyMap<string, FoundFile> {
   const { path = ".", digest } = place ?? {};
   const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
   if (stats === undefined) return new Map();
-  if (!stats.isDirectory()) return new Map([[path, found(join(dir, path), stats)]]);
-  const at = join(dir, path);
+  const chartDir = join(dir, path);
+  if (!stats.isDirectory()) return new Map([[path, toFoundFile(chartDir, stats)]]);
   const rels =
     digest === undefined
-      ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(at).map(({ rel }) => rel))]
-      : listOrEmpty(() => filesBelow(at));
-  return new Map(rels.flatMap((rel) => fileEntry(join(path, rel), join(at, rel))));
+      ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]
+      : listOrEmpty(() => listDigestedFiles(chartDir));
+  return new Map(rels.flatMap((rel) => fileEntry(join(path, rel), join(chartDir, rel))));
 }
 
-/** Paths below a chart; none if `locateChart` refuses the chart. */
+/** Calls `list`; no paths for a chart with a problem, which `locateChart` reports later. */
 function listOrEmpty(list: () => string[]): string[] {
   try {
     return list();
@@ -39,21 +45,19 @@ function listOrEmpty(list: () => string[]): string[] {
 }
 
 /** A file with its state as a list of one; empty if it is no file. */
-function fileEntry(rel: string, path: string): [string, Found][] {
+function fileEntry(rel: string, path: string): [string, FoundFile][] {
   const stats = stat(path);
-  return stats?.isFile() === true ? [[rel, found(path, stats)]] : [];
+  return stats?.isFile() === true ? [[rel, toFoundFile(path, stats)]] : [];
 }
 
-/**
- * The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs.
- */
+/** The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs. */
 export async function locateChart(
   dir: string,
-  place: ChartPlace,
+  place: ChartLocation,
   archives: ChartArchives,
-): Promise<PlacedChart> {
+): Promise<LocatedChart> {
   const { path, digest } = place;
-  const full = checkedPathBelow(dir, path);
+  const full = resolvePathBelow(dir, path);
   if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
   const openedChart = await openChart(full, archives);
   if (digest !== undefined) checkDigest(dir, digest, openedChart.digest());
@@ -66,12 +70,12 @@ export async function locateChart(
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
-/** Directory of a chart, unpacked if it is an archive, and its digest for `addon.yaml`. */
+/** Directory of a chart, unpacked if it is an archive. `digest` computes the digest for `addon.yaml`, which reads all files. */
 export async function openChart(
   path: string,
   archives: ChartArchives,
 ): Promise<{ dir: string; digest: () => string }> {
-  if (stat(path)?.isDirectory() === true) return { dir: path, digest: () => digestOf(path) };
+  if (stat(path)?.isDirectory() === true) return { dir: path, digest: () => digestDirectory(path) };
   const { dir, digest } = await archives.unpack(path);
   return { dir, digest: () => digest };
 }
@@ -82,7 +86,7 @@ const REMEDIES = {
 };
 
 function chartProblem(dir: string, key: keyof typeof REMEDIES, message: string): ProblemError {
-  return new ProblemError({ file: addonFileIn(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] });
+  return new ProblemError({ file: addonFilePath(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] });
 }
 
 function noChart(archive: string): ProblemError {
@@ -94,34 +98,38 @@ function checkDigest(dir: string, wanted: string, digest: string): void {
   if (wanted !== digest) throw chartProblem(dir, "digest", `is not the chart's, which is ${digest}`);
 }
 
-/** Whether a relative path names the directory itself or a place outside. */
+/** Whether `chart.path` names the module's directory itself or one outside: both are refused. */
 function leavesDirectory(path: string): boolean {
-  const plain = normalize(path);
-  return isAbsolute(plain) || plain === "." || plain === `.${sep}` || plain.split(sep)[0] === "..";
+  const normalized = normalize(path);
+  return isAbsolute(normalized) || [".", `.${sep}`].includes(normalized) || normalized.split(sep)[0] === "..";
 }
 
 /** The full path of `path`; undefined if it does not exist, or leads out of `dir` directly or by links. */
-function checkedPathBelow(dir: string, path: string): string | undefined {
+function resolvePathBelow(dir: string, path: string): string | undefined {
   const full = join(dir, path);
   if (leavesDirectory(path) || stat(full) === undefined) return undefined;
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/** Files of a chart: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
-function filesBelow(chart: string): string[] {
+/**
+ * Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips
+ * circular links, which helm refuses to render.
+ */
+function listDigestedFiles(chart: string): string[] {
   const files: string[] = [];
-  const [bounds, ignore] = [new Bounds(chart), readIgnore(chart)];
+  const limits = new SizeLimits(chart);
+  const ignore = readHelmIgnore(chart);
   const visit = (rel: string, above: readonly string[]): void => {
     const dir = realpathSync(join(chart, rel));
     if (above.includes(dir)) return;
     for (const name of readdirSync(dir).sort()) {
-      bounds.entry();
+      limits.countEntry();
       const below = rel === "" ? name : join(rel, name);
       const stats = stat(join(dir, name));
       if (stats === undefined || ignore(below, stats.isDirectory())) continue;
       if (stats.isDirectory()) visit(below, [...above, dir]);
       if (!stats.isFile()) continue;
-      bounds.file(stats.size);
+      limits.countFileBytes(stats.size);
       files.push(below);
     }
   };
@@ -130,9 +138,9 @@ function filesBelow(chart: string): string[] {
 }
 
 /** `sha256:…` of the paths and contents of a directory's files. */
-function digestOf(dir: string): string {
+function digestDirectory(dir: string): string {
   return `sha256:${hashFiles(
-    filesBelow(dir)
+    listDigestedFiles(dir)
       .values()
       .map((rel) => [rel, readRegularFile(join(dir, rel))]),
   )}`;
@@ -146,8 +154,8 @@ export function readChartYaml(chartDir: string): JsonObject {
   return value;
 }
 
-/** Name or version, which may be a number in YAML; undefined if it is neither number nor string. */
-export function wordIn(chart: JsonObject, key: "name" | "version"): string | undefined {
-  const word = chart[key];
+/** Name or version of a chart as text: YAML reads a version such as 1.0 as a number. Undefined for any other type. */
+export function readChartWord(chartYaml: JsonObject, key: "name" | "version"): string | undefined {
+  const word = chartYaml[key];
   return typeof word === "string" || typeof word === "number" ? String(word) : undefined;
 }

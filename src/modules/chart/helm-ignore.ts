@@ -24,12 +24,7 @@ export function parseHelmIgnore(text: string): Ignore {
   const rules = [...lines, DEFAULT_RULE]
     .filter((line) => line !== "" && !line.startsWith("#"))
     .map(parseRule);
-  return (path, isDirectory) => {
-    for (const rule of rules) {
-      if (ruleMatches(rule, path, isDirectory)) return true;
-    }
-    return false;
-  };
+  return (path, isDirectory) => rules.some((rule) => ruleMatches(rule, path, isDirectory));
 }
 
 function ruleMatches(rule: Rule, path: string, isDirectory: boolean): boolean {
@@ -43,33 +38,37 @@ function parseRule(line: string): Rule {
   const directoryOnly = pattern.endsWith("/");
   if (directoryOnly) pattern = pattern.slice(0, -1);
   const wholePath = pattern.includes("/");
-  const glob = globPattern(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  const glob = compileGlob(pattern.startsWith("/") ? pattern.slice(1) : pattern);
   const matches = (path: string): boolean =>
     glob.matches(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
   return { negate, directoryOnly, matches };
 }
 
-/** Go's `filepath.Match`: `*` and `?` stop at slashes. */
-function globPattern(glob: string): RE2JS {
+/**
+ * Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]`
+ * are copied into the regular expression.
+ */
+function compileGlob(glob: string): RE2JS {
   const lastBracket = glob.lastIndexOf("]");
   let source = "";
   for (let at = 0; at < glob.length;) {
-    const end = glob[at] === "[" && at < lastBracket ? endOfClass(glob, at) : undefined;
+    const end = glob[at] === "[" && at < lastBracket ? findClassEnd(glob, at) : undefined;
     const part = glob.slice(at, end ?? at + (glob[at] === "\\" ? 2 : 1));
-    source += end === undefined ? translated(part) : part;
+    source += end === undefined ? translateToken(part) : part;
     at += part.length;
   }
   return RE2JS.compile(source, RE2JS.DOTALL);
 }
 
-function translated(part: string): string {
+/** The regular expression for `*`, `?`, an escaped or a plain character. */
+function translateToken(part: string): string {
   if (part === "*") return "[^/]*";
   if (part === "?") return "[^/]";
   return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
 }
 
 /** Index of the end of a class such as `[a-z]`; undefined if it is empty or not closed. */
-function endOfClass(glob: string, from: number): number | undefined {
+function findClassEnd(glob: string, from: number): number | undefined {
   const first = from + (glob[from + 1] === "^" ? 2 : 1);
   for (let at = first; at < glob.length; at++) {
     if (glob[at] === "]") return at > first ? at + 1 : undefined;

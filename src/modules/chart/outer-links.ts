@@ -9,11 +9,11 @@ import { ProblemError } from "../../model/index.ts";
  * Throws ProblemError if one of the files, which exist, lies outside of the directory of `moduleDir` and of `moduleDir` itself,
  * which may be a link.
  */
-export function refuseOuterLinks(moduleDir: string, files: Iterable<string>): void {
+export function refuseLinksOutside(moduleDir: string, files: Iterable<string>): void {
   const roots = [dirname(moduleDir), moduleDir].map((dir) => realpathSync(dir) + sep);
   for (const file of files) {
-    const place = realpathSync(file);
-    if (roots.some((root) => place.startsWith(root))) continue;
+    const target = realpathSync(file);
+    if (roots.some((root) => target.startsWith(root))) continue;
     const message = "is a link out of the modules directory, and the module has a serviceAccountName";
     throw new ProblemError({ file, message, remedy: "replace it by a copy of what it leads to" });
   }

@@ -2,16 +2,16 @@
 
 import { ProblemError } from "../../model/index.ts";
 
-/** Most files and directories below one directory: links can multiply a few directories into very many paths. */
+/** Most paths below one directory: links can multiply a few directories into very many paths. */
 export const MOST_ENTRIES = 30_000;
 /** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
 /**
- * Limits how much a walk of `dir` reads: the walk reports each entry and file, and is ended by a ProblemError beyond
- * the limits.
+ * Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a
+ * module would otherwise stall the operator.
  */
-export class Bounds {
+export class SizeLimits {
   readonly #dir: string;
   readonly #remedy: string;
   #entries = 0;
@@ -23,14 +23,14 @@ export class Bounds {
     this.#remedy = remedy;
   }
 
-  /** Counts one file or directory of the walk. Throws ProblemError if there are too many. */
-  entry(): void {
+  /** Counts one file or directory. Throws ProblemError if there are too many. */
+  countEntry(): void {
     if (++this.#entries > MOST_ENTRIES)
       this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
   }
 
   /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */
-  file(bytes: number): void {
+  countFileBytes(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes > MOST_BYTES) this.#refuse(`contains more than ${MOST_BYTES >> 20} MiB`);
   }

@@ -4,11 +4,11 @@ import { join } from "node:path";
 
 import { collect, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
 import { mergeLayers, parseCommonValues, type CommonValues } from "../../values/index.ts";
-import { isSettled, missingValuesFile, readText } from "./files.ts";
+import { isTimestampReliable, missingValuesFile, readText } from "./files.ts";
 import { confirmMissing, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
-/** One `modules/values.yaml` in force. */
+/** One `modules/values.yaml` and its content in force, which may be that of an earlier read. */
 export interface CommonFile {
   readonly file: string;
   readonly values: CommonValues;
@@ -41,20 +41,24 @@ export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefin
  * Merges the section and the enabled flag of one module from all files. Returns the same object as the last read if
  * no file has changed, because a module with the same object need not be read again.
  */
-export function commonOf(reading: Reading, files: readonly CommonFile[], valuesKey: string): StaticValues {
+export function mergeCommonValues(
+  reading: Reading,
+  files: readonly CommonFile[],
+  valuesKey: string,
+): StaticValues {
   const areUnchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
-  const known = reading.before.commons.get(valuesKey);
+  const known = reading.before.commonValues.get(valuesKey);
   const sameFiles = reading.before.values.size === files.length;
   const common = areUnchanged && sameFiles && known !== undefined ? known : mergeSections(files, valuesKey);
-  reading.after.commons.set(valuesKey, common);
+  reading.after.commonValues.set(valuesKey, common);
   return common;
 }
 
-/** Finds file and line of a value, by its JSON pointer, in the first file that contains it. */
-export function placeIn(files: readonly CommonFile[], pointer: string): string | undefined {
+/** File and line of a value in the first file that contains it, which is the file whose value wins. For messages. */
+export function findFirstPosition(files: readonly CommonFile[], pointer: string): string | undefined {
   for (const { values } of files) {
-    const place = values.placeOf(pointer);
-    if (place !== undefined) return place;
+    const position = values.findPosition(pointer);
+    if (position !== undefined) return position;
   }
   return undefined;
 }
@@ -62,29 +66,30 @@ export function placeIn(files: readonly CommonFile[], pointer: string): string |
 /** Merges section and enabled flag of one module from all files; the first directory wins. */
 function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticValues {
   const sections = files.flatMap(({ file, values }) => {
-    const one = values.byKey.get(valuesKey);
-    return one === undefined ? [] : [{ file, ...one }];
+    const sectionAndFlag = values.byKey.get(valuesKey);
+    return sectionAndFlag === undefined ? [] : [{ file, ...sectionAndFlag }];
   });
   return {
     file: (sections[0] ?? files[0])?.file ?? "values.yaml",
     section: mergeLayers(sections.map((one) => one.section).reverse()) as Section | undefined,
     enabled: sections.find((one) => one.enabled !== undefined)?.enabled,
-    placeOf: (pointer) => placeIn(files, pointer),
+    findPosition: (pointer) => findFirstPosition(files, pointer),
   };
 }
 
-/**
- * Reads one `modules/values.yaml`, or returns the content of the last read if the file has not changed or is broken;
- * undefined if there is none.
- */
+/** Reads one `modules/values.yaml`, or returns the content of the last read if the file has not changed or is broken; undefined if there is none. */
 function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
   const before = reading.before.values.get(file);
   const found = scan.valuesFile;
   if (found === undefined) return keepUntilConfirmedMissing(reading, file, before);
-  if (before?.settled === true && before.signature === found.signature) return before;
+  if (before?.isSignatureReliable === true && before.signature === found.signature) return before;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
   if (values === undefined) return before;
-  return { signature: found.signature, settled: isSettled(found.changedAt, reading.now), values };
+  return {
+    signature: found.signature,
+    isSignatureReliable: isTimestampReliable(found.changedAt, reading.now),
+    values,
+  };
 }
 
 /**

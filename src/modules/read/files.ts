@@ -44,28 +44,22 @@ export function missingValuesFile(file: string): Problem {
   return { file, message: "is missing", remedy };
 }
 
-/**
- * An existing file or directory, with a signature that changes when the file does: changes are found without reading
- * content.
- */
-export interface Found {
+/** An existing file or directory, with a signature that changes when the file does: changes are found without reading content. */
+export interface FoundFile {
   readonly path: string;
   readonly signature: string;
   readonly executable: boolean;
-  /**
-   * Time of the last change, in ms since the epoch. A file that changed just before it was read may change again without
-   * a new time.
-   */
+  /** Time of the last change, in ms since the epoch. A file that changed just before it was read may change again without a new time. */
   readonly changedAt: number;
 }
 
-/** Stats of a path, following symlinks; undefined if it does not exist or is a dangling link. Throws other errors. */
+/** Stats of a path, following links; undefined if it does not exist or is a dangling link. Throws other errors. */
 export function stat(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
 }
 
-/** Describes an existing path by its `stats`. */
-export function found(path: string, stats: Stats): Found {
+/** Makes the signature of an existing path from its `stats`: any change of content, owner or mode changes it. */
+export function toFoundFile(path: string, stats: Stats): FoundFile {
   return {
     path,
     signature: [stats.mtimeMs, stats.ctimeMs, stats.size, stats.ino, stats.mode].join("-"),
@@ -74,13 +68,13 @@ export function found(path: string, stats: Stats): Found {
   };
 }
 
-/** Coarsest resolution of time stamps of common file systems. */
-const STAMP_STEP_MS = 50;
+/** File systems may give two changes within this time the same time stamp. */
+const TIMESTAMP_RESOLUTION_MS = 50;
 
 /**
  * Whether a file changed long enough before `now` that another change would have another time stamp. Only then an
  * equal signature means equal content.
  */
-export function isSettled(changedAt: number, now: number): boolean {
-  return changedAt < now - STAMP_STEP_MS;
+export function isTimestampReliable(changedAt: number, now: number): boolean {
+  return changedAt < now - TIMESTAMP_RESOLUTION_MS;
 }

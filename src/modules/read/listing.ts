@@ -4,21 +4,21 @@ import { readdirSync, realpathSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
-import { readIgnore } from "../chart/chart-files.ts";
-import { listChart } from "../chart/find-chart.ts";
+import { readHelmIgnore } from "../chart/chart-files.ts";
+import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
-import { Bounds } from "./bounds.ts";
-import { found, isScript, stat, type Found } from "./files.ts";
+import { SizeLimits } from "./bounds.ts";
+import { toFoundFile, isScript, stat, type FoundFile } from "./files.ts";
 
 /** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
   readonly dir: string;
   /** `Chart.yaml`, `addon.yaml`, `values.yaml`, `enabled`, `templates`, `openapi/…`, `crds/…`, by path below the directory. */
-  readonly files: ReadonlyMap<string, Found>;
+  readonly files: ReadonlyMap<string, FoundFile>;
   /** Files of hooks, by path below `hooks/`. */
-  readonly hooks: ReadonlyMap<string, Found>;
+  readonly hooks: ReadonlyMap<string, FoundFile>;
   /** Files of the chart that `addon.yaml` names, by path below the directory. */
-  readonly chart: ReadonlyMap<string, Found>;
+  readonly chart: ReadonlyMap<string, FoundFile>;
   /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
   /** The signatures of all listed files: equal as long as none has changed. */
@@ -32,17 +32,17 @@ export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "ope
 
 /** Lists a module's directory. Throws ProblemError if it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
-  const files = new Map<string, Found>();
-  let hooks: ReadonlyMap<string, Found> = new Map();
+  const files = new Map<string, FoundFile>();
+  let hooks: ReadonlyMap<string, FoundFile> = new Map();
   for (const entry of readdirSync(dir).sort()) {
     if (TOP_LEVEL_FILES.has(entry)) addFile(files, dir, entry);
     else if (entry === "templates") addDirectory(files, dir, entry);
     else if (entry === "openapi") Object.values(SCHEMA_FILES).forEach((rel) => addFile(files, dir, rel));
-    else if (entry === "crds") ownCrds(dir).forEach((rel) => addFile(files, dir, rel));
+    else if (entry === "crds") listOwnCrds(dir).forEach((rel) => addFile(files, dir, rel));
     else if (entry === "hooks") hooks = findHookFiles(join(dir, entry));
   }
   const addonFile = readAddonFile(dir);
-  const chart = listChart(dir, addonFile.chart);
+  const chart = listChartInputs(dir, addonFile.chart);
   return { dir, files, hooks, chart, addonFile, ...summarize([...files, ...hooks, ...chart]) };
 }
 
@@ -54,8 +54,8 @@ export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }
 
-/** Combines the signatures of the listed files into a fingerprint, and finds the time of their latest change. */
-function summarize(entries: readonly (readonly [string, Found])[]): {
+/** Combines the signatures of the listed files into one fingerprint, and finds the time of their latest change. */
+function summarize(entries: readonly (readonly [string, FoundFile])[]): {
   fingerprint: string;
   changedAt: number;
 } {
@@ -66,17 +66,14 @@ function summarize(entries: readonly (readonly [string, Found])[]): {
 }
 
 /** Adds the file at `rel` to `files`, if it exists. */
-export function addFile(files: Map<string, Found>, dir: string, rel: string): void {
+export function addFile(files: Map<string, FoundFile>, dir: string, rel: string): void {
   const path = join(dir, rel);
   const stats = stat(path);
-  if (stats?.isFile()) files.set(rel, found(path, stats));
+  if (stats?.isFile()) files.set(rel, toFoundFile(path, stats));
 }
 
-/**
- * Adds a directory to `files` if it exists. Its signature is constant: changes of its content are detected by the
- * chart's digest.
- */
-function addDirectory(files: Map<string, Found>, dir: string, rel: string): void {
+/** Adds a directory to `files` if it exists. Its signature is constant: changes of its content are detected by the chart's digest. */
+function addDirectory(files: Map<string, FoundFile>, dir: string, rel: string): void {
   const path = join(dir, rel);
   if (!stat(path)?.isDirectory()) return;
   files.set(rel, { path, signature: "directory", executable: true, changedAt: 0 });
@@ -87,31 +84,29 @@ function addDirectory(files: Map<string, Found>, dir: string, rel: string): void
  * `.helmignore` matches all of them, returns all: it then only keeps the CRDs out of helm's release record, and the
  * operator still applies them.
  */
-export function ownCrds(dir: string): string[] {
+export function listOwnCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
-  const ignore = readIgnore(dir);
+  const ignore = readHelmIgnore(dir);
   const all = pathsBelow(crds)
     .filter((rel) => /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
     .sort()
     .map((rel) => `crds/${rel}`);
   const notIgnored = all.filter(
-    (rel) => !ignore(rel, false) && !parentDirsOf(rel).some((dir) => ignore(dir, true)),
+    (rel) => !ignore(rel, false) && !listParentDirs(rel).some((dir) => ignore(dir, true)),
   );
   return notIgnored.length === 0 ? all : notIgnored;
 }
 
-/**
- * Lists all paths below a directory, following links except circular ones. Throws ProblemError if there are too many.
- */
+/** Lists all paths below a directory, following links except circular ones. Throws ProblemError if there are too many. */
 function pathsBelow(root: string): string[] {
-  const bounds = new Bounds(root);
+  const limits = new SizeLimits(root);
   const rels: string[] = [];
   const visit = (rel: string, above: readonly string[]): void => {
     const dir = realpathSync(join(root, rel));
     if (above.includes(dir)) return;
     for (const name of readdirSync(dir)) {
-      bounds.entry();
+      limits.countEntry();
       const below = join(rel, name);
       rels.push(below);
       if (stat(join(dir, name))?.isDirectory() === true) visit(below, [...above, dir]);
@@ -121,30 +116,25 @@ function pathsBelow(root: string): string[] {
   return rels;
 }
 
-/** The parent directories of a relative path, from the outermost one. */
-function parentDirsOf(rel: string): string[] {
+/** The parent directories of a relative path: `.helmignore` ignores a file also through a rule for its directory. */
+function listParentDirs(rel: string): string[] {
   const parts = rel.split("/").slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
 }
 
+/** What hooks import, and the virtual environment of Python hooks: neither contains hooks. */
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
-/**
- * Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError
- * if there are too many.
- */
-export function findHookFiles(root: string): ReadonlyMap<string, Found> {
-  const files: [string, Found][] = [];
-  walkHookDir({ root, files, seen: new Set(), bounds: new Bounds(root) }, "");
+/** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError if there are too many. */
+export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
+  const files: [string, FoundFile][] = [];
+  walkHookDir({ root, files, seen: new Set(), limits: new SizeLimits(root) }, "");
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/**
- * The hooks among the files of a hooks directory: the executable ones. Their names begin with `hooks/` if the
- * directory has that name.
- */
-export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): HookFile[] {
+/** The hooks among the files of a hooks directory: the executable ones. Their names begin with `hooks/` if the directory has that name. */
+export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
   return [...files]
     .filter(([, file]) => file.executable)
@@ -155,39 +145,41 @@ export function hookFilesOf(root: string, files: ReadonlyMap<string, Found>): Ho
  * The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it,
  * such as sources and licences, are fine.
  */
-export function idleHooks(files: ReadonlyMap<string, Found>): Found[] {
+export function findNonExecutableScripts(files: ReadonlyMap<string, FoundFile>): FoundFile[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }
 
 /** State of one walk through a hooks directory. */
 interface HookWalk {
   readonly root: string;
-  readonly files: [string, Found][];
+  readonly files: [string, FoundFile][];
   /** Directories entered so far, to stop at circular symlinks. */
   readonly seen: Set<string>;
-  readonly bounds: Bounds;
+  readonly limits: SizeLimits;
 }
 
-/** Visits the entries of a directory, unless the walk was there before: links can be circular. */
+/** Visits the entries of a directory once: a circular link leads to a directory that was visited before. */
 function walkHookDir(state: HookWalk, rel: string): void {
   const dir = join(state.root, rel);
-  const here = stat(dir);
-  if (here === undefined || state.seen.has(`${here.dev}:${here.ino}`)) return;
-  state.seen.add(`${here.dev}:${here.ino}`);
+  const stats = stat(dir);
+  if (stats === undefined) return;
+  const id = `${stats.dev}:${stats.ino}`;
+  if (state.seen.has(id)) return;
+  state.seen.add(id);
   for (const entry of readdirSync(dir)) {
-    state.bounds.entry();
-    if (!entry.startsWith(".")) visit(state, rel === "" ? entry : `${rel}/${entry}`);
+    state.limits.countEntry();
+    if (!entry.startsWith(".")) visitHookEntry(state, rel === "" ? entry : `${rel}/${entry}`);
   }
 }
 
 /** Enters a directory, or records a file that could be a hook by its name. */
-function visit(state: HookWalk, rel: string): void {
+function visitHookEntry(state: HookWalk, rel: string): void {
   const path = join(state.root, rel);
   const stats = stat(path);
   if (stats === undefined) return;
   if (stats.isDirectory()) {
     if (!SKIPPED_DIRS.has(basename(rel))) walkHookDir(state, rel);
   } else if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel))) {
-    state.files.push([rel, found(path, stats)]);
+    state.files.push([rel, toFoundFile(path, stats)]);
   }
 }

@@ -4,13 +4,13 @@ import type { AddonOptions, Problem } from "../../model/index.ts";
 import type { ReadTreeOptions } from "./reading.ts";
 
 /** The longest name of a namespace that Kubernetes allows. */
-const LONGEST = 63;
+const MAX_NAMESPACE_LENGTH = 63;
 
 /**
  * The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined
  * means the operator's namespace.
  */
-export function namespaceOf(
+export function chooseNamespace(
   { namespaceTemplate }: Pick<ReadTreeOptions, "namespaceTemplate">,
   module: string,
   addonFile: Pick<AddonOptions, "namespace">,
@@ -18,12 +18,9 @@ export function namespaceOf(
   return addonFile.namespace ?? namespaceTemplate?.replaceAll("{name}", module);
 }
 
-/**
- * Returns a problem if the template makes a namespace that is too long; `file` is the path of the module's
- * `addon.yaml`.
- */
-export function namespaceProblems(namespace = "", file: string): Problem[] {
-  if (namespace.length <= LONGEST) return [];
-  const message = `would be ${namespace} by --module-namespace-template, which is longer than ${LONGEST} characters`;
+/** The problem of a namespace that the template makes too long; the remedy belongs into `file`, the module's `addon.yaml`. */
+export function checkNamespaceLength(namespace = "", file: string): Problem[] {
+  if (namespace.length <= MAX_NAMESPACE_LENGTH) return [];
+  const message = `would be ${namespace} by --module-namespace-template, which is longer than ${MAX_NAMESPACE_LENGTH} characters`;
   return [{ file, key: "namespace", message, remedy: "set a shorter one here, or shorten the template" }];
 }

@@ -5,52 +5,47 @@ import { basename, dirname, join } from "node:path";
 
 import { compileCel, toError } from "../../lib/index.ts";
 import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
-import type {
-  ChartKind,
-  Module,
-  ModuleOrigin,
-  Problem,
-  SchemaFiles,
-  StaticValues,
-} from "../../model/index.ts";
+import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../model/index.ts";
+import type { StaticValues } from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
-import { locateChart, readChartYaml, wordIn, type PlacedChart } from "../chart/find-chart.ts";
-import { addonFileIn } from "../chart/addon-file.ts";
-import { refuseOuterLinks } from "../chart/outer-links.ts";
-import { fileProblem, missingValuesFile, readText, stat, type Found } from "./files.ts";
-import { hookFilesOf, idleHooks } from "./listing.ts";
-import { ownCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
-import { namespaceOf, namespaceProblems } from "./module-namespace.ts";
+import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
+import { addonFilePath } from "../chart/addon-file.ts";
+import { refuseLinksOutside } from "../chart/outer-links.ts";
+import { fileProblem, missingValuesFile, readText, stat, type FoundFile } from "./files.ts";
+import { toHookFiles, findNonExecutableScripts } from "./listing.ts";
+import { listOwnCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
+import { chooseNamespace, checkNamespaceLength } from "./module-namespace.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { Candidate } from "./scan-dir.ts";
 
 /** A module directory to read, with the module's values from `modules/values.yaml`. */
-export interface ModuleSource extends Candidate {
+export interface ModuleCandidate extends Candidate {
   readonly common: StaticValues;
 }
 
-/**
- * Reads the files of one module. Never throws: errors are in `problem`, and the rest of the module is read as far as
- * possible.
- */
-export async function readModule(reading: Reading, source: ModuleSource, listed: Listing): Promise<Module> {
-  const origin = registryOrigin(reading, source);
+/** Reads the files of one module. Never throws: errors are in `problem`, and the rest of the module is read as far as possible. */
+export async function readModule(
+  reading: Reading,
+  candidate: ModuleCandidate,
+  listed: Listing,
+): Promise<Module> {
+  const origin = registryOrigin(reading, candidate);
   const problems: Problem[] = origin?.problem === undefined ? [] : [origin.problem];
-  const readOrReport = reporter(problems, source.dir);
-  const { name, order, dir, common } = source;
-  const listing = readOrReport({ ...listed, ...NO_FILES }, () => withoutOuterLinks(listed));
+  const readOrReport = createFallbackReader(problems, candidate.dir);
+  const { name, order, dir, common } = candidate;
+  const listing = readOrReport({ ...listed, ...NO_FILES }, () => checkOuterLinks(listed));
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
-  const namespace = namespaceOf(reading.options, name, listing.addonFile);
-  problems.push(...namespaceProblems(namespace, addonFileIn(dir)));
+  const namespace = chooseNamespace(reading.options, name, listing.addonFile);
+  problems.push(...checkNamespaceLength(namespace, addonFilePath(dir)));
   const script = listing.files.get("enabled");
-  const own = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, source, listing));
-  const { section, enabled, placeOf } = own;
+  const own = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
+  const { section, enabled, findPosition } = own;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
-  const chart = await findChartOf(reading, listing, problems);
-  const isCrd = crdFilter(reading.options.crdFilters ?? "");
-  problems.push(...(await addonFileProblems(reading, source, listing)));
-  problems.push(...readOrReport([], () => danglingCrdLinks(listing, isCrd)));
+  const chart = await findChart(reading, listing, problems);
+  const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
+  problems.push(...(await checkAddonFile(reading, candidate, listing)));
+  problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   return {
     name,
@@ -58,19 +53,19 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
     order,
     dir,
     common,
-    own: { file: join(dir, "values.yaml"), section, enabled, placeOf },
+    own: { file: join(dir, "values.yaml"), section, enabled, findPosition: findPosition },
     schemas,
     ...chart,
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
-    hookFiles: hookFilesOf(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...crdsOf(listing), ...chart.crdFiles].filter(isCrd),
+    hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
+    crdFiles: [...ownCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
     ...terms,
     namespace,
     origin,
     problem: problems[0],
     deprecations,
-    idleFiles: notExecutableWarnings(listing),
+    notExecutableWarnings: notExecutableWarnings(listing),
     warnings: [
       ...own.warnings,
       ...warnings,
@@ -80,23 +75,26 @@ export async function readModule(reading: Reading, source: ModuleSource, listed:
   };
 }
 
-/** Where a module from a registry comes from; undefined for a module of any other directory. */
+/** Registry, version and digest of a module from a registry; undefined for a module of any other directory. */
 export function registryOrigin(
   { options: { registryModules } }: Reading,
-  { name, dir }: Pick<ModuleSource, "name" | "dir">,
+  { name, dir }: Pick<ModuleCandidate, "name" | "dir">,
 ): ModuleOrigin | undefined {
   return registryModules?.dir !== undefined && dirname(dir) === registryModules.dir
     ? registryModules.origins.get(name)
     : undefined;
 }
 
-/** Returns a function that reads a part of a module, and on an error reports it and returns the fallback. */
-function reporter(problems: Problem[], dir: string): <T>(fallback: T, read: () => T) => T {
+/**
+ * Returns a function that reads one part of a module. If that fails, the function records the error in `problems` and
+ * returns the fallback, so that the other parts are still read.
+ */
+function createFallbackReader(problems: Problem[], dir: string): <T>(fallback: T, read: () => T) => T {
   return (fallback, read) => {
     try {
       return read();
     } catch (error) {
-      problems.push(...problemsOf(error, dir));
+      problems.push(...toProblems(error, dir));
       return fallback;
     }
   };
@@ -109,36 +107,40 @@ const NO_FILES: Pick<Listing, "files" | "hooks" | "chart"> = {
 };
 
 /**
- * Returns the listing. Throws ProblemError if a file of a module with an account links out of the modules directory.
+ * Returns the listing unless a file of a module with an account links out of the modules directory: the operator would
+ * read what the account may not. Throws ProblemError.
  */
-function withoutOuterLinks(listing: Listing): Listing {
+function checkOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
   if (addonFile.serviceAccountName !== undefined || addonFile.accountIsUnknown === true)
-    refuseOuterLinks(
+    refuseLinksOutside(
       dir,
       all.map(({ path }) => path),
     );
   return listing;
 }
 
-/** Makes the module of a directory that cannot be listed: no files, and the error as its problem. */
+/**
+ * Makes the module of a directory that cannot be listed: no files, and the error as its problem. It must stay in the
+ * tree, because the operator purges the releases of modules that are not.
+ */
 export async function unreadableModule(
   reading: Reading,
-  source: ModuleSource,
+  candidate: ModuleCandidate,
   error: unknown,
 ): Promise<Module> {
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
   const empty: Listing = {
-    dir: source.dir,
+    dir: candidate.dir,
     ...NO_FILES,
     addonFile: { accountIsUnknown: true },
     fingerprint: "",
     changedAt: 0,
   };
   return {
-    ...(await readModule(lenient, source, empty)),
-    problem: problemsOf(error, source.dir)[0],
+    ...(await readModule(lenient, candidate, empty)),
+    problem: toProblems(error, candidate.dir)[0],
   };
 }
 
@@ -146,7 +148,7 @@ export async function unreadableModule(
 export function readSchemas(
   { options }: Reading,
   dir: string,
-  files: ReadonlyMap<string, Found>,
+  files: ReadonlyMap<string, FoundFile>,
 ): SchemaFiles {
   const read = (rel: string) => {
     const file = files.get(rel);
@@ -159,74 +161,73 @@ export function readSchemas(
   return references.length === 0 ? schemas : { ...schemas, references };
 }
 
-/** Finds the chart that `addon.yaml` names, else the module's own. Adds errors to `problems`. */
-async function findChartOf(
+/** Finds the chart that `addon.yaml` names, else the one in the module's directory. Adds errors to `problems`. */
+async function findChart(
   { options: { archives } }: Reading,
   { dir, addonFile, files }: Listing,
   problems: Problem[],
-): Promise<PlacedChart> {
-  const none: PlacedChart = { chart: "none", chartDir: dir, crdFiles: [] };
+): Promise<LocatedChart> {
+  const none: LocatedChart = { chart: "none", chartDir: dir, crdFiles: [] };
   const { chart, problem } = addonFile;
   if (problem !== undefined) problems.push(problem);
   if (problem !== undefined || chart === undefined) return { ...none, chart: chartKind(files) };
   try {
     return await locateChart(dir, chart, archives);
   } catch (error) {
-    problems.push(...problemsOf(error, dir));
+    problems.push(...toProblems(error, dir));
     return none;
   }
 }
 
 /** Checks the CEL expressions of `addon.yaml`, and whether the operator's settings allow its keys. */
-async function addonFileProblems(
+async function checkAddonFile(
   reading: Reading,
-  source: ModuleSource,
+  candidate: ModuleCandidate,
   listing: Listing,
 ): Promise<Problem[]> {
-  const { name, dir } = source;
+  const { name, dir } = candidate;
   const { addonFile } = listing;
-  const namespace = namespaceOf(reading.options, name, addonFile);
-  const refusal = reading.options.refusalOf?.({ ...addonFile, name, namespace }, addonFileIn(dir));
-  return [...(await celProblems(source, listing)), ...(refusal === undefined ? [] : [refusal])];
+  const namespace = chooseNamespace(reading.options, name, addonFile);
+  const refusal = reading.options.findRefusal?.({ ...addonFile, name, namespace }, addonFilePath(dir));
+  return [...(await checkCelExpressions(candidate, listing)), ...(refusal === undefined ? [] : [refusal])];
 }
 
 /** The problems of CEL expressions in `requires.objects` and `health.checks`. */
-async function celProblems({ dir }: ModuleSource, { addonFile }: Listing): Promise<Problem[]> {
+async function checkCelExpressions({ dir }: ModuleCandidate, { addonFile }: Listing): Promise<Problem[]> {
   const { requires, health } = addonFile;
   const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
   const problems: Problem[] = [];
   for (const [list, items] of Object.entries(lists))
-    for (const [place, { cel }] of items.entries()) {
+    for (const [index, { cel }] of items.entries()) {
       const celError = cel === undefined ? undefined : await compileCel(cel).then(() => undefined, toError);
       if (celError === undefined) continue;
       const remedy = "write an expression in CEL over `object` that is true or false";
-      const key = `${list}.${place}.cel`;
-      problems.push({ file: addonFileIn(dir), key, message: celError.message, remedy });
+      const key = `${list}.${index}.cel`;
+      problems.push({ file: addonFilePath(dir), key, message: celError.message, remedy });
     }
   return problems;
 }
 
-/** Kind of the chart in the module's directory itself. */
+/** Kind of the chart in the module's directory itself; `synthetic` means templates for which the operator writes a Chart.yaml. */
 function chartKind(files: Listing["files"]): ChartKind {
   if (files.has("Chart.yaml")) return "own";
   return files.has("templates") ? "synthetic" : "none";
 }
 
-/** Returns the test for CRD files: `--crd-filters` lists prefixes of names to leave out. */
-function crdFilter(filters: string): (path: string) => boolean {
+/** Returns a test whether the operator applies a CRD file: `--crd-filters` lists prefixes of names to leave out. */
+function buildCrdFilter(filters: string): (path: string) => boolean {
   const prefixes = filters.split(",").flatMap((each) => each.trim() || []);
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
-/** Paths of the files in the module's own `crds/`. */
-function crdsOf({ files }: Listing): string[] {
+function ownCrdPaths({ files }: Listing): string[] {
   return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
 }
 
 /** Problems of dangling links in `crds/`: otherwise their CRDs would be missing without an error. */
-function danglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
-  const missing = ownCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
-  const dangling = missing.filter((rel) => isLinkToNothing(join(dir, rel)));
+function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
+  const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
+  const dangling = missing.filter((rel) => isDanglingLink(join(dir, rel)));
   return dangling.map((rel) => ({
     file: join(dir, rel),
     message: "is a link to nothing",
@@ -234,7 +235,7 @@ function danglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => bool
   }));
 }
 
-function isLinkToNothing(path: string): boolean {
+function isDanglingLink(path: string): boolean {
   return stat(path) === undefined && lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
@@ -251,36 +252,36 @@ function unusedChartWarnings({ files, addonFile }: Listing): string[] {
 const EMPTY_VALUES: ModuleValues = {
   section: undefined,
   enabled: undefined,
-  placeOf: () => undefined,
+  findPosition: () => undefined,
   warnings: [],
 };
 
 /** The module's own `values.yaml`. A missing file is an error in strict mode only. */
-function readOwnValues({ options }: Reading, source: ModuleSource, listing: Listing): ModuleValues {
+function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing: Listing): ModuleValues {
   const path = listing.files.get("values.yaml")?.path;
   if (path !== undefined) {
-    return parseModuleValues(readText(path), path, { valuesKey: camelCase(source.name) });
+    return parseModuleValues(readText(path), path, { valuesKey: camelCase(candidate.name) });
   }
   if (!options.strict) return EMPTY_VALUES;
-  throw new ProblemError(missingValuesFile(join(source.dir, "values.yaml")));
+  throw new ProblemError(missingValuesFile(join(candidate.dir, "values.yaml")));
 }
 
 /** The version in Chart.yaml. The name is not used, and may be missing or invalid. */
-function readChartVersion({ chart, chartDir }: PlacedChart): string | undefined {
+function readChartVersion({ chart, chartDir }: LocatedChart): string | undefined {
   if (chart === "none" || chart === "synthetic") return undefined;
-  return wordIn(readChartYaml(chartDir), "version");
+  return readChartWord(readChartYaml(chartDir), "version");
 }
 
 /** Warnings for hooks and an `enabled` script that never run because they lack the executable bit. */
 function notExecutableWarnings(listing: Listing): string[] {
-  const idle = idleHooks(listing.hooks);
-  const script = listing.files.get("enabled");
-  if (script?.executable === false) idle.push(script);
-  return idle.map(idleWarning);
+  const scripts = findNonExecutableScripts(listing.hooks);
+  const enabledScript = listing.files.get("enabled");
+  if (enabledScript?.executable === false) scripts.push(enabledScript);
+  return scripts.map(notExecutableWarning);
 }
 
 /** The warning for a script that is not executable. */
-export function idleWarning(file: Found): string {
+export function notExecutableWarning(file: FoundFile): string {
   return describeProblem({
     file: file.path,
     message: "is not executable and will not run",
@@ -288,7 +289,7 @@ export function idleWarning(file: Found): string {
   });
 }
 
-/** Converts an error into problems; `dir` is the directory that could not be read. */
-export function problemsOf(error: unknown, dir: string): readonly Problem[] {
+/** The problems in a ProblemError; any other error is one of the file system, which becomes a problem of `dir`. */
+export function toProblems(error: unknown, dir: string): readonly Problem[] {
   return error instanceof ProblemError ? error.problems : [fileProblem(dir, error)];
 }

@@ -7,14 +7,17 @@ import { attempt, yieldToEventLoop } from "../../lib/index.ts";
 import { camelCase, collect, describeProblem, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
-import { commonOf, mergeGlobals, placeIn, readCommonFiles, type CommonFile } from "./common-values.ts";
-import { fileProblem, type Found } from "./files.ts";
-import { addFile, findHookFiles, hookFilesOf, idleHooks, SCHEMA_FILES } from "./listing.ts";
-import { idleWarning, readSchemas } from "./read-module.ts";
-import { beginReading, confirmMissing, recall, RECHECK_MS, recheckAt, keepMemory } from "./reading.ts";
-import type { Reading, ReadTreeOptions, RememberedGlobal } from "./reading.ts";
-import { isAsListed, keep, missingModule, refreshModule } from "./refresh-module.ts";
-import { byOrder, flagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
+import { mergeCommonValues, mergeGlobals, findFirstPosition, readCommonFiles } from "./common-values.ts";
+import { type CommonFile } from "./common-values.ts";
+import { fileProblem, type FoundFile } from "./files.ts";
+import { addFile, findHookFiles, toHookFiles, findNonExecutableScripts, SCHEMA_FILES } from "./listing.ts";
+import { notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
+import { beginReading, confirmMissing, recallMemory, RECHECK_MS, nextRecheckAt } from "./reading.ts";
+import { keepMemory } from "./reading.ts";
+import type { Reading, ReadTreeOptions, GlobalHooks } from "./reading.ts";
+import { isListingCurrent, rememberModule, keepUntilConfirmedMissing } from "./refresh-module.ts";
+import { refreshModule } from "./refresh-module.ts";
+import { byOrder, findFlagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
 
 /** Modules that are read before the event loop gets a turn, so that probes and watches are not delayed. */
 const MODULES_PER_SLICE = 64;
@@ -29,14 +32,14 @@ const MAX_TRIES = 10;
  */
 export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const { globalHooksDir, previous } = options;
-  const dirs = [...modulesDirsOf(options), ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
+  const dirs = [...listModulesDirs(options), ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
   for (let tries = 1; ; tries += 1) {
-    const places = joinedRealPaths(dirs);
+    const realPaths = joinedRealPaths(dirs);
     const { tree, reading } = await readOnce(options);
-    if (places === joinedRealPaths(dirs) && isConsistent(reading)) return tree;
+    if (realPaths === joinedRealPaths(dirs) && isConsistent(reading)) return tree;
     if (tries === MAX_TRIES) {
       if (previous === undefined) return tree;
-      return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recall(previous));
+      return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recallMemory(previous));
     }
     await yieldToEventLoop();
   }
@@ -45,30 +48,30 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
 /** Reads all directories once into a tree. Files may change during the read: `isConsistent` detects that. */
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading(options);
-  const scans = scanAll(reading, modulesDirsOf(options));
+  const scans = scanAll(reading, listModulesDirs(options));
   const files = readCommonFiles(
     reading,
     scans.map((one) => one.scan),
   );
-  const modules = withoutCollisions(reading, scans, await readModules(reading, scans, files));
+  const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, files));
   // Charts that the last read unpacked may still be in use; the next converge removes them.
   const used = [...(options.previous?.modules ?? []), ...modules];
   if (options.previous !== undefined)
-    await options.archives.keep(new Set(used.map((module) => module.chartDir)));
+    await options.archives.removeUnused(new Set(used.map((module) => module.chartDir)));
   const global = readGlobal(reading, options.globalHooksDir);
   const globalValues = mergeGlobals(files);
-  const next = recheckAt(reading);
+  const next = nextRecheckAt(reading);
   const tree: Tree = keepMemory(
     {
       modules,
       globalValues,
-      globalPlaceOf: (pointer) => placeIn(files, pointer),
+      findGlobalPosition: (pointer) => findFirstPosition(files, pointer),
       globalSchemas: global.schemas,
       globalHookFiles: global.hookFiles,
-      idleFiles: global.idleFiles,
+      notExecutableWarnings: global.notExecutableWarnings,
       problems: reading.problems,
       warnings: reading.warnings,
-      purgeHolds: reading.holds,
+      purgeBlockers: reading.purgeBlockers,
       refused: reading.refused,
       ...(next === undefined ? {} : { recheckAt: next }),
     },
@@ -78,22 +81,19 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
 }
 
 /** All modules directories. That of modules from registries is the last, so that any other directory may override it. */
-function modulesDirsOf({ modulesDirs, registryModules }: ReadTreeOptions): readonly string[] {
+function listModulesDirs({ modulesDirs, registryModules }: ReadTreeOptions): readonly string[] {
   return registryModules?.dir === undefined ? modulesDirs : [...modulesDirs, registryModules.dir];
 }
 
-/** A scan of a modules directory, of now or of the last read. */
-interface Scanned {
+/** The entries of a modules directory, as they are now or as the last read found them. */
+interface DirScanResult {
   readonly scan: DirScan;
   /** False if the directory cannot be read now: `scan` is then that of the last read. */
   readonly readable: boolean;
 }
 
-/**
- * Scans all modules directories. Throws ProblemError if one cannot be read and there is no earlier read to fall back
- * to.
- */
-function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
+/** Scans all modules directories. Throws ProblemError if one cannot be read and there is no earlier read to fall back to. */
+function scanAll(reading: Reading, dirs: readonly string[]): DirScanResult[] {
   const fatal: Problem[] = [];
   const scans = dirs.flatMap((dir) => {
     const scanned = scanOrReport(reading, dir, fatal);
@@ -101,7 +101,7 @@ function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
     return scanned === undefined ? [] : [scanned];
   });
   if (fatal.length > 0) throw new ProblemError(...fatal);
-  reading.holds.push(...(reading.options.registryModules?.holds ?? []));
+  reading.purgeBlockers.push(...(reading.options.registryModules?.purgeBlockers ?? []));
   return scans;
 }
 
@@ -109,19 +109,19 @@ function scanAll(reading: Reading, dirs: readonly string[]): Scanned[] {
  * Scans one modules directory. If it cannot be read, adds a warning and a reason not to purge releases, and returns
  * the last scan; without an earlier read, adds the problem to `fatal`.
  */
-function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): Scanned | undefined {
+function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanResult | undefined {
   try {
     const { unnumberedOrder, registryModules } = reading.options;
     const scan = scanDir(dir, unnumberedOrder, dir === registryModules?.dir);
     reading.refused.push(...scan.refused);
     reading.warnings.push(...scan.warnings);
-    reading.holds.push(...scan.holds);
+    reading.purgeBlockers.push(...scan.purgeBlockers);
     return { scan, readable: true };
   } catch (error) {
     const problem = { ...fileProblem(dir, error), remedy: "create it, or correct --modules-dir" };
     if (reading.options.previous === undefined) fatal.push(problem);
     reading.warnings.push(describeProblem(problem));
-    reading.holds.push(describeProblem(problem));
+    reading.purgeBlockers.push(describeProblem(problem));
     const scan = reading.before.scans.get(dir);
     return scan === undefined ? undefined : { scan, readable: false };
   }
@@ -133,15 +133,15 @@ function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): Scanned 
  */
 async function readModules(
   reading: Reading,
-  scans: readonly Scanned[],
+  scans: readonly DirScanResult[],
   files: readonly CommonFile[],
 ): Promise<Module[]> {
-  const { only } = reading.options;
+  const { onlyDir } = reading.options;
   const modules = new Map<string, Module>();
   let candidateCount = 0;
   for (const { scan, readable } of scans) {
     for (const candidate of scan.candidates) {
-      if (only !== undefined && candidate.dir !== only) continue;
+      if (onlyDir !== undefined && candidate.dir !== onlyDir) continue;
       if (++candidateCount % MODULES_PER_SLICE === 0) await yieldToEventLoop();
       const first = modules.get(candidate.name);
       if (first === undefined)
@@ -150,74 +150,72 @@ async function readModules(
     }
   }
   for (const [name, before] of reading.before.modules) {
-    const held = modules.has(name) ? undefined : missingModule(reading, before);
-    if (held !== undefined) modules.set(name, held);
+    const missingModule = modules.has(name) ? undefined : keepUntilConfirmedMissing(reading, before);
+    if (missingModule !== undefined) modules.set(name, missingModule);
   }
   return [...modules.values()].sort(byOrder);
 }
 
-/**
- * Reads one module. Returns its last content if its directory cannot be read, or if this read is for other modules
- * only.
- */
+/** Reads one module. Returns its last content if its directory cannot be read, or if this read is for other modules only. */
 async function readCandidate(
   reading: Reading,
   candidate: Candidate,
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
   const before = reading.before.modules.get(candidate.name);
-  const isKept = !readable || reading.options.names?.has(candidate.name) === false;
-  if (isKept && before !== undefined) return keep(reading, before);
-  const common = commonOf(reading, files, camelCase(candidate.name));
+  const isKept = !readable || reading.options.namesToRead?.has(candidate.name) === false;
+  if (isKept && before !== undefined) return rememberModule(reading, before);
+  const common = mergeCommonValues(reading, files, camelCase(candidate.name));
   return refreshModule(reading, { ...candidate, common });
 }
 
 /**
- * Leaves out and reports modules whose values key equals a flag of another module, such as `foo-enabled` beside
- * `foo`.
+ * Leaves out and reports modules whose values key is also a flag of another module, such as `foo-enabled` beside `foo`:
+ * the key `fooEnabled` in the ConfigMap would mean both.
  */
-function withoutCollisions(
+function refuseFlagCollisions(
   reading: Reading,
-  scans: readonly Scanned[],
+  scans: readonly DirScanResult[],
   modules: readonly Module[],
 ): Module[] {
   const named = scans.flatMap(({ scan }) => scan.candidates);
   const names = new Set([...named, ...modules].map(({ name }) => name));
   return modules.filter((module) => {
-    const other = flagCollision(module.name, names);
+    const other = findFlagCollision(module.name, names);
     if (other === undefined) return true;
     const message = `no module: its values key ${module.valuesKey} is a flag of module "${other}"`;
     const problem = { file: module.dir, message, remedy: "rename one of the two directories" };
     reading.refused.push(problem);
     reading.warnings.push(describeProblem(problem));
-    reading.holds.push(describeProblem(problem));
+    reading.purgeBlockers.push(describeProblem(problem));
     return false;
   });
 }
 
 /** The content of a global hooks directory that does not exist. */
-const NO_GLOBALS: RememberedGlobal = { hookFiles: [], idleFiles: [], schemas: {}, paths: [] };
+const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [], schemas: {}, paths: [] };
 
 /**
  * Reads hooks and schemas of the global hooks directory. If it is broken, or files are missing and no second read has
  * confirmed the deletion, the content of the last read stays in force.
  */
-function readGlobal(reading: Reading, dir: string | undefined): RememberedGlobal {
-  const before = reading.before.global;
-  const global = dir === undefined ? NO_GLOBALS : (readGlobalOrReport(reading, dir) ?? before ?? NO_GLOBALS);
+function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
+  const before = reading.before.globalHooks;
+  const global =
+    dir === undefined ? NO_GLOBAL_HOOKS : (readGlobalOrReport(reading, dir) ?? before ?? NO_GLOBAL_HOOKS);
   const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
-  const held = before !== undefined && missing.length > 0 && !confirmMissing(reading, missing);
-  const kept = held ? before : global;
-  reading.after.global = kept;
-  return kept;
+  const mayReturn = missing.length > 0 && !confirmMissing(reading, missing);
+  const inForce = mayReturn && before !== undefined ? before : global;
+  reading.after.globalHooks = inForce;
+  return inForce;
 }
 
-/** Reads the global hooks directory. Adds an error to the problems of the read and returns undefined. */
-function readGlobalOrReport(reading: Reading, dir: string): RememberedGlobal | undefined {
+/** Reads the global hooks directory; undefined if that fails, with the error in the problems of the read. */
+function readGlobalOrReport(reading: Reading, dir: string): GlobalHooks | undefined {
   try {
     return readGlobalDir(reading, dir);
   } catch (error) {
-    reading.problems.push(...(error instanceof ProblemError ? error.problems : [fileProblem(dir, error)]));
+    reading.problems.push(...toProblems(error, dir));
     return undefined;
   }
 }
@@ -226,17 +224,17 @@ function readGlobalOrReport(reading: Reading, dir: string): RememberedGlobal | u
  * Reads the global hooks directory: hooks are in its `hooks/` if that exists, else in the directory itself. A missing
  * directory is a warning only.
  */
-function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
+function readGlobalDir(reading: Reading, dir: string): GlobalHooks {
   if (!existsSync(dir)) {
     reading.warnings.push(`${dir}: there is no such directory, so there are no global hooks`);
-    return NO_GLOBALS;
+    return NO_GLOBAL_HOOKS;
   }
   const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
   const hooks = findHookFiles(root);
-  const schemaFiles = findSchemas(dir);
+  const schemaFiles = listSchemaFiles(dir);
   return {
-    hookFiles: hookFilesOf(root, hooks),
-    idleFiles: idleHooks(hooks).map(idleWarning),
+    hookFiles: toHookFiles(root, hooks),
+    notExecutableWarnings: findNonExecutableScripts(hooks).map(notExecutableWarning),
     schemas: validSchemas(reading, readSchemas(reading, dir, schemaFiles)),
     paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
   };
@@ -245,29 +243,24 @@ function readGlobalDir(reading: Reading, dir: string): RememberedGlobal {
 /** Returns the global schemas if they compile. Otherwise adds a problem and returns those of the last read. */
 function validSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   const compiled = collect(reading.problems, () => compileSchemas(files));
-  return compiled === undefined ? (reading.before.global?.schemas ?? {}) : files;
+  return compiled === undefined ? (reading.before.globalHooks?.schemas ?? {}) : files;
 }
 
 /** The schema files that exist in a directory, by relative path. */
-function findSchemas(dir: string): Map<string, Found> {
-  const files = new Map<string, Found>();
+function listSchemaFiles(dir: string): Map<string, FoundFile> {
+  const files = new Map<string, FoundFile>();
   for (const rel of Object.values(SCHEMA_FILES)) addFile(files, dir, rel);
   return files;
 }
 
-/**
- * The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files
- * at once.
- */
+/** The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files at once. */
 function joinedRealPaths(dirs: readonly string[]): string {
   return dirs.map((dir) => attempt(() => realpathSync(dir)) ?? "").join("\n");
 }
 
-/**
- * Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions.
- */
+/** Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions. */
 function isConsistent({ before, after }: Reading): boolean {
   return [...after.modules.values()].every(
-    (each) => each === before.modules.get(each.module.name) || isAsListed(each),
+    (each) => each === before.modules.get(each.module.name) || isListingCurrent(each),
   );
 }

@@ -3,17 +3,8 @@
 import { existsSync } from "node:fs";
 
 import { systemClock, type Clock } from "../../lib/index.ts";
-import type {
-  AddonCheck,
-  HookFile,
-  Json,
-  Module,
-  ModuleOrigin,
-  Problem,
-  SchemaFiles,
-  StaticValues,
-  Tree,
-} from "../../model/index.ts";
+import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../model/index.ts";
+import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import type { DirScan } from "./scan-dir.ts";
@@ -25,27 +16,24 @@ export const RECHECK_MS = 2000;
 export interface RememberedModule {
   readonly module: Module;
   /** The module of the last read without a problem; undefined if there was none. */
-  readonly good: Module | undefined;
+  readonly lastValid: Module | undefined;
   readonly paths: readonly string[];
   readonly fingerprint: string;
   /** False when a file had changed so shortly before the read that a later change could leave the same time stamp. */
-  readonly settled: boolean;
+  readonly isFingerprintReliable: boolean;
 }
 
 /** A parsed `modules/values.yaml` of the last read, with the signature of its file. */
 export interface RememberedValues {
   readonly signature: string;
-  readonly settled: boolean;
+  readonly isSignatureReliable: boolean;
   readonly values: CommonValues;
 }
 
-/**
- * Hooks and schemas of the global hooks directory as the last read left them, and all of their paths to detect
- * missing files.
- */
-export interface RememberedGlobal {
+/** Hooks and schemas of the global hooks directory as the last read left them, and all of their paths to detect missing files. */
+export interface GlobalHooks {
   readonly hookFiles: readonly HookFile[];
-  readonly idleFiles: readonly string[];
+  readonly notExecutableWarnings: readonly string[];
   readonly schemas: SchemaFiles;
   readonly paths: readonly string[];
 }
@@ -54,38 +42,35 @@ export interface RememberedGlobal {
 export interface Memory {
   readonly scans: Map<string, DirScan>;
   readonly values: Map<string, RememberedValues>;
-  readonly commons: Map<string, StaticValues>;
+  readonly commonValues: Map<string, StaticValues>;
   readonly modules: Map<string, RememberedModule>;
-  global: RememberedGlobal | undefined;
+  globalHooks: GlobalHooks | undefined;
   /** When a path was first found missing, on the monotonic clock in ms. */
-  readonly missed: Map<string, number>;
+  readonly missingSince: Map<string, number>;
 }
 
-/**
- * The memory of each tree. It is not part of the tree, because only this package may use it; it is freed with its
- * tree.
- */
+/** The memory of each tree. It is not part of the tree, because only this package may use it; it is freed with its tree. */
 const memories = new WeakMap<Tree, Memory>();
 
 function emptyMemory(): Memory {
   return {
     scans: new Map(),
     values: new Map(),
-    commons: new Map(),
+    commonValues: new Map(),
     modules: new Map(),
-    global: undefined,
-    missed: new Map(),
+    globalHooks: undefined,
+    missingSince: new Map(),
   };
 }
 
-/** Stores `memory` for the next read, for as long as `tree` is in use. Returns the tree. */
+/** Stores `memory` for the read that follows `tree`, for as long as the tree is in use. Returns the tree. */
 export function keepMemory(tree: Tree, memory: Memory): Tree {
   memories.set(tree, memory);
   return tree;
 }
 
 /** Returns the memory of the read that made `tree`; an empty one without a tree. */
-export function recall(tree: Tree | undefined): Memory {
+export function recallMemory(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
 
@@ -96,9 +81,9 @@ export interface RegistryModules {
   /** By name of the module. */
   origins: ReadonlyMap<string, ModuleOrigin>;
   /** Reasons not to purge releases. */
-  holds: readonly string[];
+  purgeBlockers: readonly string[];
   /** Returns ModuleSources, lock and keys for a support archive. */
-  describe?: () => Json;
+  describeSources?: () => Json;
 }
 
 /** The directories to read, and how. */
@@ -119,13 +104,13 @@ export interface ReadTreeOptions {
   /** Namespace of modules whose `addon.yaml` names none, with `{name}` for the name of the module. */
   readonly namespaceTemplate?: string | undefined;
   /** Returns why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
-  readonly refusalOf?: AddonCheck | undefined;
+  readonly findRefusal?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */
   readonly registryModules?: RegistryModules | undefined;
   /** The directory of the only module to read; the others are only named. */
-  readonly only?: string | undefined;
+  readonly onlyDir?: string | undefined;
   /** Names of the known modules to read again; undefined = all. */
-  readonly names?: ReadonlySet<string> | undefined;
+  readonly namesToRead?: ReadonlySet<string> | undefined;
   readonly clock?: Clock;
 }
 
@@ -141,15 +126,15 @@ export interface Reading {
   readonly problems: Problem[];
   readonly refused: Problem[];
   readonly warnings: string[];
-  readonly holds: string[];
+  readonly purgeBlockers: string[];
 }
 
 /** Begins a read: takes the time, and the memory of the last read. */
 export function beginReading(options: ReadTreeOptions): Reading {
   const { clock = systemClock, previous } = options;
   const times = { now: clock.now(), monotonic: clock.monotonic() };
-  const memory = { before: recall(previous), after: emptyMemory() };
-  return { options, ...times, ...memory, problems: [], refused: [], warnings: [], holds: [] };
+  const memory = { before: recallMemory(previous), after: emptyMemory() };
+  return { options, ...times, ...memory, problems: [], refused: [], warnings: [], purgeBlockers: [] };
 }
 
 /**
@@ -157,20 +142,20 @@ export function beginReading(options: ReadTreeOptions): Reading {
  * them: then they count as deleted. A volume that is being swapped misses files for a moment only.
  */
 export function confirmMissing(reading: Reading, paths: readonly string[]): boolean {
-  for (const path of paths) reading.after.missed.set(path, missedSince(reading, path));
-  return paths.every((path) => reading.monotonic - missedSince(reading, path) >= RECHECK_MS);
+  for (const path of paths) reading.after.missingSince.set(path, getMissingSince(reading, path));
+  return paths.every((path) => reading.monotonic - getMissingSince(reading, path) >= RECHECK_MS);
 }
 
 /** Since when `path` is missing, on the monotonic clock: now, if the last read still found it. */
-export function missedSince(reading: Reading, path: string): number {
-  return reading.before.missed.get(path) ?? reading.monotonic;
+export function getMissingSince(reading: Reading, path: string): number {
+  return reading.before.missingSince.get(path) ?? reading.monotonic;
 }
 
 /** When another read can confirm the missing paths, on the monotonic clock; undefined if no path waits for that. */
-export function recheckAt(reading: Reading): number | undefined {
-  const due = [...reading.after.missed.values()].map((since) => since + RECHECK_MS);
-  const open = due.filter((at) => at > reading.monotonic);
-  return open.length === 0 ? undefined : Math.min(...open);
+export function nextRecheckAt(reading: Reading): number | undefined {
+  const recheckTimes = [...reading.after.missingSince.values()].map((since) => since + RECHECK_MS);
+  const future = recheckTimes.filter((at) => at > reading.monotonic);
+  return future.length === 0 ? undefined : Math.min(...future);
 }
 
 /**

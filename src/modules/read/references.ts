@@ -6,7 +6,7 @@ import { join, resolve, sep } from "node:path";
 import { attempt, oneLine } from "../../lib/index.ts";
 import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
 import { referencedFiles } from "../../values/index.ts";
-import { found, readText, stat } from "./files.ts";
+import { toFoundFile, readText, stat } from "./files.ts";
 
 const MAX_FILES = 100;
 const MAX_BYTES = 1024 * 1024;
@@ -16,32 +16,30 @@ const MAX_BYTES = 1024 * 1024;
  * directories `dirs`. A file that cannot be used has a problem. Never throws.
  */
 export function readReferences(dirs: readonly string[], schemas: SchemaFiles): SchemaReference[] {
-  const own = [schemas.config, schemas.values].filter((file) => file !== undefined);
+  const roots = [schemas.config, schemas.values].filter((file) => file !== undefined);
+  const rootPaths = new Set(roots.map(({ file }) => resolve(file)));
   const known = new Map<string, SchemaReference>();
-  const isOwn = new Set(own.map(({ file }) => resolve(file)));
-  const queue = own.flatMap(({ text, file }) => referencedFiles(text, file));
+  // The queue grows while it is walked.
+  const queue = roots.flatMap(({ text, file }) => referencedFiles(text, file));
   for (const path of queue) {
     if (known.has(path)) continue;
-    const reference = known.size < MAX_FILES ? readOne(dirs, path) : tooMany(path);
+    const reference = known.size < MAX_FILES ? readReference(dirs, path) : tooManyReferences(path);
     known.set(path, reference);
     if (known.size > MAX_FILES) break;
-    if (reference.text !== undefined && !isOwn.has(path))
+    if (reference.text !== undefined && !rootPaths.has(path))
       queue.push(...referencedFiles(reference.text, path));
   }
   return [...known.values()];
 }
 
 /** Whether no referenced file has changed since it was read. */
-export function areReferencesSame({ references = [] }: SchemaFiles): boolean {
-  return references.every(({ file, signature }) => signature === signatureOf(file));
+export function areReferencesUnchanged({ references = [] }: SchemaFiles): boolean {
+  return references.every(({ file, signature }) => signature === fileSignature(file));
 }
 
-/**
- * Reads one referenced file. Its problem is set if the file is outside of the allowed directories `dirs`, too large,
- * or cannot be read.
- */
-function readOne(dirs: readonly string[], file: string): SchemaReference {
-  const signature = signatureOf(file);
+/** Reads one referenced file. Its problem is set if the file is outside of the allowed directories `dirs`, too large, or cannot be read. */
+function readReference(dirs: readonly string[], file: string): SchemaReference {
+  const signature = fileSignature(file);
   try {
     // Resolve links, which must not lead out of the directory either.
     const path = realpathSync(file);
@@ -65,12 +63,12 @@ function isBelow(dir: string, path: string): boolean {
 }
 
 /** The reference that is reported in place of all beyond the limit. */
-function tooMany(file: string): SchemaReference {
+function tooManyReferences(file: string): SchemaReference {
   return { file, signature: "", problem: `schemas refer to more than ${MAX_FILES} files` };
 }
 
 /** A text that changes when the file does; empty if the file does not exist. */
-function signatureOf(file: string): string {
+function fileSignature(file: string): string {
   const stats = attempt(() => stat(file));
-  return stats === undefined ? "" : found(file, stats).signature;
+  return stats === undefined ? "" : toFoundFile(file, stats).signature;
 }

@@ -6,7 +6,7 @@ import { extname, join } from "node:path";
 import { oneLine } from "../../lib/index.ts";
 import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
 import { MODULE_SETTINGS } from "../../values/index.ts";
-import { found, type Found } from "./files.ts";
+import { toFoundFile, type FoundFile } from "./files.ts";
 
 /** A sub-directory (or a symlink to one) with a valid module name. */
 export interface Candidate {
@@ -19,15 +19,15 @@ export interface Candidate {
 export interface DirScan {
   readonly dir: string;
   readonly candidates: readonly Candidate[];
-  readonly valuesFile: Found | undefined;
+  readonly valuesFile: FoundFile | undefined;
   readonly refused: readonly Problem[];
   readonly warnings: readonly string[];
   /** Reasons why releases of missing modules must not be purged: the directory may be incomplete. */
-  readonly holds: readonly string[];
+  readonly purgeBlockers: readonly string[];
 }
 
-const SILENT_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
-const SILENT_EXTENSIONS = new Set([".md", ".txt"]);
+const IGNORED_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
+const IGNORED_EXTENSIONS = new Set([".md", ".txt"]);
 
 /**
  * Reads the entries of a modules directory, not recursively. A directory without modules is a reason not to purge
@@ -37,31 +37,31 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   const candidates: Candidate[] = [];
   const refused: Problem[] = [];
   const warnings: string[] = [];
-  const holds: string[] = [];
-  let valuesFile: Found | undefined;
+  const unreadable: string[] = [];
+  let valuesFile: FoundFile | undefined;
   for (const name of readdirSync(dir).sort()) {
-    if (name.startsWith(".") || SILENT_NAMES.has(name)) continue;
+    if (name.startsWith(".") || IGNORED_NAMES.has(name)) continue;
     const entry = classifyEntry(join(dir, name), name);
-    if (entry.type === "broken") holds.push(entry.why);
+    if (entry.type === "broken") unreadable.push(entry.why);
     else if (entry.type === "file") warnings.push(...unexpectedFileWarning(join(dir, name), name));
     else if (entry.type === "values") valuesFile = entry.file;
     else {
       const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
-      const why = refuseName(candidate.name);
+      const why = explainInvalidName(candidate.name);
       if (why === undefined) candidates.push(candidate);
       else
         refused.push({ file: candidate.dir, message: `no module: ${why}`, remedy: "rename the directory" });
     }
   }
-  warnings.push(...holds, ...refused.map(describeProblem));
-  holds.push(...refused.map(describeProblem));
-  holds.push(...emptyHolds(dir, candidates.length > 0 || mayBeEmpty));
-  return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, holds };
+  const notRead = [...unreadable, ...refused.map(describeProblem)];
+  warnings.push(...notRead);
+  const purgeBlockers = [...notRead, ...emptyDirBlocker(dir, candidates.length > 0 || mayBeEmpty)];
+  return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, purgeBlockers };
 }
 
 /** A reason not to purge releases for a directory without modules: its volume may not be mounted. */
-function emptyHolds(dir: string, isFine: boolean): string[] {
-  return isFine ? [] : [`${dir}: contains no module`];
+function emptyDirBlocker(dir: string, isExpected: boolean): string[] {
+  return isExpected ? [] : [`${dir}: contains no module`];
 }
 
 /** Compares modules by order, then by name. */
@@ -72,7 +72,7 @@ export function byOrder(a: Candidate, b: Candidate): number {
 /** The kind of an entry of a modules directory; `broken` entries cannot be read. */
 type DirEntry =
   | { readonly type: "directory" | "file" }
-  | { readonly type: "values"; readonly file: Found }
+  | { readonly type: "values"; readonly file: FoundFile }
   | { readonly type: "broken"; readonly why: string };
 
 /** Determines the kind of an entry of a modules directory. Never throws. */
@@ -81,7 +81,7 @@ function classifyEntry(path: string, name: string): DirEntry {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
     if (stats.isDirectory()) return { type: "directory" };
-    return name === "values.yaml" ? { type: "values", file: found(path, stats) } : { type: "file" };
+    return name === "values.yaml" ? { type: "values", file: toFoundFile(path, stats) } : { type: "file" };
   } catch (error) {
     return { type: "broken", why: `${path}: cannot be read: ${oneLine(error)}` };
   }
@@ -89,7 +89,7 @@ function classifyEntry(path: string, name: string): DirEntry {
 
 /** Warns about a file that does not belong in a modules directory; text files are fine. */
 function unexpectedFileWarning(path: string, name: string): string[] {
-  return SILENT_EXTENSIONS.has(extname(name))
+  return IGNORED_EXTENSIONS.has(extname(name))
     ? []
     : [`${path}: is neither a module directory nor values.yaml`];
 }
@@ -101,10 +101,11 @@ export interface EntryName {
 }
 
 const NUMBERED_NAME = /^(\d+)-(.+)$/;
+/** What helm accepts as the name of a release: DNS labels with dots between them. */
 const RELEASE_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const MAX_RELEASE_NAME_LENGTH = 53;
 
-/** Suffixes of the ConfigMap keys with settings of a module, in kebab case, such as `-enabled`. */
+/** Suffixes of the ConfigMap keys of a module's flag and settings in kebab case, such as `-enabled`. */
 const FLAG_SUFFIXES = ["Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
@@ -114,11 +115,8 @@ export function splitEntryName(entry: string, unnumberedOrder: number): EntryNam
   return { order: Number(match[1]), name: match[2] ?? "" };
 }
 
-/**
- * Why `name` cannot be a module's name; undefined when it can. It becomes the name of a release and a key of
- * values.
- */
-export function refuseName(name: string): string | undefined {
+/** Why `name` cannot be a module's name; undefined when it can. It becomes the name of a release and a key of values. */
+export function explainInvalidName(name: string): string | undefined {
   if (name === "global") return `"global" is the section of values that all modules share`;
   if (!RELEASE_NAME.test(name)) {
     return `"${name}" is no release name: lower case letters, digits and dashes, beginning and ending with a letter or digit`;
@@ -127,6 +125,7 @@ export function refuseName(name: string): string | undefined {
     return `"${name}" is longer than helm's ${MAX_RELEASE_NAME_LENGTH} characters for a release name`;
   }
   const key = camelCase(name);
+  // Otherwise two modules, such as `a-1` and `a1`, could share one values key.
   if (kebabCase(key) === name) return undefined;
   return `"${name}" has the same values key as "${kebabCase(key)}": "${key}"`;
 }
@@ -135,7 +134,7 @@ export function refuseName(name: string): string | undefined {
  * Finds the module whose flag has the same values key as a module called `name`: `foo` for `foo-enabled`. Returns
  * undefined if no such module exists.
  */
-export function flagCollision(name: string, names: ReadonlySet<string>): string | undefined {
+export function findFlagCollision(name: string, names: ReadonlySet<string>): string | undefined {
   for (const suffix of FLAG_SUFFIXES) {
     const other = name.slice(0, -suffix.length);
     if (name.endsWith(suffix) && names.has(other)) return other;

@@ -7,7 +7,7 @@ import { HelmError, changedObjects, readYamlMap, type ChangedObject } from "../.
 import { canonicalJson } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
-import type { PlacedChart } from "../../modules/index.ts";
+import type { LocatedChart } from "../../modules/index.ts";
 import type { OfflineCharts } from "../charts.ts";
 
 /** Longest text of a value: a changed certificate or script would hide the other changes. */
@@ -19,13 +19,13 @@ const MAX_VALUE_LENGTH = 100;
  */
 export async function describeChartChanges(
   { module, tree }: { module: Module; tree: Tree },
-  chart: PlacedChart,
+  chart: LocatedChart,
   charts: OfflineCharts,
 ): Promise<string> {
   const updated = { ...module, ...chart };
   const sections = [module.common.section, module.own.section].filter(isJsonObject);
   const setValues = sections.map((section) => flattenValues(section));
-  const readDefaults = ({ chartDir }: PlacedChart): FlatValues =>
+  const readDefaults = ({ chartDir }: LocatedChart): FlatValues =>
     flattenValues(readYamlMap(join(chartDir, "values.yaml")));
   const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
   const render = (each: Module): Promise<string> => charts.render(each, tree, { skipTests: true });

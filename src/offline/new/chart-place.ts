@@ -7,13 +7,13 @@ import { readYamlMap } from "../../helm/index.ts";
 import { attempt, canonicalJson, DepthError, parseJson, parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { locateChart, listChartFiles, openChart, readChartYaml, wordIn } from "../../modules/index.ts";
-import type { ChartArchives, PlacedChart } from "../../modules/index.ts";
+import { locateChart, listChartFiles, openChart, readChartYaml, readChartWord } from "../../modules/index.ts";
+import type { ChartArchives, LocatedChart } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { checkAgainstIndex, type PulledChart } from "./get-chart.ts";
 
 /** A chart in a directory, and its entry in `addon.yaml`. */
-export interface DescribedChart extends PlacedChart {
+export interface DescribedChart extends LocatedChart {
   readonly addonEntry: {
     readonly path: string;
     readonly values: "root";
@@ -99,7 +99,7 @@ async function findMissingSubCharts(chartDir: string, archives: ChartArchives): 
 /** Name and version in `Chart.yaml`; "" if missing. */
 export function readNameAndVersion(chartDir: string): { name: string; version: string } {
   const chart = readChartYaml(chartDir);
-  return { name: wordIn(chart, "name") ?? "", version: wordIn(chart, "version") ?? "" };
+  return { name: readChartWord(chart, "name") ?? "", version: readChartWord(chart, "version") ?? "" };
 }
 
 /**

@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 
 import { objectOf, objectsIn, ProblemError, asString, type JsonObject } from "../../model/index.ts";
 import type { Environment, Settings } from "../../config.ts";
-import { hookEnvironment } from "../../hooks/index.ts";
+import { buildHookEnvironment } from "../../hooks/index.ts";
 import { oneLine, parseJson, parseYaml, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
 import type { Children, RunResult } from "../../process/index.ts";
@@ -215,7 +215,7 @@ function withoutCredentials(repo: string): string {
 /** Runs helm with the user's own configuration and environment. */
 function runHelm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
-  const processOptions = { cwd: process.cwd(), env: hookEnvironment(env), timeoutMs: helmTimeoutMs };
+  const processOptions = { cwd: process.cwd(), env: buildHookEnvironment(env), timeoutMs: helmTimeoutMs };
   return children.run({ file: helmBin, args, ...processOptions });
 }
 

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import type { Environment, Settings } from "../../config.ts";
 import { toYaml, type Scope } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
-import { ADDON_FILE, refuseName, splitEntryName } from "../../modules/index.ts";
+import { ADDON_FILE, explainInvalidName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
 import { createArchives, createDraftDir, listModulesDirs, withScope, type CommandResult } from "../shared.ts";
 import { SCHEMA_FILE, unusableSchemaNotes, deriveSectionSchema, describePulledChart } from "./chart-place.ts";
@@ -57,7 +57,7 @@ function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; nam
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
   const file = join(modulesDir, wanted);
-  const refusal = refuseName(name);
+  const refusal = explainInvalidName(name);
   if (refusal !== undefined)
     throw new ProblemError({ file, message: `invalid name: ${refusal}`, remedy: "choose another name" });
   const existing = entries.find((entry) => entry.name === name);

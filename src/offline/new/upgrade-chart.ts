@@ -13,7 +13,7 @@ import {
   type Module,
   type Tree,
 } from "../../model/index.ts";
-import { ADDON_FILE, addonFileIn, readAddonFile, type ChartPlace } from "../../modules/index.ts";
+import { ADDON_FILE, addonFilePath, readAddonFile, type ChartLocation } from "../../modules/index.ts";
 import { OfflineCharts, readConfigValues } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import {
@@ -95,7 +95,7 @@ function nextCommands({ configMap, namespace = "default", modulesDir = "modules"
 }
 
 /** The entry `chart` of `addon.yaml`. Throws ProblemError if there is none. */
-function readChartEntry(dir: string): ChartPlace {
+function readChartEntry(dir: string): ChartLocation {
   const { chart, problem } = readAddonFile(dir);
   if (problem !== undefined) throw new ProblemError(problem);
   if (chart !== undefined) return chart;
@@ -116,13 +116,13 @@ async function readModule(
 }
 
 /** Selects the chart to fetch: the one of the command line, or the source in `addon.yaml`. Throws ProblemError without any. */
-function selectSource(dir: string, { source }: ChartPlace, { chart }: UpgradeRequest): ChartRequest {
+function selectSource(dir: string, { source }: ChartLocation, { chart }: UpgradeRequest): ChartRequest {
   const { ref = source?.chart, repo } = chart;
   const known = chart.ref === undefined ? source?.repo : undefined;
   if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
   const message = "does not contain the source of the chart";
   const remedy = "set --chart, as for new module";
-  throw new ProblemError({ file: addonFileIn(dir), key: "chart.source", message, remedy });
+  throw new ProblemError({ file: addonFilePath(dir), key: "chart.source", message, remedy });
 }
 
 /** The first line of the displayed changes: old and new version. */
@@ -139,7 +139,7 @@ function changesTitle(module: Module, newChart: DescribedChart): string {
 interface Replacement {
   readonly dir: string;
   readonly draft: string;
-  readonly currentEntry: ChartPlace;
+  readonly currentEntry: ChartLocation;
   readonly module: Module;
 }
 
@@ -149,7 +149,7 @@ interface Replacement {
  */
 function replaceChart({ dir, draft, currentEntry, module }: Replacement, newChart: DescribedChart): string[] {
   const path = chooseChartPath(dir, newChart);
-  const oldFile = addonFileIn(dir);
+  const oldFile = addonFilePath(dir);
   const file = join(dir, ADDON_FILE);
   const text = readFileSync(oldFile, "utf8");
   const { value } = parseYaml(text, oldFile);
@@ -218,7 +218,7 @@ function planSchemaChange(
 }
 
 /** Removes the old chart. Without a digest in `addon.yaml` it may contain a user's changes: it stays, and a note says so. */
-function removeOldChart(dir: string, { path, digest }: ChartPlace): string[] {
+function removeOldChart(dir: string, { path, digest }: ChartLocation): string[] {
   if (digest === undefined)
     return [`note: the old chart stays in ${join(dir, path)}: addon.yaml contained no digest of it\n`];
   rmSync(join(dir, path), { recursive: true, force: true });

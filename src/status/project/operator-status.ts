@@ -87,7 +87,7 @@ function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): Operat
     sentences.push(explainDeletionLimit(limit, view));
   sentences.push(...issues);
   sentences.push(...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`));
-  sentences.push(...(tree.idleFiles ?? []));
+  sentences.push(...(tree.notExecutableWarnings ?? []));
   const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
   if (unknownKeys !== "") sentences.push(`keys of the ConfigMap that match no module: ${unknownKeys}`);
   if (view.hidesWords) sentences.push(OVERFULL_WARNING);

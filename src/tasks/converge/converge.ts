@@ -1,6 +1,6 @@
 /** The start and the converge, phase by phase (docs/reference/lifecycle.md, "Start-up and converge"). */
 
-import { hookTask } from "../../bindings/index.ts";
+import { buildHookTask } from "../../bindings/index.ts";
 import {
   describeCause,
   queueOf,
@@ -209,7 +209,7 @@ function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globa
 /** The tasks of the global hooks with this binding, in their order. */
 function globalHookTasks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
   return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
-    ...hookTask(hook, trigger),
+    ...buildHookTask(hook, trigger),
     group,
   }));
 }

@@ -13,12 +13,12 @@ import {
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import {
-  helmInput,
-  createSecretHider,
-  valuesFiles,
+  buildHelmInput,
+  createSourceRedactor,
+  buildValuesFiles,
   type ValuesFiles,
   type ValuesView,
-  withoutHelm,
+  getHelmSkipReason,
 } from "../../values/index.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
@@ -96,8 +96,8 @@ export function enabledScriptInput(
   readonly path: string;
   readonly hide: (text: string) => string;
 } {
-  const hide = createSecretHider(values, module.valuesKey);
-  const files = valuesFiles(values, module, enabled);
+  const hide = createSourceRedactor(values, module.valuesKey);
+  const files = buildValuesFiles(values, module, enabled);
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }
 
@@ -149,11 +149,11 @@ function crdTasks(ports: Ports, runs: readonly string[]): Task[] {
 /** Announces the runs, so that helm renders their charts ahead. `readInput` is called late, since hooks change values meanwhile. */
 function announceDueRuns({ state, releases }: Ports, runs: readonly string[]): void {
   const records = runs.flatMap((name) => state.module(name) ?? []);
-  const due = records.filter(({ module }) => withoutHelm(state.values, module) === undefined);
+  const due = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
   releases.announceModules(
     due.map((record) => ({
       name: record.module.name,
-      readInput: () => helmInput(state.values, record.module),
+      readInput: () => buildHelmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),
     })),
     state.view.moduleQueues === "own",

@@ -31,7 +31,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
 }
 
 /** The facts of files on which removals depend, as one text that can be compared. */
-function removalInputs({ modules, purgeHolds }: Tree): string {
+function removalInputs({ modules, purgeBlockers }: Tree): string {
   const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
     name,
     own.enabled ?? null,
@@ -42,7 +42,7 @@ function removalInputs({ modules, purgeHolds }: Tree): string {
     Object.keys(requires?.modules ?? {}),
     origin?.removed ?? false,
   ]);
-  return canonicalJson([facts, [...purgeHolds]]);
+  return canonicalJson([facts, [...purgeBlockers]]);
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */

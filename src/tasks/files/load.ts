@@ -11,7 +11,7 @@ import {
   type ModuleFacts,
 } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
-import { compileSchemas, invalidValues } from "../../values/index.ts";
+import { compileSchemas, explainInvalidValues } from "../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
 import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
@@ -48,11 +48,11 @@ interface TreeRead {
 
 /** Whether the read found nothing new. Modules whose files are unchanged are the same objects. */
 function isSameTree({ before, tree }: TreeRead): boolean {
-  const { modules, purgeHolds, recheckAt, globalValues } = tree;
+  const { modules, purgeBlockers, recheckAt, globalValues } = tree;
   return (
     modules.length === before.modules.length &&
     modules.every((module, index) => module === before.modules[index]) &&
-    purgeHolds.join("\n") === before.purgeHolds.join("\n") &&
+    purgeBlockers.join("\n") === before.purgeBlockers.join("\n") &&
     recheckAt === before.recheckAt &&
     sameJson(globalValues, before.globalValues)
   );
@@ -282,7 +282,7 @@ export function reportProblem(
   const { name } = module;
   logger.error("Module is invalid", { module: name, ...problem });
   const message = problem?.message ?? "";
-  const isOfValues = invalidValues(state.values, module)?.message === message;
+  const isOfValues = explainInvalidValues(state.values, module)?.message === message;
   if (enabled) recorder.failed(name, isOfValues ? "ValuesInvalid" : "Invalid", message);
 }
 

@@ -1,6 +1,6 @@
 /** One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when"). */
 
-import { allowsFailure, collapseGroups, hookActivation, isReviewBinding } from "../../bindings/index.ts";
+import { allowsFailure, collapseGroups, getHookActivation, isReviewBinding } from "../../bindings/index.ts";
 import type { HookAnswers, HookOutput, HookRunInput, PatcherOptions } from "../../hooks/index.ts";
 import { findMissingRule } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
@@ -19,9 +19,9 @@ import { span, type OpenSpan } from "../../trace/index.ts";
 import type { Usage } from "../../process/index.ts";
 import type { View } from "../../state/index.ts";
 import {
-  createSecretHider,
+  createSourceRedactor,
   validatePatches,
-  valuesFiles,
+  buildValuesFiles,
   type ValidatedPatches,
 } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
@@ -69,7 +69,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan
   const startedAt = ports.clock.monotonic();
   const { logger } = ports;
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const hide = createSecretHider(ports.state.values, sectionKey(hook));
+  const hide = createSourceRedactor(ports.state.values, sectionKey(hook));
   const run = { ...request, ...readInputs(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
@@ -104,7 +104,7 @@ function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | 
   const snapshots = ports.watches.snapshots(hook);
   const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
   const enabled = isDiscovered(view) ? view.enabledModules : undefined;
-  return { snapshots, ...valuesFiles(values, module, enabled) };
+  return { snapshots, ...buildValuesFiles(values, module, enabled) };
 }
 
 /** False before the first discovery, when global hooks run already but no module is decided. */
@@ -140,7 +140,7 @@ async function applyEffects(
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
-  const before = state.values.digests.patchable(key);
+  const before = state.values.digests.patchableDigest(key);
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });
@@ -167,7 +167,13 @@ function reportRun(
   run: RunCost & { result: "success" | "allowed" | "failed" },
 ): void {
   const { binding } = triggers[0];
-  ports.recorder.hookRun({ hook, binding: binding.name, queue, activation: hookActivation(binding), ...run });
+  ports.recorder.hookRun({
+    hook,
+    binding: binding.name,
+    queue,
+    activation: getHookActivation(binding),
+    ...run,
+  });
 }
 
 /**
@@ -184,9 +190,10 @@ export async function runHookTask(
   const { hook } = first;
   const [trigger = first.trigger, ...others] = collapseGroups(batch.map((task) => task.trigger));
   const triggers = [trigger, ...others] as const;
-  const generation = ports.watches.generation(hook);
+  const generation = ports.watches.watchGeneration(hook);
   // Watches were closed and opened again during the run: its result says nothing about the new ones.
-  const isStale = (): boolean => generation !== undefined && ports.watches.generation(hook) !== generation;
+  const isStale = (): boolean =>
+    generation !== undefined && ports.watches.watchGeneration(hook) !== generation;
   const isObsolete = (): boolean => context.signal.aborted || isStale() || !mayStillRun(ports, first);
   const { queue, signal } = context;
   const failure = await executeHook(ports, { hook, triggers, queue, signal }).then(

@@ -4,7 +4,7 @@
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
-import { FirstListError, allowsFailure, collapseGroups, hookTask } from "../../bindings/index.ts";
+import { FirstListError, allowsFailure, collapseGroups, buildHookTask } from "../../bindings/index.ts";
 import { orAborted } from "../../lib/index.ts";
 import { describeTask, type Task } from "../../model/index.ts";
 import type { Failure, RunContext, WaitUntil } from "../../queue/index.ts";
@@ -85,7 +85,7 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
   const queued: QueuedSync[] = [];
   for (const hook of hooks) {
     await ports.watches.enable(hook);
-    const waiting = ports.watches.waiting(hook);
+    const waiting = ports.watches.listUnlistedBindings(hook);
     const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
     for (const bindings of groupByQueue(listed)) {
       if (bindings.every((binding) => isSynchronized(ports, hook, binding))) continue;
@@ -209,7 +209,7 @@ function synchronizationTask(
 ): HookTask & { readonly key: string } {
   const trigger: HookTrigger = { type: "synchronization", binding };
   return {
-    ...hookTask(hook, trigger),
-    key: `sync/${syncId(hook, binding)}/${ports.watches.generation(hook)}`,
+    ...buildHookTask(hook, trigger),
+    key: `sync/${syncId(hook, binding)}/${ports.watches.watchGeneration(hook)}`,
   };
 }

@@ -14,7 +14,12 @@ import type { RunModuleTask, Task } from "../../model/index.ts";
 import { canStartRun, findRunBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
-import { helmInput, describeIncompleteValues, invalidValues, withoutHelm } from "../../values/index.ts";
+import {
+  buildHelmInput,
+  describeIncompleteValues,
+  explainInvalidValues,
+  getHelmSkipReason,
+} from "../../values/index.ts";
 import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./module-crds.ts";
@@ -44,7 +49,7 @@ export async function runModule(
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
   if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };
-  const problem = invalidValues(ports.state.values, record.module);
+  const problem = explainInvalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
     // An edit removed a required value, or a file changed, since discovery.
     reportProblem(ports, record.module, { enabled: true, problem });
@@ -115,7 +120,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   if (rollbackRequest === undefined || ports.state.values.settings(module).suspended) return;
   run.beginStep("rollback");
   const { signal } = context;
-  const request = { ...helmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
+  const request = { ...buildHelmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
   try {
     const release = await ports.releases.rollBack(request, rollbackRequest.revision);
     ports.state.recordModule(name, "factsObserved", { release });
@@ -161,13 +166,13 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   const { values } = ports.state;
   const missing = describeIncompleteValues(values, module);
   if (missing !== undefined) throw new IncompleteValues(missing);
-  if (withoutHelm(values, module) !== undefined) return undefined;
+  if (getHelmSkipReason(values, module) !== undefined) return undefined;
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
   if (provesBroken(unhealthy))
     ports.state.recordModule(name, "revisionFoundUnhealthy", run.record.release?.revision);
   const circumstances = { missingObjects, isRequested, unhealthy, confirmedTakeover };
-  const request = { ...helmInput(values, module), ...circumstances, signal: context.signal, onWait };
+  const request = { ...buildHelmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // The retry restores only what is left.
     if (error instanceof RestoreError)

@@ -2,7 +2,7 @@
 
 import PQueue from "p-queue";
 
-import { hookTask } from "../../bindings/index.ts";
+import { buildHookTask } from "../../bindings/index.ts";
 import type { HookAnswers } from "../../hooks/index.ts";
 import { oneLine, sleep, type Clock } from "../../lib/index.ts";
 import type {
@@ -176,7 +176,7 @@ export class ReviewRuns {
   /** Waits until the hook may run by its `settings`. */
   async #waitForToken(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<void> {
     const { limits, clock } = this.#options;
-    const task = hookTask(hook, trigger);
+    const task = buildHookTask(hook, trigger);
     for (let ms = limits.waitMs(task); ms > 0 && !signal.aborted; ms = limits.waitMs(task))
       await sleep(clock, ms, signal);
     limits.consume(task);

@@ -1,6 +1,6 @@
 /** Serves and registers the webhooks that hooks declare, while the hooks are active. */
 
-import { allBindings, isReviewBinding, type Source } from "../../bindings/index.ts";
+import { listBindings, isReviewBinding, type Source } from "../../bindings/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
@@ -160,7 +160,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 }
 
 function hasWebhooks({ config }: Hook): boolean {
-  return allBindings(config).some((binding) => isReviewBinding(binding));
+  return listBindings(config).some((binding) => isReviewBinding(binding));
 }
 
 /** The key of a hook's webhooks. It begins with the path, because webhooks are registered in the order of their keys. */

@@ -3,7 +3,12 @@
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
 import type { State } from "../../state/index.ts";
-import { checkPatched, patchConfigMapKey, parseConfigMap, replay } from "../../values/index.ts";
+import {
+  checkPatchedConfig,
+  patchConfigMapKey,
+  parseConfigMap,
+  replayStoredPatches,
+} from "../../values/index.ts";
 import { findSection, withSection } from "../../values/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import type { ConfigObject, ConfigObjects } from "./config-objects.ts";
@@ -111,7 +116,7 @@ export class ConfigWriter {
       data: base.data ?? {},
       key,
       operations,
-      below,
+      configMapSection: below,
     });
     return { ...patched, operations, base, text: patched.text ?? null };
   }
@@ -121,7 +126,7 @@ export class ConfigWriter {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
     if (state.view.config.condition === "ok")
-      checkPatched(state.values.patchTarget(edit.key), this.#computeSections(edit));
+      checkPatchedConfig(state.values.patchTarget(edit.key), this.#computeSections(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
       return edit;
@@ -146,7 +151,7 @@ export class ConfigWriter {
     if (overlay !== undefined) return { config: findSection(config, key), overlay: section };
     // An invalid ConfigMap is not in force: the patch then applies to the last valid content.
     const isInForce = state.view.config.condition === "ok";
-    const newSection = isInForce ? section : replay(findSection(config, key), operations);
+    const newSection = isInForce ? section : replayStoredPatches(findSection(config, key), operations);
     return { config: newSection, overlay: findSection(currentOverlay, key) };
   }
 

@@ -4,8 +4,8 @@ import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "n
 import { isAbsolute, join } from "node:path";
 
 import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib/index.ts";
-import { ADDON_FILE, found, MODULE_FILE, stat } from "../../modules/index.ts";
-import { MOST_BYTES, MOST_ENTRIES, readIgnore } from "../../modules/index.ts";
+import { ADDON_FILE, toFoundFile, MODULE_FILE, stat } from "../../modules/index.ts";
+import { MOST_BYTES, MOST_ENTRIES, readHelmIgnore } from "../../modules/index.ts";
 
 /** The directories to scan. */
 export interface SourceDirs {
@@ -178,13 +178,13 @@ class FileWalk {
   isTooLarge = false;
   readonly #options: ScanOptions;
   readonly #entry: string;
-  readonly #isIgnored: ReturnType<typeof readIgnore>;
+  readonly #isIgnored: ReturnType<typeof readHelmIgnore>;
   readonly #visitedDirs = new Set<string>();
 
   constructor(options: ScanOptions, entry: string) {
     this.#options = options;
     this.#entry = entry;
-    this.#isIgnored = readIgnore(entry);
+    this.#isIgnored = readHelmIgnore(entry);
     this.queue = [{ path: entry, rel: "" }];
   }
 
@@ -195,7 +195,7 @@ class FileWalk {
     if (stats === undefined || (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory()))) return;
     if (stats.isDirectory()) this.#queueDirectory(item, formatInodeId(stats));
     if (!stats.isFile()) return;
-    const { signature: stamp } = found(path, stats);
+    const { signature: stamp } = toFoundFile(path, stats);
     this.files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
   }
 

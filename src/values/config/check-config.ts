@@ -9,7 +9,6 @@ import { changedKeys, reparseConfigMap, findSection, type ParsedConfig } from ".
 import type { Sections } from "./config-write.ts";
 import { describeUnknownKeys } from "./module-settings.ts";
 
-/** ConfigMap content to validate. */
 interface Candidate {
   /** Name of the ConfigMap, for messages. */
   readonly name: string;
@@ -41,17 +40,18 @@ export interface ValidatedConfig {
 /** Parses and validates the data of ConfigMap and overlay. */
 export function validateConfig(
   values: ValuesView,
-  { name, data, overlay: over }: ReadConfig,
+  { name, data, overlay: overlayData }: ReadConfig,
 ): ValidatedConfig {
   const modules = values.modules();
   const content = reparseConfigMap({ file: `ConfigMap ${name}`, before: values.config }, data ?? {}, modules);
   const overlay =
-    over && reparseConfigMap({ file: over.file, before: values.overlay }, over.data ?? {}, modules);
+    overlayData &&
+    reparseConfigMap({ file: overlayData.file, before: values.overlay }, overlayData.data ?? {}, modules);
   const candidate = { name, config: content, overlay };
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
-  const idle = checkDisabledModules(values, candidate).map(describeProblem);
-  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...idle];
+  const disabled = checkDisabledModules(values, candidate).map(describeProblem);
+  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabled];
   const changed = values.config === undefined ? [] : changedKeys(values.config, content);
   return { content, overlay, problems, warnings, changed };
 }
@@ -67,15 +67,11 @@ export function checkConfig(values: ValuesView, candidate: Candidate): Problem[]
   return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, candidate));
 }
 
-/**
- * Violations in sections of disabled modules, for warnings: enabling such a module would fail.
- */
+/** Violations in sections of disabled modules, for warnings: enabling such a module would fail. */
 export function checkDisabledModules(values: ValuesView, candidate: Candidate): Problem[] {
-  const written = listModuleKeys(values, candidate, false).filter(
-    (key) =>
-      findSection(candidate.config, key) !== undefined || findSection(candidate.overlay, key) !== undefined,
-  );
-  return written
+  const { config, overlay } = candidate;
+  return listModuleKeys(values, candidate, false)
+    .filter((key) => findSection(config, key) !== undefined || findSection(overlay, key) !== undefined)
     .flatMap((key) => checkSection(values, key, candidate))
     .map(({ remedy = "", ...each }) => ({
       ...each,
@@ -83,25 +79,25 @@ export function checkDisabledModules(values: ValuesView, candidate: Candidate): 
     }));
 }
 
-/** Values keys of the modules whose flag has this value with the candidate. */
+/** Values keys of the modules that would be enabled (or disabled) if the candidate came into force. */
 function listModuleKeys(values: ValuesView, { config }: Candidate, enabled: boolean): string[] {
   const modules = values.modules().filter((module) => values.flag(module, config).enabled === enabled);
   return modules.map((module) => module.valuesKey);
 }
 
-/** Problems of one section that the candidate causes. A missing value is none while a Secret that may contain it is missing. */
+/** Problems of one section that the candidate causes. */
 function checkSection(values: ValuesView, key: string, { name, config, overlay }: Candidate): Problem[] {
-  const { layer: sources, missing } = values.sources.with(key, config);
+  const { layer: sources, missingSources } = values.sources.previewFor(key, config);
   const sections = { config: findSection(config, key), overlay: findSection(overlay, key), sources };
-  // What is missing may come from a Secret that is not there yet.
+  // A missing Secret may contain the required value.
   const violations = validateSection(values, key, sections).filter(
-    ({ rule }) => missing.length === 0 || rule !== "required",
+    ({ rule }) => missingSources.length === 0 || rule !== "required",
   );
   if (violations.length === 0) return [];
-  const found = locateViolations(values.written(key, sections), violations);
+  const found = locateViolations(values.sectionOrigins(key, sections), violations);
   return keepConfigMapViolations(values, key, { found, sources }).map(
-    ({ path, message, layer, place, remedy = "fix this key" }) => ({
-      file: layer?.endsWith("values.yaml") || layer === "overlay" ? (place ?? layer) : `ConfigMap ${name}`,
+    ({ path, message, layer, position, remedy = "fix this key" }) => ({
+      file: layer?.endsWith("values.yaml") || layer === "overlay" ? (position ?? layer) : `ConfigMap ${name}`,
       key: `${key}${path}`,
       message,
       remedy,
@@ -147,7 +143,7 @@ export interface ConfigFacts {
 
 /** Facts about the ConfigMap content in force. */
 export function collectConfigFacts(values: ValuesView): ConfigFacts {
-  const { globalConfig, sections } = values.digests.ofConfig();
+  const { globalConfig, sections } = values.digests.configDigests();
   return {
     unknownKeys: describeUnknownKeys(values.config?.unknownKeys ?? [], values.modules()),
     digest: digest(globalConfig, ...sections.values()),

@@ -5,15 +5,9 @@ import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { readSources } from "../sources/source-refs.ts";
 import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
-import {
-  GLOBAL_SOURCES,
-  isGuardKey,
-  isSuspension,
-  MAINTENANCE,
-  readMaintenance,
-  MODULE_SETTINGS,
-} from "./module-settings.ts";
-import type { Keyed, ModuleSettings } from "./module-settings.ts";
+import { GLOBAL_SOURCES, isGuardKey, isSuspension, MAINTENANCE, readMaintenance } from "./module-settings.ts";
+import { MODULE_SETTINGS } from "./module-settings.ts";
+import type { HasValuesKey, ModuleSettings } from "./module-settings.ts";
 
 /** The parsed content of a ConfigMap. Keeps nulls inside sections. */
 export interface ParsedConfig {
@@ -45,7 +39,7 @@ interface ParsedText {
 /** Accumulates the parsed content; `file` names the ConfigMap. */
 type Draft = ReturnType<typeof newDraft>;
 
-/** An empty draft, into which the readers of keys write. */
+/** An empty draft, which the readers of keys fill one after the other. */
 function newDraft(file: string) {
   return {
     file,
@@ -71,7 +65,7 @@ type Data = Readonly<Record<string, string>>;
  * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
  * throws: an invalid key becomes a problem that names key, line and column. `known` lists the modules.
  */
-export function parseConfigMap(file: string, data: Data, known: readonly Keyed[]): ParsedConfig {
+export function parseConfigMap(file: string, data: Data, known: readonly HasValuesKey[]): ParsedConfig {
   return reparseConfigMap({ file }, data, known);
 }
 
@@ -79,7 +73,7 @@ export function parseConfigMap(file: string, data: Data, known: readonly Keyed[]
 export function reparseConfigMap(
   { file, before }: { readonly file: string; readonly before?: ParsedConfig | undefined },
   data: Data,
-  known: readonly Keyed[],
+  known: readonly HasValuesKey[],
 ): ParsedConfig {
   const draft = newDraft(file);
   const readers = createReaders(known);
@@ -98,7 +92,10 @@ export function reparseConfigMap(
   return draft;
 }
 
-/** A key that matches no module is never a problem; a guard key protects its release unless it is clearly unset. */
+/**
+ * Records a key that matches no module: a warning, because the module may be deleted for a moment. A key that protects
+ * a release counts even if its value is invalid, unless it is clearly off: a deletion cannot be undone.
+ */
 function recordUnknownKey(draft: Draft, key: string, text: string): void {
   draft.unknownKeys.push(key);
   const isOff = /^["']?(false|no|off|null)?["']?$/i.test(text.trim());
@@ -106,7 +103,7 @@ function recordUnknownKey(draft: Draft, key: string, text: string): void {
 }
 
 /** The reader of each known key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
-function createReaders(known: readonly Keyed[]): Map<string, Reader> {
+function createReaders(known: readonly HasValuesKey[]): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],
@@ -128,7 +125,6 @@ function createReaders(known: readonly Keyed[]): Map<string, Reader> {
   return readers;
 }
 
-/** Reads the section `global`. */
 function readGlobal(draft: Draft, key: string, value: Json): void {
   if (isJsonObject(value)) draft.global = value;
   else if (value === null) draft.global = {};
@@ -146,7 +142,7 @@ function readFreeze(draft: Draft, key: string, value: Json): void {
   draft.isFrozen = value !== null && value !== "" && readMaintenance(value, draft.file, key);
 }
 
-/** Reads `maintenance`, which may also be a module's key: sections are never strings. */
+/** Reads `maintenance` where a module has this key, too: a string is the setting, because sections are never strings. */
 function readSectionOrFreeze(draft: Draft, key: string, value: Json): void {
   if (isSuspension(value)) draft.isFrozen = true;
   else readModule(draft, key, value);
@@ -165,7 +161,9 @@ const EMPTY_SECTION: JsonObject = Object.freeze({});
 /** The keys of a ConfigMap whose meaning differs in `after`. Identical section objects are not compared. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
   const settings = MODULE_SETTINGS.flatMap(({ name, ending }) =>
-    findDifferentKeys(settingByKey(before, name), settingByKey(after, name)).map((key) => `${key}${ending}`),
+    findDifferentKeys(settingByValuesKey(before, name), settingByValuesKey(after, name)).map(
+      (key) => `${key}${ending}`,
+    ),
   );
   return [
     ...(sameJson(before.global, after.global) ? [] : ["global"]),
@@ -176,8 +174,11 @@ export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[]
   ];
 }
 
-/** The values of one setting of all modules, by values key. */
-function settingByKey({ settings }: ParsedConfig, name: keyof ModuleSettings): ReadonlyMap<string, Json> {
+/** The values of one setting of all modules that set it, by values key. */
+function settingByValuesKey(
+  { settings }: ParsedConfig,
+  name: keyof ModuleSettings,
+): ReadonlyMap<string, Json> {
   return new Map(
     [...settings].flatMap(([key, { [name]: setting }]) =>
       setting === undefined ? [] : [[key, setting as Json] as const],
@@ -185,7 +186,6 @@ function settingByKey({ settings }: ParsedConfig, name: keyof ModuleSettings): R
   );
 }
 
-/** Sorted keys whose values differ. */
 function findDifferentKeys(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
   const keys = new Set([...before.keys(), ...after.keys()]);
   return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
@@ -196,7 +196,7 @@ export function findSection(config: ParsedConfig | undefined, key: string): Sect
   return key === GLOBAL ? config?.global : config?.sections.get(key);
 }
 
-/** Parsed content with one section replaced. */
+/** A copy of parsed content with one section replaced; undefined removes the section. */
 export function withSection(config: ParsedConfig, key: string, section: Section | undefined): ParsedConfig {
   if (key === GLOBAL) return { ...config, global: section as ParsedConfig["global"] };
   const sections = new Map(config.sections);

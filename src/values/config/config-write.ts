@@ -21,7 +21,7 @@ export interface ConfigEdit {
   readonly key: string;
   readonly operations: readonly PatchOperation[];
   /** For writes to the overlay: the section of the key in the ConfigMap. */
-  readonly below?: Section | undefined;
+  readonly configMapSection?: Section | undefined;
 }
 
 /** The new content of one key; every other key stays as it is. */
@@ -40,7 +40,7 @@ export interface ConfigWrite {
  */
 export function patchConfigMapKey(edit: ConfigEdit): ConfigWrite {
   const before = readCurrentSection(edit);
-  const section = patchSection(before, edit.operations, edit.below);
+  const section = patchSection(before, edit.operations, edit.configMapSection);
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: member(edit.data, edit.key), changed, section };
   const text = section === undefined ? undefined : toYaml(section);
@@ -48,20 +48,23 @@ export function patchConfigMapKey(edit: ConfigEdit): ConfigWrite {
   return { key: edit.key, text, changed, section };
 }
 
-/** A section with a hook's patch applied; with `below`, the ConfigMap's section, a section of the overlay. */
+/**
+ * A section with a hook's patch applied. For a section of the overlay, `configMapSection` is the ConfigMap's: the patch
+ * applies to both merged, as the hook sees them, and the overlay keeps only the difference.
+ */
 function patchSection(
   section: Section | undefined,
   operations: readonly PatchOperation[],
-  below: Section | undefined,
+  configMapSection: Section | undefined,
 ): Section | undefined {
-  const wanted = applyJsonPatch(merge(below, section) as Section | undefined, operations);
-  return below === undefined ? wanted : diffForOverlay(below, wanted);
+  const patched = applyJsonPatch(merge(configMapSection, section) as Section | undefined, operations);
+  return configMapSection === undefined ? patched : diffForOverlay(configMapSection, patched);
 }
 
 /** The layers of a section that change while the operator runs. */
 export type Sections = Pick<SectionInput, "config" | "overlay" | "sources">;
 
-/** The sections after a hook's patch is saved. */
+/** The sections as they will be after a hook's config patch is saved, to validate the patch before. */
 export function patchSections(
   { config, overlay }: Sections,
   operations: readonly PatchOperation[],
@@ -94,7 +97,7 @@ function checkDataSize(file: string, data: Readonly<Record<string, string>>, key
   if (problem !== undefined) throw new ProblemError(problem);
 }
 
-/** The problem of data that is larger than the API server accepts; names this key, by default the largest. */
+/** The problem of data that is larger than the API server accepts. Its message names the key `named`, by default the largest. */
 export function findSizeProblem(
   file: string,
   data: Readonly<Record<string, string>>,
@@ -108,17 +111,13 @@ export function findSizeProblem(
   return { file, key, message, remedy };
 }
 
-/** The key with the longest text. */
 function findLargestKey(data: Readonly<Record<string, string>>): string {
   const sizes = Object.entries(data).map(([key, text]) => [key, Buffer.byteLength(text)] as const);
   const [largest] = sizes.toSorted(([, a], [, b]) => b - a);
   return largest?.[0] ?? "";
 }
 
-/**
- * The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for removed ones.
- * Undefined when nothing differs.
- */
+/** The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for removed ones. Undefined when nothing differs. */
 export function diffForOverlay(below: Section, wanted: Section | undefined): Section | undefined {
   return diffValues(below, wanted ?? {}) as Section | undefined;
 }

@@ -102,16 +102,15 @@ export function readMaintenance(value: Json, file: string, key: string): boolean
   throw new ProblemError({ file, key, message: "unknown maintenance mode", remedy });
 }
 
-/** Suffixes of keys of a module. */
 const KEY_SUFFIXES = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
 
-/** What keys of the ConfigMap belong to. */
-export interface Keyed {
+/** A module, of which only the prefix of its keys in the ConfigMap matters. */
+export interface HasValuesKey {
   readonly valuesKey: string;
 }
 
 /** Keys that match no module, each with a suggestion: `webb (did you mean web?)`. */
-export function describeUnknownKeys(keys: readonly string[], known: readonly Keyed[]): string[] {
+export function describeUnknownKeys(keys: readonly string[], known: readonly HasValuesKey[]): string[] {
   const candidates = known.flatMap(({ valuesKey }) => KEY_SUFFIXES.map((ending) => `${valuesKey}${ending}`));
   return keys.map((key) => withSuggestion(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
 }

@@ -23,10 +23,7 @@ export class PatchError extends Error {
 
 type Container = JsonObject | Json[];
 
-/**
- * Most characters that `copy` operations of one patch may add: a few dozen that each double a value would exhaust the
- * memory.
- */
+/** Most characters that `copy` operations of one patch may add: a few dozen that each double a value would exhaust the memory. */
 const MAX_COPIED_CHARACTERS = 4 * 1024 * 1024;
 
 /**
@@ -49,7 +46,7 @@ export function applyJsonPatch(
  * `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
  * there is neither a section nor a patch.
  */
-export function replay(
+export function replayStoredPatches(
   section: Section | undefined,
   operations: readonly PatchOperation[],
 ): Section | undefined {
@@ -62,16 +59,16 @@ export function replay(
   return requireValidSection(document.section);
 }
 
-/** Replays one operation on a single value, at `path` relative to that value; `path` is not empty. */
-export function replayBelow(value: Json, operation: PatchOperation, path: string): Json {
+/** Replays an operation inside one value, at `path` (not empty) relative to the value, as `compactOperations` does to fold operations. */
+export function replayInValue(value: Json, operation: PatchOperation, path: string): Json {
   const document = PatchedDocument.fromSection("", value);
   applyTolerantly(document, { ...operation, path: `/${path}` });
   return document.section ?? null;
 }
 
 /**
- * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a
- * map, so that `compact` may fold them. `section` is the section before the patch.
+ * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a map,
+ * so that `compactOperations` may fold them. `section` is the section before the patch.
  */
 export function toStoredOperations(
   section: Section | undefined,
@@ -81,9 +78,9 @@ export function toStoredOperations(
   const stored: PatchOperation[] = [];
   for (const operation of operations) {
     const marked = { ...operation, maps: true as const };
-    const keep = hasIndex(operation.path) && !("from" in operation) && passesMapsOnly(document, marked);
+    const needsMark = hasIndex(operation.path) && !("from" in operation) && passesMapsOnly(document, marked);
     applyStrictly(document, operation);
-    if (operation.op !== "test") stored.push(keep ? marked : operation);
+    if (operation.op !== "test") stored.push(needsMark ? marked : operation);
   }
   return stored;
 }
@@ -93,13 +90,16 @@ export function hasIndex(path: string): boolean {
   return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/** The section below a root object, so that operations on the whole section need no special case. */
+/**
+ * A section under its key in a root object, so that operations on the whole section need no special case. Copies maps
+ * and lists before the first change: the layers share them.
+ */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
   /** Characters that copies have added so far. */
   copiedCharacters = 0;
-  /** Containers made in this run; all others are copied before they are changed. */
+  /** Containers that this document has made: only these may be changed in place. */
   readonly #copiedContainers = new Set<Container>();
 
   constructor(key: string, root: JsonObject) {
@@ -108,7 +108,7 @@ class PatchedDocument {
     this.#copiedContainers.add(root);
   }
 
-  /** A document with `section` under `key`; without it, an empty one. */
+  /** A document with `section` under `key`; an empty one if the section is missing. */
   static fromSection(key: string, section: Json | undefined): PatchedDocument {
     const document = new PatchedDocument(key, {});
     if (section !== undefined) document.section = section;
@@ -123,7 +123,7 @@ class PatchedDocument {
     setMember(this.root, this.key, value);
   }
 
-  /** A copy-on-write copy. */
+  /** A copy in which operations can be tried: it shares everything until a change. */
   fork(): PatchedDocument {
     return new PatchedDocument(this.key, { ...this.root });
   }
@@ -133,7 +133,7 @@ class PatchedDocument {
     return valueAt(this.root, segments);
   }
 
-  /** Copies the maps and lists above a path before they change, unless this document made them: others share them. */
+  /** Copies the maps and lists above a path, which the next operation changes in place. */
   copyParents(segments: readonly string[]): void {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
@@ -147,7 +147,7 @@ class PatchedDocument {
   }
 }
 
-/** Key of the section that the operations patch. */
+/** Key of the section that the operations patch: the first segment of all paths. */
 function sectionKeyOf(operations: readonly PatchOperation[]): string {
   return parsePointer(operations[0]?.path ?? "")[0] ?? "";
 }
@@ -257,7 +257,6 @@ function moveValue(
   applyChecked(document, { op: "add", path: operation.path, value });
 }
 
-/** Characters of a value as JSON. */
 function jsonLength(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
 }
@@ -266,13 +265,11 @@ function isContainer(value: Json | undefined): value is Container {
   return typeof value === "object" && value !== null;
 }
 
-/** Sets a member of a map or an item of a list. */
 function setChild(parent: Container, segment: string, child: Json): void {
   if (Array.isArray(parent)) parent[Number(segment)] = child;
   else setMember(parent, segment, child);
 }
 
-/** A shallow copy of a map or a list. */
 function copyContainer(value: Container): Container {
   return Array.isArray(value) ? [...value] : { ...value };
 }

@@ -1,7 +1,7 @@
 /** Compacts the stored patches of hooks, so that they do not grow with each run. */
 
 import { isAtOrBelow } from "../../lib/index.ts";
-import { hasIndex, replayBelow, type PatchOperation } from "./apply-patch.ts";
+import { hasIndex, replayInValue, type PatchOperation } from "./apply-patch.ts";
 
 /** An operation that changes one path without reading another one. */
 type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
@@ -10,12 +10,11 @@ type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 export const MANY_OPERATIONS = 1000;
 
 /**
- * `kept`, an earlier result, and `added` in fewer operations with the same effect: `replay(base, compact(x))` equals
- * `replay(base, x)` for every base. What is overwritten or removed later is dropped; changes inside a value that was added
- * earlier become part of that value, appends to lists too. `move` and `copy` depend on the current values, so nothing is
- * folded across them.
+ * Combines stored operations, `kept`, and new ones into fewer operations with the same effect on every section: a hook
+ * may patch the same value in each run. Drops what is overwritten or removed later; a change inside a value that was
+ * added earlier becomes part of that value. `move` and `copy` read current values, so nothing is folded across them.
  */
-export function compact(
+export function compactOperations(
   added: readonly PatchOperation[],
   kept: readonly PatchOperation[] = [],
 ): readonly PatchOperation[] {
@@ -41,17 +40,20 @@ function appendEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation
   return [...left, edit];
 }
 
-/** Whether the path means the same place in any values: it has no index of a list. */
+/** Whether the path means the same value whatever the other values are: it contains no index of a list. */
 function hasFixedPath(edit: PatchOperation): boolean {
   return edit.maps === true || !hasIndex(edit.path);
 }
 
-/** Whether `later` removes or replaces everything that `earlier` set. */
+/** Whether `later` removes or replaces everything that `earlier` set, so that `earlier` need not be stored. */
 function isOverwrittenBy(earlier: PatchOperation, later: Edit): boolean {
   return isAtOrBelow(earlier.path, later.path) && isSkippedWith(earlier, later);
 }
 
-/** Whether `lower` is skipped whenever `upper` is skipped. The path of `lower` is at or below that of `upper`. */
+/**
+ * Whether a replay that skips `upper`, because its path does not exist, also skips `lower`, whose path is at or below:
+ * only then one may stand for both.
+ */
 function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
 }
@@ -63,7 +65,7 @@ function foldIntoAdd(kept: readonly PatchOperation[], edit: Edit): PatchOperatio
   if (target?.op !== "add" || target.path === edit.path) return undefined;
   if (!hasFixedPath(target) || !isSkippedWith(edit, target)) return undefined;
   if (kept.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path))) return undefined;
-  const value = replayBelow(target.value, edit, edit.path.slice(target.path.length));
+  const value = replayInValue(target.value, edit, edit.path.slice(target.path.length));
   return kept.with(index, { ...target, value });
 }
 

@@ -4,7 +4,7 @@ import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from 
 import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
 import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
-import { effective, listSecretPaths, type Effective, type SectionInput } from "../layers.ts";
+import { mergeSectionLayers, listSecretPaths, type MergedValues, type SectionInput } from "../layers.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";
 import { toStoredOperations, PatchError, type PatchOperation } from "./apply-patch.ts";
@@ -13,7 +13,7 @@ import { toStoredOperations, PatchError, type PatchOperation } from "./apply-pat
 export interface PatchTarget {
   readonly key: string;
   readonly layers: SectionInput;
-  readonly merged: Effective;
+  readonly mergedSection: MergedValues;
   /** Whether config patches go to the overlay. */
   readonly isOverlaid: boolean;
   /** Records the secrets in values that are merged for validation. */
@@ -38,7 +38,7 @@ export function validatePatches(target: PatchTarget, texts: PatchTexts): Validat
   const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
   const { config, values: own } = parsePatches(texts, rules);
   const saved = patchSections(layers, config.operations, isOverlaid);
-  if (config.operations.length > 0) checkPatched(target, saved);
+  if (config.operations.length > 0) checkPatchedConfig(target, saved);
   return {
     config: config.operations,
     values: own.operations.length === 0 ? [] : validateValues(target, saved, own.operations),
@@ -62,24 +62,26 @@ function validateValues(
 }
 
 /** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
-export function checkPatched(target: PatchTarget, sections: Sections): void {
-  const { key, layers, merged } = target;
-  const before = new Set(layers.schemas.validateConfig(merged.config).map(violationId));
+export function checkPatchedConfig(target: PatchTarget, sections: Sections): void {
+  const { key, layers, mergedSection } = target;
+  const before = new Set(layers.schemas.validateConfig(mergedSection.config).map(violationId));
   const found = layers.schemas.validateConfig(mergeWithChange(target, sections).config);
   const violations = found.filter((each) => !before.has(violationId(each)));
   throwViolations("config values patch", key, violations);
 }
 
-/** The merged values with some layers replaced; those in force if nothing differs. */
-function mergeWithChange({ layers, merged, secrets }: PatchTarget, change: Partial<SectionInput>): Effective {
+/** Merges the section with some layers replaced, to validate a patch before it is stored; reuses the values in force if nothing differs. */
+function mergeWithChange(
+  { layers, mergedSection, secrets }: PatchTarget,
+  change: Partial<SectionInput>,
+): MergedValues {
   const names = Object.keys(change) as (keyof SectionInput)[];
-  if (names.every((name) => change[name] === layers[name])) return merged;
-  const made = effective({ ...layers, ...change });
-  secrets?.register(made.values, listSecretPaths(layers));
-  return made;
+  if (names.every((name) => change[name] === layers[name])) return mergedSection;
+  const merged = mergeSectionLayers({ ...layers, ...change });
+  secrets?.register(merged.values, listSecretPaths(layers));
+  return merged;
 }
 
-/** Throws one error that lists the violations, if there are any. */
 function throwViolations(what: string, key: string, violations: readonly Violation[]): void {
   if (violations.length === 0) return;
   const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
@@ -177,7 +179,6 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
   }
 }
 
-/** The value of an operation that needs one. */
 function readValue(raw: JsonObject, path: string): Json {
   const value = raw["value"];
   if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
@@ -212,7 +213,7 @@ function readFlagValue(operation: PatchOperation): boolean | undefined {
   throw new PatchError(`${operation.path}: the value of a flag must be true or false`);
 }
 
-/** Returns the operation if it stays within the sections that its hook may patch, else throws. */
+/** Returns the operation if its hook may patch the section: no module may change the values of another. Throws PatchError. */
 function requireOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
   const key = rules.kind === "global" ? "global" : rules.valuesKey;
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];

@@ -5,22 +5,21 @@ import type { Json, JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { subSchemas, resolveTarget } from "./schema-tree.ts";
 
-/** Most nested defaults. */
 const MAX_NESTED_DEFAULTS = 200;
 
 /** The defaults are infinitely recursive. */
 export class EndlessDefaultsError extends Error {}
 
 /** Adds missing values; returns the same object if none is missing. */
-export type Filler = (value: Json) => Json;
+export type FillDefaults = (value: Json) => Json;
 
 /**
  * Fills in the `default`s of a schema, at any depth, items included. Only missing values are filled: null counts
  * as present. Throws EndlessDefaultsError.
  */
-export function createFiller(root: JsonObject): Filler {
-  const filling = new DefaultFiller(root);
-  return filling.hasDefaults(root) ? (value) => filling.fillRoot(value) : (value) => value;
+export function createDefaultsFiller(root: JsonObject): FillDefaults {
+  const filler = new DefaultFiller(root);
+  return filler.hasDefaults(root) ? (value) => filler.fillRoot(value) : (value) => value;
 }
 
 class DefaultFiller {
@@ -49,7 +48,6 @@ class DefaultFiller {
     return hasDefault;
   }
 
-  /** Fills in the defaults of a whole value. */
   fillRoot(value: Json): Json {
     this.#filled.clear();
     return this.#fill(this.#root, value, 0);
@@ -104,24 +102,23 @@ class DefaultFiller {
   /** Fills a declared member; a missing one gets its default, which may need filling too. */
   #fillProperty(schema: JsonObject, value: Json | undefined, defaultDepth: number): Json | undefined {
     if (value !== undefined) return this.#fill(schema, value, defaultDepth);
-    const start = this.#findDefault(schema);
-    return start === undefined ? undefined : this.#fill(schema, start, defaultDepth + 1);
+    const ownDefault = this.#findDefault(schema);
+    return ownDefault === undefined ? undefined : this.#fill(schema, ownDefault, defaultDepth + 1);
   }
 
   /** The default of the schema or of its `$ref` target; null means none. */
   #findDefault(schema: JsonObject): Json | undefined {
     const seen = new Set<JsonObject>();
-    let at: JsonObject | undefined = schema;
-    while (at !== undefined && !seen.has(at)) {
-      if (at["default"] !== undefined) return at["default"] ?? undefined;
-      seen.add(at);
-      at = resolveTarget(this.#root, at);
+    let target: JsonObject | undefined = schema;
+    while (target !== undefined && !seen.has(target)) {
+      if (target["default"] !== undefined) return target["default"] ?? undefined;
+      seen.add(target);
+      target = resolveTarget(this.#root, target);
     }
     return undefined;
   }
 }
 
-/** The members of a map that are schemas. */
 function listSchemaMembers(value: Json | undefined): (readonly [string, JsonObject])[] {
   const found: (readonly [string, JsonObject])[] = [];
   for (const [name, each] of Object.entries(objectOf(value))) {

@@ -8,7 +8,6 @@ import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { decodeFragment, mapSchemas } from "./schema-tree.ts";
 
-/** Most fragments of other files in one schema. */
 const MAX_FRAGMENTS = 200;
 
 /** Path and fragment of a `$ref` to another file, relative to `file`; undefined for other references. */
@@ -53,6 +52,7 @@ export function bundleReferences(
   return bundle.bundleRoot();
 }
 
+/** Copies the needed fragments of other files into the definitions of one schema, each once: fragments may refer to each other. */
 class Bundle {
   readonly #root: JsonObject;
   readonly #file: string;
@@ -96,9 +96,9 @@ class Bundle {
     // Use the same name in each schema of a module, since one may extend the other.
     const name = `file-${digest(id).slice(0, 16)}`;
     this.#names.set(id, name);
-    const found = valueAt(this.#parseReferencedFile(path, pointer), parsePointer(decodeFragment(fragment)));
-    if (!isJsonObject(found)) throw this.#createProblem(pointer, `$ref points to nothing in ${path}`);
-    this.#definitions[name] = this.#bundleSchema(found, path);
+    const target = valueAt(this.#parseReferencedFile(path, pointer), parsePointer(decodeFragment(fragment)));
+    if (!isJsonObject(target)) throw this.#createProblem(pointer, `$ref points to nothing in ${path}`);
+    this.#definitions[name] = this.#bundleSchema(target, path);
     return name;
   }
 

@@ -3,8 +3,8 @@
 import { toPointer } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { allSchemas, mapSchemas, nextSchemas, subSchemas, resolveTarget } from "./schema-tree.ts";
-import { patternProblem } from "./tolerance.ts";
-import { knowsFormat } from "./validator.ts";
+import { explainInvalidPattern } from "./tolerance.ts";
+import { isCheckedFormat } from "./validator.ts";
 
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXT_FIELDS = ["title", "description"];
@@ -36,7 +36,7 @@ export function requireForHelm(schema: JsonObject): JsonObject {
   });
 }
 
-/** All entries of the lists without duplicates; a single value counts as a list of one. */
+/** All entries of the lists without duplicates; a single value counts as a list of one, as in `x-required-for-helm: name`. */
 function union(...lists: readonly (Json | undefined)[]): Json[] {
   const all = lists.flatMap((list) => (Array.isArray(list) ? list : list === undefined ? [] : [list]));
   return [...new Set(all)];
@@ -47,7 +47,7 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
   const open = findOpenPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
     const isClosed = !open.has(pointer) && describesObject(each, pointer);
-    const translated = translate(each);
+    const translated = toDraft7Keywords(each);
     return isClosed && translated["additionalProperties"] === undefined
       ? { ...translated, additionalProperties: false }
       : translated;
@@ -56,13 +56,11 @@ export function toJsonSchema(schema: JsonObject): JsonObject {
 
 /** The structural schema of a CRD as JSON Schema: objects stay open, since the server drops undeclared fields. */
 export function structuralSchema(schema: JsonObject): JsonObject {
-  return mapSchemas(schema, translate);
+  return mapSchemas(schema, toDraft7Keywords);
 }
 
-/**
- * Translates keywords that JSON Schema spells differently, and drops ids, which would change the meaning of references.
- */
-function translate(schema: JsonObject): JsonObject {
+/** Translates keywords that JSON Schema spells differently, and drops ids, which would change the meaning of references. */
+function toDraft7Keywords(schema: JsonObject): JsonObject {
   const { $schema: _schema, $id: _id, id: _oldId, nullable, ...rest } = schema;
   const bounded = withNumericBound(
     withNumericBound(rest, "minimum", "exclusiveMinimum"),
@@ -150,7 +148,7 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
     };
     checkRef({ root, schema, isCircular }, report);
     for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
-      const problem = patternProblem(pattern);
+      const problem = explainInvalidPattern(pattern);
       if (problem !== undefined) report(problem);
     }
   }
@@ -214,7 +212,7 @@ interface SchemaSize {
   readonly levels: number;
 }
 
-/** The size of a schema; a recursive schema counts once. */
+/** Measures a schema: references can multiply the work for one value until a check stalls the operator. A recursive schema counts once. */
 function measureSchema(root: JsonObject): SchemaSize {
   const known = new Map<JsonObject, SchemaSize>();
   const visit = (schema: JsonObject, above: number): SchemaSize => {
@@ -243,7 +241,7 @@ const KEYWORDS = new Set(
 
 const MAX_REPORTED = 5;
 
-/** Warnings about a usable schema: misspelt keywords, unknown formats, CEL rules. Each is reported once. */
+/** Warnings about a usable schema: misspelt keywords, unknown formats, CEL rules. Lists each once, with the number of further positions. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const places = new Map<string, string[]>();
   let hasRules = false;
@@ -252,7 +250,7 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
     const reported = Object.keys(schema)
       .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
       .map((keyword) => `unknown keyword "${keyword}"`);
-    if (typeof format === "string" && !knowsFormat(format)) reported.push(`unknown format "${format}"`);
+    if (typeof format === "string" && !isCheckedFormat(format)) reported.push(`unknown format "${format}"`);
     for (const text of reported)
       places.set(text, [...(places.get(text) ?? []), pointer === "" ? "/" : pointer]);
     hasRules ||= schema["x-deckhouse-validations"] !== undefined;

@@ -5,16 +5,11 @@ import { isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../
 import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../model/index.ts";
 import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
-import { EndlessDefaultsError, createFiller, type Filler } from "./defaults.ts";
+import { EndlessDefaultsError, createDefaultsFiller, type FillDefaults } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
 import { bundleReferences } from "./references.ts";
-import {
-  checkSchema,
-  schemaWarnings,
-  extendSchema,
-  requireForHelm,
-  toJsonSchema,
-} from "./schema-document.ts";
+import { checkSchema, schemaWarnings, extendSchema, requireForHelm } from "./schema-document.ts";
+import { toJsonSchema } from "./schema-document.ts";
 import { findSecretPaths } from "./secret-paths.ts";
 import { schemasOfSameValue } from "./schema-tree.ts";
 import { hasUnusableKeys, tolerateGoSchema } from "./tolerance.ts";
@@ -24,13 +19,10 @@ import type { Violation } from "./violation.ts";
 /** The compiled schemas of `global` or of a module. Without a file, everything is valid. */
 export interface Schemas {
   /** Fills in defaults of the config schema; nulls count as present. Does not modify `value`. */
-  configDefaults(value: Section): Section;
-  valuesDefaults(value: Section): Section;
-  /**
-   * The part of `value` that the config schema validates: without keys that only files set (not `written`) and only
-   * the values schema declares.
-   */
-  configPart(value: Section, written: Section | undefined): Section;
+  fillConfigDefaults(value: Section): Section;
+  fillValuesDefaults(value: Section): Section;
+  /** The part of `value` that the config schema validates: without keys that only files set (not `written`) and only the values schema declares. */
+  selectConfigPart(value: Section, written: Section | undefined): Section;
   validateConfig(value: Json): readonly Violation[];
   validateValues(value: Json): readonly Violation[];
   /** As validateValues, with `x-required-for-helm`. */
@@ -76,11 +68,11 @@ const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 function compileOnce(files: SchemaFiles): Schemas {
   const all = [files.config, files.values, ...(files.references ?? [])];
   const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
-  return compiled.getOrMake(digest(...texts), () => compile(files));
+  return compiled.getOrMake(digest(...texts), () => compileSectionSchemas(files));
 }
 
 /** A parsed schema file, with its references to other files included. */
-interface Source {
+interface ParsedSchemaFile {
   readonly file: string;
   readonly document: JsonObject;
   readonly warnings: readonly string[];
@@ -90,7 +82,7 @@ interface Source {
 interface CompiledFile {
   readonly document: JsonObject | undefined;
   readonly schema: JsonObject | undefined;
-  readonly fill: Filler;
+  readonly fill: FillDefaults;
   readonly validate: Validator;
   readonly warnings: readonly string[];
 }
@@ -104,7 +96,7 @@ const NO_FILE: CompiledFile = {
 };
 
 /** Reads, checks and compiles the schema files of a section. Throws ProblemError. */
-function compile(files: SchemaFiles): Schemas {
+function compileSectionSchemas(files: SchemaFiles): Schemas {
   const { references = [] } = files;
   const source = readSchemaFile(files.config, references);
   const config = compileFile(warnOfExtendInConfig(source));
@@ -115,9 +107,9 @@ function compile(files: SchemaFiles): Schemas {
   };
   const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
-    configDefaults: (value) => config.fill(value) as Section,
-    valuesDefaults: (value) => values.fill(value) as Section,
-    configPart: (value, written) => configPart(schemas, value, written) as Section,
+    fillConfigDefaults: (value) => config.fill(value) as Section,
+    fillValuesDefaults: (value) => values.fill(value) as Section,
+    selectConfigPart: (value, written) => withoutFileOnlyKeys(schemas, value, written) as Section,
     validateConfig: config.validate,
     validateValues: values.validate,
     validateHelm: createHelmValidator(values),
@@ -139,20 +131,23 @@ function createHelmValidator(values: CompiledFile): Validator {
 function readSchemaFile(
   source: SchemaFile | undefined,
   references: readonly SchemaReference[],
-): Source | undefined {
+): ParsedSchemaFile | undefined {
   if (source === undefined) return undefined;
   const { value, warnings } = parseMap(source.text, source.file);
   return { file: source.file, document: bundleReferences(value, source.file, references), warnings };
 }
 
-/** The config schema, with a warning if it has `x-extend`, which is only for the values schema. */
-function warnOfExtendInConfig(config: Source | undefined): Source | undefined {
+/** Adds a warning to a config schema with `x-extend`, which has an effect in the values schema only. */
+function warnOfExtendInConfig(config: ParsedSchemaFile | undefined): ParsedSchemaFile | undefined {
   if (config?.document["x-extend"] === undefined) return config;
   return withWarning(config, "only values.yaml extends another schema, so it means nothing");
 }
 
 /** Applies `x-extend`, which always means the config schema; ignored without one. */
-function applyExtend(values: Source | undefined, config: Source | undefined): Source | undefined {
+function applyExtend(
+  values: ParsedSchemaFile | undefined,
+  config: ParsedSchemaFile | undefined,
+): ParsedSchemaFile | undefined {
   const extendSetting = values?.document["x-extend"];
   if (values === undefined || extendSetting === undefined) return values;
   if (config === undefined)
@@ -164,13 +159,12 @@ function applyExtend(values: Source | undefined, config: Source | undefined): So
     : withWarning(extendedValues, `it always extends ${EXTENDED_FILE}; write schema: ${EXTENDED_FILE}`);
 }
 
-/** The source with one more warning about its `x-extend`. */
-function withWarning(source: Source, text: string): Source {
+function withWarning(source: ParsedSchemaFile, text: string): ParsedSchemaFile {
   return { ...source, warnings: [...source.warnings, `${source.file}: /x-extend: ${text}`] };
 }
 
 /** Checks and compiles one schema file. Throws ProblemError. */
-function compileFile(source: Source | undefined): CompiledFile {
+function compileFile(source: ParsedSchemaFile | undefined): CompiledFile {
   if (source === undefined) return NO_FILE;
   const { file } = source;
   const { document, warnings } = tolerateGoSchema(source.document, file);
@@ -187,9 +181,9 @@ function compileFile(source: Source | undefined): CompiledFile {
 }
 
 /** The filler of a schema; throws ProblemError for infinitely recursive defaults. */
-function createCheckedFiller(schema: JsonObject, file: string): Filler {
-  const fill = createFiller(schema);
-  const checked: Filler = (value) => {
+function createCheckedFiller(schema: JsonObject, file: string): FillDefaults {
+  const fill = createDefaultsFiller(schema);
+  const checked: FillDefaults = (value) => {
     try {
       return fill(value);
     } catch (error) {
@@ -206,9 +200,9 @@ function createCheckedFiller(schema: JsonObject, file: string): Filler {
 /** A part of the values, with what the ConfigMap sets there and the schemas that describe it. */
 interface ValuePosition {
   readonly value: Json;
-  /** The ConfigMap's value at this place. */
+  /** What the ConfigMap sets there. */
   readonly written: Json | undefined;
-  /** All schemas that describe this place. */
+  /** All schemas that describe this part. */
   readonly config: readonly JsonObject[];
   readonly values: readonly JsonObject[];
 }
@@ -216,40 +210,44 @@ interface ValuePosition {
 type Roots = Readonly<Record<"config" | "values", JsonObject>>;
 
 /**
- * `value` without members that files set, the config schema forbids and the values schema declares: such keys are no
- * error. Keeps everything that the ConfigMap sets.
+ * `value` without members that files set, the config schema forbids and the values schema declares: a module's own
+ * values.yaml may set them, users may not. Keeps everything that the ConfigMap sets, so that its mistakes are found.
  */
-function configPart({ config, values }: Partial<Roots>, value: Json, written: Json | undefined): Json {
+function withoutFileOnlyKeys(
+  { config, values }: Partial<Roots>,
+  value: Json,
+  written: Json | undefined,
+): Json {
   if (config === undefined || values === undefined) return value;
   const rootSchemas = {
     config: [...schemasOfSameValue(config, config)],
     values: [...schemasOfSameValue(values, values)],
   };
-  return configPartAt({ config, values }, { value, written, ...rootSchemas });
+  return withoutFileOnlyKeysAt({ config, values }, { value, written, ...rootSchemas });
 }
 
-/** `configPart` for one place in the value and all below it. */
-function configPartAt(roots: Roots, place: ValuePosition): Json {
-  if (!isJsonObject(place.value)) return place.value;
-  return mapMembers(place.value, (_, key) => {
-    const child = memberPosition(roots, place, key);
-    return isOnlyForFiles(place, child) ? undefined : configPartAt(roots, child);
+/** `withoutFileOnlyKeys` for one part of the value. */
+function withoutFileOnlyKeysAt(roots: Roots, parent: ValuePosition): Json {
+  if (!isJsonObject(parent.value)) return parent.value;
+  return mapMembers(parent.value, (_, key) => {
+    const child = descendToMember(roots, parent, key);
+    return isOnlyForFiles(parent, child) ? undefined : withoutFileOnlyKeysAt(roots, child);
   });
 }
 
-/** The place of the member `key`, with the schemas that describe it. */
-function memberPosition(roots: Roots, place: ValuePosition, key: string): ValuePosition {
-  const under = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] => {
+/** The member `key` of a part of the value, with all schemas that describe the member. */
+function descendToMember(roots: Roots, parent: ValuePosition, key: string): ValuePosition {
+  const listSchemas = (schemas: readonly JsonObject[], root: JsonObject): JsonObject[] => {
     const seen = new Set<JsonObject>();
     return schemas
       .flatMap((schema) => listMemberSchemas(schema, key))
       .flatMap((each) => [...schemasOfSameValue(root, each, seen)]);
   };
   return {
-    value: isJsonObject(place.value) ? (member(place.value, key) ?? null) : null,
-    written: isJsonObject(place.written) ? member(place.written, key) : undefined,
-    config: under(place.config, roots.config),
-    values: under(place.values, roots.values),
+    value: isJsonObject(parent.value) ? (member(parent.value, key) ?? null) : null,
+    written: isJsonObject(parent.written) ? member(parent.written, key) : undefined,
+    config: listSchemas(parent.config, roots.config),
+    values: listSchemas(parent.values, roots.values),
   };
 }
 

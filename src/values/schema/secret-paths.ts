@@ -7,35 +7,32 @@ import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 /** A schema with more secret paths redacts all values: `$ref` can create any number of paths. */
 const MAX_VISITS = 10_000;
 
-/**
- * JSON pointers of values to redact. `*` matches any member or item, `**` any number of levels, as below a recursive
- * schema.
- */
+/** JSON pointers of values to redact. `*` matches any member or item, `**` any number of levels, as below a recursive schema. */
 export function findSecretPaths(root: JsonObject): string[] {
   const search: Search = {
     root,
-    leading: findSchemasAboveSecrets(root),
+    schemasAboveSecrets: findSchemasAboveSecrets(root),
     found: new Set(),
-    repeated: new Set(),
+    recursivePaths: new Set(),
     above: new Map(),
-    places: 0,
+    visits: 0,
   };
   collectSecretPaths(search, root, "");
-  if (search.places > MAX_VISITS) return [""];
+  if (search.visits > MAX_VISITS) return [""];
   const found = [...search.found];
-  return [...found, ...[...search.repeated].flatMap((path) => toAnyLevelPaths(path, found))];
+  return [...found, ...[...search.recursivePaths].flatMap((path) => toAnyLevelPaths(path, found))];
 }
 
 interface Search {
   readonly root: JsonObject;
   /** Schemas that are marked, or have a marked one below them. */
-  readonly leading: ReadonlySet<JsonObject>;
+  readonly schemasAboveSecrets: ReadonlySet<JsonObject>;
   readonly found: Set<string>;
   /** Paths of schemas that occur again below themselves. */
-  readonly repeated: Set<string>;
+  readonly recursivePaths: Set<string>;
   /** Ancestors of the visited schema, with their paths. */
   readonly above: Map<JsonObject, string>;
-  places: number;
+  visits: number;
 }
 
 /**
@@ -44,21 +41,21 @@ interface Search {
  */
 function collectSecretPaths(search: Search, schema: JsonObject, path: string): void {
   const { above } = search;
-  if (!search.leading.has(schema) || search.places++ > MAX_VISITS) return;
+  if (!search.schemasAboveSecrets.has(schema) || search.visits++ > MAX_VISITS) return;
   const first = above.get(schema);
   if (first !== undefined) {
-    if (first !== path) search.repeated.add(first);
+    if (first !== path) search.recursivePaths.add(first);
     return;
   }
   if (isSecret(schema)) search.found.add(path);
   above.set(schema, path);
   for (const below of nextSchemas(search.root, schema))
-    collectSecretPaths(search, below.schema, path + pathSegmentOf(below));
+    collectSecretPaths(search, below.schema, path + toPathSegment(below));
   above.delete(schema);
 }
 
 /** The path segment from a value to the value of its sub-schema. */
-function pathSegmentOf({ path: [keyword, name = ""], relation }: SubSchema): string {
+function toPathSegment({ path: [keyword, name = ""], relation }: SubSchema): string {
   if (relation === "same") return "";
   return keyword === "properties" ? toPointer([name]) : "/*";
 }
@@ -89,7 +86,6 @@ function toAnyLevelPaths(path: string, found: readonly string[]): string[] {
     });
 }
 
-/** Whether a schema marks its value as secret. */
 function isSecret(schema: JsonObject): boolean {
   return (
     ["writeOnly", "x-secret", "x-sensitive"].some((keyword) => schema[keyword] === true) ||

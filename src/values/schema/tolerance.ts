@@ -8,9 +8,9 @@ import { isJsonObject, asString, type Json, type JsonObject } from "../../model/
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas } from "./schema-tree.ts";
 
-/** Refuses every value. With `allowsNull`, null is accepted. `message` is the reason. */
+/** Keyword that refuses every value (except null with `allowsNull`) with its `message`: Go compiles such schemas, too. */
 export const UNUSABLE_TYPE = "unusableType";
-/** Refuses every string; `message` is the reason. */
+/** Keyword that refuses every string with its `message`. */
 export const UNUSABLE_PATTERN = "unusablePattern";
 
 /** A schema that can be compiled, and warnings about its tolerated parts. */
@@ -46,7 +46,6 @@ export function tolerateGoSchema(document: JsonObject, file: string): Tolerated 
 /** Keywords of JSON Schema that OpenAPI does not have. */
 const IGNORED_KEYWORDS = ["const", "if", "then", "else", "contains", "propertyNames"];
 
-/** Removes keywords that Go does not evaluate. */
 function withoutIgnoredKeywords(schema: JsonObject, report: Report): JsonObject {
   const { examples: _examples, ...rest } = schema;
   const ignored = IGNORED_KEYWORDS.filter((word) => rest[word] !== undefined);
@@ -75,7 +74,6 @@ function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
   return { ...rest, [UNUSABLE_TYPE]: { message, allowsNull } };
 }
 
-/** Removes `items` that are no schema. */
 function withUsableItems(schema: JsonObject, report: Report): JsonObject {
   const { items, ...rest } = schema;
   if (items === undefined || typeof items === "boolean" || typeof items === "object") return schema;
@@ -87,14 +85,14 @@ function withUsableItems(schema: JsonObject, report: Report): JsonObject {
 function withUsablePattern(schema: JsonObject, report: Report): JsonObject {
   const { pattern, ...rest } = schema;
   if (typeof pattern !== "string") return schema;
-  const problem = patternProblem(pattern);
+  const problem = explainInvalidPattern(pattern);
   if (problem === undefined) return schema;
   report(`${problem}: no text matches it`);
   return { ...rest, [UNUSABLE_PATTERN]: { message: `cannot be set: ${problem} in the schema` } };
 }
 
 /** Why a pattern is invalid; undefined if it is valid. */
-export function patternProblem(pattern: string): string | undefined {
+export function explainInvalidPattern(pattern: string): string | undefined {
   try {
     compilePattern(pattern);
     return undefined;
@@ -142,7 +140,10 @@ export function hasUnusableKeys(document: JsonObject): boolean {
 }
 
 /** The refusal that `tolerateGoSchema` put into a schema. */
-export function schemaRefusal(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
-  const terms = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
-  return { message: asString(terms["message"]) ?? "is not valid", allowsNull: terms["allowsNull"] === true };
+export function readRefusal(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
+  const refusal = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
+  return {
+    message: asString(refusal["message"]) ?? "is not valid",
+    allowsNull: refusal["allowsNull"] === true,
+  };
 }

@@ -5,19 +5,13 @@ import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { canonicalJson, Memo, parseDuration, toPointer } from "../../lib/index.ts";
-import {
-  isJsonObject,
-  member,
-  asString,
-  type Json,
-  type JsonObject,
-  type Problem,
-} from "../../model/index.ts";
+import { isJsonObject, member, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
 import { createReferringCheck, createTargetKeyword } from "./targets.ts";
-import { schemaRefusal, UNUSABLE_PATTERN, UNUSABLE_TYPE } from "./tolerance.ts";
-import type { Check, Violation } from "./violation.ts";
+import { readRefusal, UNUSABLE_PATTERN, UNUSABLE_TYPE } from "./tolerance.ts";
+import type { ValueCheck, Violation } from "./violation.ts";
 
 /** Checks a value; results are kept for as long as the value exists. */
 export type Validator = (value: Json) => readonly Violation[];
@@ -29,8 +23,8 @@ export function createValidator(schema: JsonObject): Validator {
   const check = createCheck(schema);
   const known = new WeakMap<object, readonly Violation[]>();
   return (value) => {
-    const kept = typeof value === "object" && value !== null ? known.get(value) : undefined;
-    if (kept !== undefined) return kept;
+    const cached = typeof value === "object" && value !== null ? known.get(value) : undefined;
+    if (cached !== undefined) return cached;
     const found: Violation[] = [];
     check(value, "", found);
     const violations = distinctViolations(found).map((each) =>
@@ -41,7 +35,6 @@ export function createValidator(schema: JsonObject): Validator {
   };
 }
 
-/** The first violations without duplicates. */
 function distinctViolations(found: readonly Violation[]): Violation[] {
   const byId = new Map(found.map((each) => [`${each.path} ${each.rule} ${each.message}`, each]));
   return [...byId.values()].slice(0, MAX_VIOLATIONS);
@@ -51,9 +44,9 @@ function distinctViolations(found: readonly Violation[]): Violation[] {
  * The check of a schema. Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
  * so each kind is compiled once for all modules, and the object around them is checked here.
  */
-function createCheck(root: JsonObject): Check {
-  const refers = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
-  if (!refers) return createCheckWithoutReferences(root);
+function createCheck(root: JsonObject): ValueCheck {
+  const hasReferences = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
+  if (!hasReferences) return createCheckWithoutReferences(root);
   return checks.getOrMake(JSON.stringify(root), () =>
     createReferringCheck(root, { compile: compileAtFirstUse, distinct: distinctViolations }),
   );
@@ -65,10 +58,10 @@ const ANNOTATIONS = new Set(
 );
 
 /** The check of a schema without `$ref`: by hand for a simple object, else by ajv. */
-function createCheckWithoutReferences(schema: JsonObject): Check {
-  const words = Object.entries(schema).filter(([word]) => !ANNOTATIONS.has(word) && !word.startsWith("x-"));
-  const bare = Object.fromEntries(words) as JsonObject;
-  return createObjectCheck(bare) ?? createAjvCheck(bare);
+function createCheckWithoutReferences(schema: JsonObject): ValueCheck {
+  const rules = Object.entries(schema).filter(([word]) => !ANNOTATIONS.has(word) && !word.startsWith("x-"));
+  const withoutAnnotations = Object.fromEntries(rules) as JsonObject;
+  return createObjectCheck(withoutAnnotations) ?? createAjvCheck(withoutAnnotations);
 }
 
 /** The check of a schema that only declares members of an object; undefined if the schema has other rules. */
@@ -77,21 +70,21 @@ function createObjectCheck({
   additionalProperties,
   required,
   ...rest
-}: JsonObject): Check | undefined {
+}: JsonObject): ValueCheck | undefined {
   const isPlain = Object.keys(rest).every((word) => word === "type");
   if (!isPlain || !isJsonObject(properties) || isJsonObject(additionalProperties)) return undefined;
   const parts = Object.entries(properties);
   if (!parts.every((part): part is [string, JsonObject] => isJsonObject(part[1]))) return undefined;
   const members = new Map(parts.map(([name, part]) => [name, createCheckWithoutReferences(part)]));
-  const wanted = Array.isArray(required) ? required.map(String) : [];
-  const self = createAjvCheck(rest);
+  const requiredNames = Array.isArray(required) ? required.map(String) : [];
+  const checkType = createAjvCheck(rest);
   return (value, path, found) => {
-    self(value, path, found);
+    checkType(value, path, found);
     if (!isJsonObject(value)) return;
     const report = (name: string, rule: string, message: string): void => {
       found.push({ path: path + toPointer([name]), rule, message });
     };
-    for (const name of wanted)
+    for (const name of requiredNames)
       if (member(value, name) === undefined) report(name, "required", MISSING_MESSAGE);
     for (const name of Object.keys(value)) {
       const check = members.get(name);
@@ -143,12 +136,12 @@ function createAjv(): Ajv {
 /** A keyword that refuses the values for which `refuses` is true, with the message that the schema has. */
 function createRefusingKeyword(
   keyword: string,
-  refuses: (value: unknown, terms: ReturnType<typeof schemaRefusal>) => boolean,
+  refuses: (value: unknown, refusal: ReturnType<typeof readRefusal>) => boolean,
 ): FuncKeywordDefinition {
   const validate: SchemaValidateFunction = (schema: unknown, value: unknown) => {
-    const terms = schemaRefusal(schema);
-    const isRefused = refuses(value, terms);
-    if (isRefused) validate.errors = [{ keyword, message: terms.message, params: {} }];
+    const refusal = readRefusal(schema);
+    const isRefused = refuses(value, refusal);
+    if (isRefused) validate.errors = [{ keyword, message: refusal.message, params: {} }];
     return !isRefused;
   };
   return { keyword, validate, errors: true };
@@ -158,16 +151,16 @@ function createRefusingKeyword(
 function createUniqueItemsKeyword(): FuncKeywordDefinition {
   const validate: SchemaValidateFunction = (wanted: unknown, items: Json[]) => {
     if (wanted !== true) return true;
-    const places = new Map<string, number>();
-    for (const [at, item] of items.entries()) {
+    const indexByText = new Map<string, number>();
+    for (const [index, item] of items.entries()) {
       const text = canonicalJson(item);
-      const before = places.get(text);
-      if (before !== undefined) {
-        const message = `must NOT have duplicate items (items ## ${before} and ${at} are identical)`;
-        validate.errors = [{ keyword: "uniqueItems", message, params: { i: at, j: before } }];
+      const first = indexByText.get(text);
+      if (first !== undefined) {
+        const message = `must NOT have duplicate items (items ## ${first} and ${index} are identical)`;
+        validate.errors = [{ keyword: "uniqueItems", message, params: { i: index, j: first } }];
         return false;
       }
-      places.set(text, at);
+      indexByText.set(text, index);
     }
     return true;
   };
@@ -177,7 +170,7 @@ function createUniqueItemsKeyword(): FuncKeywordDefinition {
 const ISO_DURATION = /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?$/;
 
 /** True for formats that are checked; others are ignored, as in the Go operator. */
-export function knowsFormat(format: string): boolean {
+export function isCheckedFormat(format: string): boolean {
   return ajv.formats[format] !== undefined;
 }
 
@@ -191,15 +184,15 @@ export function findMetaSchemaProblems(schema: JsonObject, file: string): Proble
   }));
 }
 
-const checks = new Memo<Check>(5000);
+const checks = new Memo<ValueCheck>(5000);
 
-/** The whole schema, compiled when it is first used; equal schemas share one. */
-export function createAjvCheck(schema: JsonObject): Check {
+/** The check of a whole schema by ajv; equal schemas share one, because compiling is slow. */
+export function createAjvCheck(schema: JsonObject): ValueCheck {
   return checks.getOrMake(JSON.stringify(schema), () => compileAtFirstUse(schema));
 }
 
-/** A check that compiles its schema when it first checks a value. */
-function compileAtFirstUse(schema: JsonObject): Check {
+/** A check that compiles its schema when it first checks a value: most members of most schemas are never set. */
+function compileAtFirstUse(schema: JsonObject): ValueCheck {
   let validate: ValidateFunction | undefined;
   return (value, path, found) => {
     validate ??= compile(schema);
@@ -217,7 +210,6 @@ function compile(schema: JsonObject): ValidateFunction {
   return validate;
 }
 
-/** A detail of an ajv error, if it is a string. */
 function stringParam(error: ErrorObject, name: string): string | undefined {
   return asString((error.params as Readonly<Record<string, unknown>>)[name]);
 }
@@ -228,7 +220,7 @@ function errorPath(error: ErrorObject): string {
   return key === undefined ? error.instancePath : error.instancePath + toPointer([key]);
 }
 
-/** The message of a violation. */
+/** The message of a violation, which names the rule and never quotes the value: it may be a secret. */
 function describeError(error: ErrorObject): string {
   switch (error.keyword) {
     case "additionalProperties":

@@ -3,7 +3,7 @@
 import type { Json } from "../../model/index.ts";
 
 /** Adds violations of the value at `path` (a JSON pointer, "" for the root) to `found`. */
-export type Check = (value: Json, path: string, found: Violation[]) => void;
+export type ValueCheck = (value: Json, path: string, found: Violation[]) => void;
 
 /** A rule that a value violates. `path` is a JSON pointer within the section; never contains the value. */
 export interface Violation {
@@ -13,7 +13,7 @@ export interface Violation {
   readonly message: string;
 }
 
-/** Equal for violations of the same rule at the same path. */
+/** Equal for violations of the same rule at the same path, to find those that a change adds. */
 export function violationId({ path, rule }: Violation): string {
   return `${path} ${rule}`;
 }

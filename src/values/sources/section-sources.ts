@@ -5,29 +5,25 @@ import { describeProblem, GLOBAL } from "../../model/index.ts";
 import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
 import type { LocatedViolation } from "../origin.ts";
 import { toSourceObject, type SourceObject } from "./source-refs.ts";
-import {
-  buildSourceLayer,
-  type SourceContent,
-  type SourceContext,
-  type SourceLayer,
-} from "./source-layer.ts";
+import { buildSourceLayer, type SourceContent, type SourceContext } from "./source-layer.ts";
+import { type SourceLayer } from "./source-layer.ts";
 
+/** What `valuesFrom` of one section contributes, and what is wrong with it. */
 export interface SectionSources {
-  /** In force; undefined for a section without sources. */
+  /** The values in force; undefined for a section without sources. */
   readonly layer: SourceLayer | undefined;
   /** What the section waits for, e.g. `Secret a/b, which does not exist`; empty while earlier content stays in force. */
-  readonly missing: readonly string[];
+  readonly missingSources: readonly string[];
   /** Why it has no usable content; empty while earlier content stays in force. */
   readonly problems: readonly Problem[];
   /** What is missing or unusable while the last good content stays in force. */
   readonly issues: readonly string[];
 }
 
-const NO_SOURCES: SectionSources = { layer: undefined, missing: [], problems: [], issues: [] };
+const NO_SOURCES: SectionSources = { layer: undefined, missingSources: [], problems: [], issues: [] };
 
-/** What the sources depend on. */
 interface SourcesOptions {
-  /** The operator's. */
+  /** The operator's namespace. */
   readonly namespace: string;
   readonly secrets: SourceContext["secrets"];
   readonly modules: () => readonly Module[];
@@ -39,13 +35,15 @@ interface SourcesOptions {
   readonly validate: (key: string, layer: SourceLayer) => readonly LocatedViolation[];
 }
 
-/** The settings in ConfigMap content, by values key. */
 interface ConfigSettings {
   readonly settings: ReadonlyMap<string, { readonly valuesFrom?: readonly ValuesSource[] | undefined }>;
 }
 
 /** Read-only view of the sources. */
-export type SourcesView = Pick<AllSources, "of" | "with" | "contentOf" | "wanted" | "isRead" | "issues">;
+export type SourcesView = Pick<
+  AllSources,
+  "currentFor" | "previewFor" | "findContent" | "neededObjects" | "isComplete" | "issues"
+>;
 
 /** A section with the Secrets and ConfigMaps that `valuesFrom` lists for it; `name` is for messages. */
 interface Owner {
@@ -59,35 +57,38 @@ interface SectionState extends SectionSources {
   readonly sources: readonly ValuesSource[];
 }
 
-/** The sources of all sections: content that becomes unusable or is deleted leaves the last good one in force. */
+/**
+ * The sources of all sections. While the content of a source is unusable or deleted, the last good content stays in
+ * force: a deleted Secret must not make releases change.
+ */
 export class AllSources {
   readonly #options: SourcesOptions;
   readonly #contents = new Map<string, SourceContent>();
   readonly #states = new Map<string, SectionState>();
-  #wanted: readonly SourceObject[] = [];
+  #neededObjects: readonly SourceObject[] = [];
 
   constructor(options: SourcesOptions) {
     this.#options = options;
   }
 
   /** What the sources of a section contribute now. */
-  of(key: string): SectionSources {
+  currentFor(key: string): SectionSources {
     return this.#states.get(key) ?? NO_SOURCES;
   }
 
-  /** As `of`, with the sources that other ConfigMap content lists; it does not check schemas. */
-  with(key: string, config: ConfigSettings): SectionSources {
+  /** What the sources that other ConfigMap content lists would contribute, to validate this content. Does not check schemas. */
+  previewFor(key: string, config: ConfigSettings): SectionSources {
     const owner = this.#buildOwner(key, config);
     if (owner.sources.length === 0) return NO_SOURCES;
-    const kept = this.#states.get(key);
-    if (kept !== undefined && areSameSources(kept.sources, owner.sources)) return kept;
+    const inForce = this.#states.get(key);
+    if (inForce !== undefined && areSameSources(inForce.sources, owner.sources)) return inForce;
     const layer = this.#readLayer(owner);
-    return { layer, missing: layer.missing, problems: layer.problems, issues: [] };
+    return { layer, missingSources: layer.missingSources, problems: layer.problems, issues: [] };
   }
 
-  /** The objects that sections of modules that are on, and of `global`, need; the same list until it changes. */
-  get wanted(): readonly SourceObject[] {
-    return this.#wanted;
+  /** The Secrets and ConfigMaps that `global` and enabled modules list; the same array until the list changes. */
+  get neededObjects(): readonly SourceObject[] {
+    return this.#neededObjects;
   }
 
   /** What is missing or unusable in any section while the last good content stays in force. */
@@ -95,32 +96,33 @@ export class AllSources {
     return [...this.#states.values()].flatMap(({ issues }) => issues);
   }
 
-  /** Whether every wanted object was read, and the global values are complete. */
-  get isRead(): boolean {
+  /** Whether every needed object was read, and no source of the global values is missing. */
+  get isComplete(): boolean {
     return (
-      this.#wanted.every(({ title }) => this.#contents.has(title)) && this.of(GLOBAL).missing.length === 0
+      this.#neededObjects.every(({ title }) => this.#contents.has(title)) &&
+      this.currentFor(GLOBAL).missingSources.length === 0
     );
   }
 
-  /** What is known of an object, by its title. */
-  contentOf(title: string): SourceContent | undefined {
+  /** The content of an object by its title; undefined if it was not read yet. */
+  findContent(title: string): SourceContent | undefined {
     return this.#contents.get(title);
   }
 
-  /** Takes over everything that another instance knows. */
-  copy(from: AllSources): void {
+  /** Copies everything that another instance knows, for a fork of the values. */
+  copyFrom(from: AllSources): void {
     for (const [title, content] of from.#contents) this.#contents.set(title, content);
-    for (const [key, kept] of from.#states) this.#states.set(key, kept);
-    this.#wanted = from.#wanted;
+    for (const [key, state] of from.#states) this.#states.set(key, state);
+    this.#neededObjects = from.#neededObjects;
   }
 
-  /** Records the content of an object. */
-  set(title: string, content: SourceContent | undefined): void {
+  /** Records the content of an object; undefined drops it. The caller then calls `refresh`. */
+  setContent(title: string, content: SourceContent | undefined): void {
     if (content === undefined) this.#contents.delete(title);
     else this.#contents.set(title, content);
   }
 
-  /** Computes all layers again; returns the keys whose layer in force is another one. */
+  /** Computes all layers again. Returns the keys of sections whose layer has changed, whose merged values are stale. */
   refresh(): string[] {
     const config = this.#options.config();
     const sections = [GLOBAL, ...this.#options.modules().map(({ valuesKey }) => valuesKey)];
@@ -131,7 +133,7 @@ export class AllSources {
     const before = new Map([...this.#states].map(([key, { layer }]) => [key, layer]));
     for (const key of before.keys()) if (!keys.has(key)) this.#states.delete(key);
     for (const owner of owners) this.#states.set(owner.key, this.#computeState(owner));
-    this.#refreshWanted(owners.filter(({ key }) => this.#isOn(key)).flatMap(({ sources }) => sources));
+    this.#refreshNeededObjects(owners.filter(({ key }) => this.#isOn(key)).flatMap(({ sources }) => sources));
     return [...new Set([...keys, ...before.keys()])].filter(
       (key) => this.#states.get(key)?.layer !== before.get(key),
     );
@@ -154,46 +156,51 @@ export class AllSources {
   }
 
   /** Updates the list of wanted objects; keeps the same list if nothing changed. */
-  #refreshWanted(sources: readonly ValuesSource[]): void {
+  #refreshNeededObjects(sources: readonly ValuesSource[]): void {
     const namespace = this.#options.namespace;
     const objects = sources.map((source) => toSourceObject(source, namespace));
     const wanted = [...new Map(objects.map((object) => [object.title, object])).values()];
     const titles = (all: readonly SourceObject[]): string => all.map(({ title }) => title).join("\n");
-    if (titles(wanted) !== titles(this.#wanted)) this.#wanted = wanted;
+    if (titles(wanted) !== titles(this.#neededObjects)) this.#neededObjects = wanted;
   }
 
-  /** The new state of a section. Keeps the former layer if the same sources were usable before and are not now. */
+  /** The new state of a section. Keeps the former layer if the same sources were usable before and are unusable now. */
   #computeState(owner: Owner): SectionState {
     const { key, sources } = owner;
     const kept = this.#states.get(key);
     const newLayer = this.#readLayer(owner);
     const violations = newLayer.section === undefined ? [] : this.#options.validate(key, newLayer);
     const problems = [...newLayer.problems, ...violations.map((each) => toProblem(each, newLayer, owner))];
-    const { missing } = newLayer;
-    if (missing.length + problems.length === 0)
+    const { missingSources } = newLayer;
+    if (missingSources.length + problems.length === 0)
       return { sources, layer: chooseLayer(kept, newLayer), ...NO_ISSUES };
-    const wasGood = kept !== undefined && kept.missing.length + kept.problems.length === 0;
+    const wasGood = kept !== undefined && kept.missingSources.length + kept.problems.length === 0;
     if (!wasGood || !areSameSources(kept.sources, sources)) {
       const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
-      return { sources, layer: chooseLayer(kept, layer), missing, problems, issues: [] };
+      return {
+        sources,
+        layer: chooseLayer(kept, layer),
+        missingSources: missingSources,
+        problems,
+        issues: [],
+      };
     }
-    const issues = [...newLayer.lost, ...problems].map(describeProblem);
+    const issues = [...newLayer.lostSources, ...problems].map(describeProblem);
     return { ...kept, issues: issues.map((text) => `${text}; its last good content stays in force`) };
   }
 
-  /** Merges the present content of the sources of a section. */
   #readLayer({ name, sources }: Owner): SourceLayer {
     const { secrets, namespace } = this.#options;
     return buildSourceLayer(sources, {
       owner: name,
       secrets,
       namespace,
-      contentOf: (title) => this.contentOf(title),
+      findContent: (title) => this.findContent(title),
     });
   }
 }
 
-const NO_ISSUES = { missing: [], problems: [], issues: [] };
+const NO_ISSUES = { missingSources: [], problems: [], issues: [] };
 
 /** The layer in force if the new layer is equal, so that merged values stay cached; else the new layer. */
 function chooseLayer(kept: SectionState | undefined, newLayer: SourceLayer): SourceLayer {
@@ -205,19 +212,18 @@ function chooseLayer(kept: SectionState | undefined, newLayer: SourceLayer): Sou
   return isEqual ? before : newLayer;
 }
 
-/** Whether two lists of sources are equal. */
 function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
   return a === b || sameJson(a as unknown as Json, b as unknown as Json);
 }
 
 /** A violation as a problem of the object that the wrong value comes from. */
 function toProblem({ path, message }: LocatedViolation, layer: SourceLayer, { key, name }: Owner): Problem {
-  const place = layer.placeOf(path) ?? layer.placeOf("");
-  const [file = "valuesFrom", inside] = place?.split(", key ") ?? [];
+  const position = layer.findPosition(path) ?? layer.findPosition("");
+  const [file = "valuesFrom", fileKey] = position?.split(", key ") ?? [];
   const remedy = `correct it there, or valuesFrom of ${name}`;
   return {
     file,
-    ...(inside !== undefined && { key: inside }),
+    ...(fileKey !== undefined && { key: fileKey }),
     message: `its value does not fit the schema of ${name}: ${key}${path}: ${message}`,
     remedy,
   };

@@ -2,18 +2,12 @@
 
 import { isUtf8 } from "node:buffer";
 
-import {
-  parseYaml,
-  toPointer,
-  parsePointer,
-  SecretWords,
-  YamlError,
-  type KnownSecrets,
-} from "../../lib/index.ts";
+import { parseYaml, toPointer, parsePointer, SecretWords, YamlError } from "../../lib/index.ts";
+import { type KnownSecrets } from "../../lib/index.ts";
 import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
 import { mergeLayers } from "../merge.ts";
-import { toSourceObject, SOURCE_KEY } from "./source-refs.ts";
+import { toSourceObject, DEFAULT_SOURCE_KEY } from "./source-refs.ts";
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
 export type SourceContent =
@@ -25,34 +19,33 @@ const MAX_BYTES = 512 * 1024;
 /** If a section has more leaves, its top-level members are marked as secret instead of each leaf. */
 const MAX_SECRET_PATHS = 1000;
 
-/** The values of some sources. */
+/** The merged values of the sources of one section. */
 export interface SourceLayer {
   readonly section: JsonObject | undefined;
   /** JSON pointers in the section of what comes from Secrets. */
   readonly secretPaths: readonly string[];
-  /** What comes from Secrets, to be hidden in texts of programs that get it. */
-  readonly words: () => SecretWords;
-  /** Sources that are needed and not there: `Secret a/b, which does not exist`. */
-  readonly missing: readonly string[];
-  /** The same for content that was there before: with key and remedy. */
-  readonly lost: readonly Problem[];
+  /** The texts and numbers from Secrets, to hide them in the output of programs that get these values. */
+  readonly secretWords: () => SecretWords;
+  /** Required sources that do not exist: `Secret a/b, which does not exist`. */
+  readonly missingSources: readonly string[];
+  /** The same sources as problems with key and remedy, for content that existed before. */
+  readonly lostSources: readonly Problem[];
   /** Content that cannot be used. No message quotes it. */
   readonly problems: readonly Problem[];
   /** Secret or ConfigMap and key that a value comes from; undefined if no source sets it. */
-  readonly placeOf: (path: string) => string | undefined;
+  readonly findPosition: (path: string) => string | undefined;
 }
 
-/** Where sources are looked up, and for whom. */
+/** How the content of sources is found, and the section that they are for. */
 export interface SourceContext {
   readonly namespace: string;
   /** By `title` of the object; undefined = it was not read yet. */
-  readonly contentOf: (title: string) => SourceContent | undefined;
+  readonly findContent: (title: string) => SourceContent | undefined;
   /** The module's name, or `global`. */
   readonly owner: string;
   readonly secrets: KnownSecrets | undefined;
 }
 
-/** What one source contributes. */
 interface SourceContribution {
   readonly section: JsonObject;
   readonly place: string;
@@ -72,28 +65,26 @@ export function buildSourceLayer(sources: readonly ValuesSource[], context: Sour
     lost.push(describeLostSource(source, found, context));
     return [];
   });
-  const secret = parts.filter(({ isSecret }) => isSecret);
+  const secretParts = parts.filter(({ isSecret }) => isSecret);
   let words: SecretWords | undefined;
   return {
     section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
-    secretPaths: secret.flatMap(({ section }) => listSecretPaths(section)),
-    words: () => (words ??= new SecretWords(secret.flatMap(({ section }) => collectTexts(section)))),
-    missing,
-    lost,
+    secretPaths: secretParts.flatMap(({ section }) => listSecretPaths(section)),
+    secretWords: () =>
+      (words ??= new SecretWords(secretParts.flatMap(({ section }) => collectTexts(section)))),
+    missingSources: missing,
+    lostSources: lost,
     problems,
-    placeOf: (path) =>
+    findPosition: (path) =>
       parts.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.place,
   };
 }
 
-/**
- * Looks up the bytes of a source. Returns a text that says what is missing if the source is required, undefined if it is optional and
- * missing.
- */
-function findSource(source: ValuesSource, { namespace, contentOf }: SourceContext) {
-  const { key = SOURCE_KEY, optional = false } = source;
+/** Looks up the bytes of a source. Returns a text that says what is missing if the source is required, undefined if it is optional and missing. */
+function findSource(source: ValuesSource, { namespace, findContent }: SourceContext) {
+  const { key = DEFAULT_SOURCE_KEY, optional = false } = source;
   const { title } = toSourceObject(source, namespace);
-  const content = contentOf(title);
+  const content = findContent(title);
   if (content === undefined) return `${title}, which was not read yet`;
   const bytes = "data" in content && Object.hasOwn(content.data, key) ? content.data[key] : undefined;
   if (bytes !== undefined || optional) return bytes;
@@ -106,7 +97,7 @@ function describeLostSource(
   found: string,
   { namespace, owner }: SourceContext,
 ): Problem {
-  const { key = SOURCE_KEY, kind } = source;
+  const { key = DEFAULT_SOURCE_KEY, kind } = source;
   const { title } = toSourceObject(source, namespace);
   const lack = found.slice(`${title}, which `.length);
   const remedy = `put it back, or remove it from valuesFrom of ${owner}`;
@@ -119,7 +110,7 @@ function readContribution(
   source: ValuesSource,
   context: SourceContext,
 ): SourceContribution {
-  const { key = SOURCE_KEY, path } = source;
+  const { key = DEFAULT_SOURCE_KEY, path } = source;
   const { title } = toSourceObject(source, context.namespace);
   const refuse = (message: string, remedy: string): ProblemError =>
     new ProblemError({ file: title, key, message: `has values of ${context.owner} and ${message}`, remedy });
@@ -172,13 +163,12 @@ function nestAtPointer(text: string, path: string): JsonObject {
   }, text) as JsonObject;
 }
 
-/** All texts and numbers in a value. */
 function collectTexts(value: Json | undefined): string[] {
   if (typeof value === "string" || typeof value === "number") return [String(value)];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectTexts) : [];
 }
 
-/** JSON pointers of all values of a section. */
+/** JSON pointers of all values of a section from a Secret; of its top-level members if it has very many. */
 function listSecretPaths(section: JsonObject): string[] {
   const paths: string[] = [];
   collectLeafPaths(section, "", paths);

@@ -4,7 +4,7 @@ import { ProblemError, type Json, type JsonObject, type ValuesSource } from "../
 import { createValidator } from "../schema/validator.ts";
 
 /** Default of `key`. */
-export const SOURCE_KEY = "values.yaml";
+export const DEFAULT_SOURCE_KEY = "values.yaml";
 
 /** As `valuesFrom` in `modules/addon.schema.json`; a test compares both. */
 export const SOURCES_SCHEMA: JsonObject = {
@@ -50,6 +50,6 @@ export function toSourceObject(
   { kind, name, namespace: own }: ValuesSource,
   namespace: string,
 ): SourceObject {
-  const place = own ?? namespace;
-  return { kind, name, namespace: place, title: `${kind} ${place}/${name}` };
+  const objectNamespace = own ?? namespace;
+  return { kind, name, namespace: objectNamespace, title: `${kind} ${objectNamespace}/${name}` };
 }

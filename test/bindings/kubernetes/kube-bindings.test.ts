@@ -23,13 +23,13 @@ async function enabled(of = hookOf("h", [binding()]), items = [color("b", 2, "re
 
 it("watches that are opened again are reported from the former ones", async () => {
   const { bindings, of, serve } = await enabled();
-  const first = bindings.generation(of);
+  const first = bindings.watchGeneration(of);
   await bindings.enable(of);
-  expect([typeof first, bindings.generation(of)]).toEqual(["number", first]);
+  expect([typeof first, bindings.watchGeneration(of)]).toEqual(["number", first]);
   bindings.disable(of);
-  expect(bindings.generation(of)).toBeUndefined();
+  expect(bindings.watchGeneration(of)).toBeUndefined();
   const ready = bindings.enable(of);
-  expect(bindings.generation(of)).not.toBe(first);
+  expect(bindings.watchGeneration(of)).not.toBe(first);
   await serve(20, []);
   await ready;
 });
@@ -37,27 +37,30 @@ it("watches that are opened again are reported from the former ones", async () =
 describe("snapshots", () => {
   it("hold what was there, by namespace and name, whole and as text", async () => {
     const { bindings, of } = await enabled();
-    const items = bindings.snapshots(of).get("maps");
+    const items = bindings.snapshots(of).byBindingName("maps");
     expect(names(items)).toEqual(["a", "b"]);
     expect(items[0]?.object).toEqual({ apiVersion: "v1", kind: "ConfigMap", ...color("a", 1, "blue") });
     expect(JSON.parse(String(Buffer.from(items[0]?.objectText ?? [])))).toEqual(items[0]?.object);
     expect("filterResult" in (items[0] ?? {})).toBe(false);
     expect(JSON.parse(JSON.stringify(items))[1]).toEqual({ object: items[1]?.object });
-    expect(bindings.snapshots(of).objects("kubernetes[0]")).toEqual(items);
+    expect(bindings.snapshots(of).byBindingId("kubernetes[0]")).toEqual(items);
   });
 
   it("hold only filter results where full objects are not wanted", async () => {
     const { bindings, of, server } = await enabled(
       hookOf("h", [binding({ keepFullObjects: false, jqFilter: ".data.color" })]),
     );
-    expect(bindings.snapshots(of).get("maps")).toEqual([{ filterResult: "blue" }, { filterResult: "red" }]);
+    expect(bindings.snapshots(of).byBindingName("maps")).toEqual([
+      { filterResult: "blue" },
+      { filterResult: "red" },
+    ]);
     expect(server.pending).toBe(0);
   });
 
   it("ask for metadata only when neither object nor filter result is wanted", async () => {
     const { watch, bindings, of } = await enabled(hookOf("h", [binding({ keepFullObjects: false })]));
     expect(watch.request.accept).toContain("PartialObjectMetadata");
-    expect(bindings.snapshots(of).get("maps")).toEqual([{}, {}]);
+    expect(bindings.snapshots(of).byBindingName("maps")).toEqual([{}, {}]);
   });
 
   it("hold managedFields only where the filter names them", async () => {
@@ -66,7 +69,7 @@ describe("snapshots", () => {
     });
     const snapshot = async (jqFilter: string) => {
       const { bindings, of } = await enabled(hookOf("h", [binding({ jqFilter })]), [item]);
-      return bindings.snapshots(of).get("maps");
+      return bindings.snapshots(of).byBindingName("maps");
     };
     expect(await snapshot(".metadata.managedFields[0]")).toMatchObject([
       { filterResult: {}, object: { metadata: { managedFields: [{}, {}] } } },
@@ -81,8 +84,8 @@ describe("snapshots", () => {
     watch.send(added(color("c", 11, "x")), removed(color("a", 12, "blue")));
     await settle();
     expect(take()).toEqual([]);
-    expect(names(bindings.snapshots(of).get("maps"))).toEqual(["b", "c"]);
-    expect(bindings.counts()).toEqual([
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b", "c"]);
+    expect(bindings.countObjects()).toEqual([
       { hook: "h", module: undefined, binding: "maps", queue: "main", objects: 2 },
     ]);
   });
@@ -101,8 +104,8 @@ describe("snapshots", () => {
       call.send(list(1, [configMap(name, 1)])).end();
     }
     await ready;
-    expect(names(lab.bindings.snapshots(of).get("kubernetes"))).toEqual(["a", "z"]);
-    expect(names(lab.bindings.snapshots(of).objects("kubernetes[1]"))).toEqual(["z"]);
+    expect(names(lab.bindings.snapshots(of).byBindingName("kubernetes"))).toEqual(["a", "z"]);
+    expect(names(lab.bindings.snapshots(of).byBindingId("kubernetes[1]"))).toEqual(["z"]);
   });
 });
 
@@ -123,7 +126,7 @@ describe("events", () => {
     const { bindings, of, watch, take } = await enabled();
     watch.send(added(color("c", 11, "x")));
     await settle();
-    expect(names(bindings.snapshots(of).get("maps"))).toEqual(["a", "b", "c"]);
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["a", "b", "c"]);
     watch.send(added(color("d", 12, "x")));
     await settle();
     bindings.unlock(of);
@@ -145,7 +148,7 @@ describe("events", () => {
     expect(triggers[1]).toMatchObject({
       event: { kind: "ConfigMap", item: { filterResult: { color: "green" } } },
     });
-    expect(names(bindings.snapshots(of).get("maps"))).toEqual(["b"]);
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b"]);
   });
 
   it("keep the suppressed object's newest state in the snapshot", async () => {
@@ -154,7 +157,7 @@ describe("events", () => {
     watch.send(modified(color("a", 11, "blue")));
     await settle();
     expect(take()).toEqual([]);
-    expect(bindings.snapshots(of).get("maps")[0]?.object).toMatchObject({
+    expect(bindings.snapshots(of).byBindingName("maps")[0]?.object).toMatchObject({
       metadata: { resourceVersion: "11" },
     });
   });
@@ -199,9 +202,9 @@ describe("events", () => {
     const timed: string[] = [];
     const { bindings, serve, take } = bindingsLab({
       filters: { compile },
-      times: (of, { jqFilter }) => ({
-        filtered: () => void timed.push(`${of.name} filtered by ${jqFilter}`),
-        event: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
+      createTimes: (of, { jqFilter }) => ({
+        recordFilter: () => void timed.push(`${of.name} filtered by ${jqFilter}`),
+        recordEvent: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
       }),
     });
     const hooks = ["a", "b"].map((name) => hookOf(name, [binding({ jqFilter: "one" })]));
@@ -282,7 +285,7 @@ describe("events", () => {
     watch.send(removed(color("a", 13, "bad")));
     await settle();
     expect(take()).toEqual(["h Deleted ns/a"]);
-    expect(bindings.snapshots(of).get("maps")).toEqual([]);
+    expect(bindings.snapshots(of).byBindingName("maps")).toEqual([]);
   });
 });
 
@@ -313,7 +316,7 @@ describe("a filter that fails", () => {
     watch.send(modified(color("a", 14, "blue")), modified(color("c", 15, "bad")));
     await settle();
     expect(take()).toEqual(["h Modified ns/a"]);
-    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+    expect(bindings.snapshots(of).byBindingName("maps")).toMatchObject([
       { filterResult: "blue" },
       { filterResult: "red" },
     ]);
@@ -323,7 +326,7 @@ describe("a filter that fails", () => {
     watch.send(added(color("b", 18, "blue")));
     await settle();
     expect(take()).toEqual(["h Added ns/b"]);
-    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+    expect(bindings.snapshots(of).byBindingName("maps")).toMatchObject([
       { filterResult: "blue" },
       { filterResult: "blue" },
     ]);
@@ -345,7 +348,7 @@ describe("a filter that fails", () => {
     await serve(11, [color("a", 1, "red"), color("b", 11, "blue")]);
     await second;
     expect(watch.request.signal?.aborted).toBe(true);
-    expect(bindings.snapshots(of).get("maps")).toMatchObject([
+    expect(bindings.snapshots(of).byBindingName("maps")).toMatchObject([
       { filterResult: "red" },
       { filterResult: "blue" },
     ]);
@@ -359,11 +362,11 @@ describe("kinds", () => {
   it("that do not exist are waited for, said, and start with a Synchronization", async () => {
     const { bindings, clock, kinds, server, take } = bindingsLab();
     await bindings.enable(widget);
-    expect(bindings.waiting(widget)).toEqual(["kubernetes[0]"]);
+    expect(bindings.listUnlistedBindings(widget)).toEqual(["kubernetes[0]"]);
     expect(bindings.issues()).toMatchObject([
       { hook: "h", binding: "maps", message: expect.stringContaining("Widget") as string },
     ]);
-    expect(bindings.snapshots(widget).get("maps")).toEqual([]);
+    expect(bindings.snapshots(widget).byBindingName("maps")).toEqual([]);
     const crds = await server.next();
     expect(crds.request.path).toContain("customresourcedefinitions");
     kinds.set("widget", WIDGETS);
@@ -374,8 +377,8 @@ describe("kinds", () => {
     widgets.send(list(5, [configMap("w", 1)])).end();
     await settle();
     expect(take()).toEqual(["h sync maps"]);
-    expect([bindings.issues(), bindings.waiting(widget)]).toEqual([[], []]);
-    expect(names(bindings.snapshots(widget).get("maps"))).toEqual(["w"]);
+    expect([bindings.issues(), bindings.listUnlistedBindings(widget)]).toEqual([[], []]);
+    expect(names(bindings.snapshots(widget).byBindingName("maps"))).toEqual(["w"]);
   });
 
   it("are looked for as soon as a CRD comes", async () => {
@@ -472,11 +475,11 @@ describe("places", () => {
     second.send(list(12, [inSpace("n0", "b", 2)])).end();
     await settle();
     expect(take()).toEqual(["h Added n0/b"]);
-    expect(names(bindings.snapshots(of).get("maps"))).toEqual(["b", "a"]);
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b", "a"]);
     watch?.send(removed(space("n1", 13)));
     await settle();
     expect(take()).toEqual(["h Deleted n1/a"]);
-    expect(names(bindings.snapshots(of).get("maps"))).toEqual(["b"]);
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b"]);
     expect(bindings.dump("h")["maps"]?.operations.sinceStart).toEqual({
       count: 3,
       added: 1,
@@ -494,7 +497,11 @@ describe("lifetime", () => {
     bindings.disable(of);
     watch.send(added(color("c", 11, "x")));
     await settle();
-    expect([take(), bindings.counts(), bindings.snapshots(of).get("maps")]).toEqual([[], [], []]);
+    expect([take(), bindings.countObjects(), bindings.snapshots(of).byBindingName("maps")]).toEqual([
+      [],
+      [],
+      [],
+    ]);
     expect(watch.request.signal?.aborted).toBe(true);
   });
 
@@ -512,7 +519,7 @@ describe("lifetime", () => {
     const ready = hooks.map((each) => bindings.enable(each));
     await serve(10, [color("a", 1, "blue")]);
     await Promise.all(ready);
-    const [one, two] = hooks.map((each) => bindings.snapshots(each).get("maps")[0]?.objectText);
+    const [one, two] = hooks.map((each) => bindings.snapshots(each).byBindingName("maps")[0]?.objectText);
     expect(one).toBeDefined();
     expect(one).toBe(two);
   });

@@ -76,7 +76,7 @@ beforeEach(async () => {
     globalHookFiles: [],
     problems: [{ file: "x", message: `is ${SECRETS.known}` }],
     warnings: [],
-    purgeHolds: [],
+    purgeBlockers: [],
   });
   state.recordModule("web", "enablementDecided", { enabled: true, by: "module-values" });
   state.record("factsObserved", { missingRights: ["list pods"], serverVersion: "v1.36.0" });

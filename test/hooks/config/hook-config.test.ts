@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { lifecycleBinding, type HookKind } from "../../../src/bindings/index.ts";
+import { createLifecycleBinding, type HookKind } from "../../../src/bindings/index.ts";
 import { parseHookConfig } from "../../../src/hooks/index.ts";
 import type { HookConfig } from "../../../src/model/index.ts";
 import { bindingsWith } from "../build.ts";
@@ -43,7 +43,7 @@ describe("versions", () => {
   ])("%s in JSON", (version, text) => {
     expect(config(text)).toEqual({
       version,
-      bindings: bindingsWith({ lifecycle: [lifecycleBinding("onStartup", 10)] }),
+      bindings: bindingsWith({ lifecycle: [createLifecycleBinding("onStartup", 10)] }),
       settings: undefined,
     });
   });

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HookLoader, type HookQueryOptions, lintHook } from "../../../src/hooks/index.ts";
 import { createLogger, systemClock, type Clock } from "../../../src/lib/index.ts";
 import type { HookFile } from "../../../src/model/index.ts";
-import { lifecycleBinding } from "../../../src/bindings/index.ts";
+import { createLifecycleBinding } from "../../../src/bindings/index.ts";
 import { Children } from "../../../src/process/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { bindingsWith } from "../build.ts";
@@ -45,7 +45,7 @@ describe("asking for the configuration", () => {
           module: undefined,
           config: {
             version: "v0",
-            bindings: bindingsWith({ lifecycle: [lifecycleBinding("onStartup", 3)] }),
+            bindings: bindingsWith({ lifecycle: [createLifecycleBinding("onStartup", 3)] }),
             settings: undefined,
           },
         },

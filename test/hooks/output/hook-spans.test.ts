@@ -38,7 +38,7 @@ async function within(script: string) {
   const run = {
     hook: { ...hookWith("configVersion: v1\nonStartup: 1", "hook"), path, root },
     triggers: [lifecycle("onStartup")],
-    snapshots: { get: () => [], objects: () => [] },
+    snapshots: { byBindingName: () => [], byBindingId: () => [] },
     values: "{}",
     configValues: "{}",
     queue: "main",

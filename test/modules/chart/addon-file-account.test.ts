@@ -3,7 +3,7 @@ import { symlink } from "node:fs/promises";
 import { expect, test } from "vitest";
 
 import { readTree } from "../../../src/modules/index.ts";
-import { directories } from "../directories.ts";
+import { directories } from "../module-directories.ts";
 
 // docs/guides/tenancy.md: a broken addon.yaml does not make the operator act for the module as itself.
 
@@ -16,7 +16,7 @@ async function accountsIn(on: Awaited<ReturnType<typeof directories>>): Promise<
     unnumberedOrder: 1,
     strict: false,
     archives: on.archives,
-    refusalOf: ({ serviceAccountName = "none", accountIsUnknown = false }) =>
+    findRefusal: ({ serviceAccountName = "none", accountIsUnknown = false }) =>
       void named.push(accountIsUnknown ? "unknown" : serviceAccountName),
   });
   return named;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { readTree } from "../../../src/modules/index.ts";
-import { directories } from "../directories.ts";
+import { directories } from "../module-directories.ts";
 
 // docs/guides/tenancy.md, "Give a module a namespace".
 
@@ -17,7 +17,7 @@ async function read(addonFile: string | undefined, namespaceTemplate?: string) {
     strict: false,
     archives: on.archives,
     namespaceTemplate,
-    refusalOf: ({ namespace }) => void accounts.push(namespace),
+    findRefusal: ({ namespace }) => void accounts.push(namespace),
   });
   const [module] = modules;
   return { namespace: module?.namespace, problem: module?.problem, checked: accounts[0] };

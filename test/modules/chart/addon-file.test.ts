@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../../src/model/index.ts";
 import type { Module } from "../../../src/model/index.ts";
-import { directories } from "../directories.ts";
-import type { Directories } from "../directories.ts";
+import { directories } from "../module-directories.ts";
+import type { Directories } from "../module-directories.ts";
 
 // docs/reference/addon-yaml.md.
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { findChartFiles } from "../../../src/helm/chart/chart.ts";
-import { directories } from "../directories.ts";
+import { directories } from "../module-directories.ts";
 
 // docs/guides/tenancy.md, "Which boundaries hold": a link makes the operator read nothing for a team.
 

@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../../src/model/index.ts";
 import type { Tree } from "../../../src/model/index.ts";
-import { layoutProblems } from "../../../src/modules/index.ts";
-import { directories } from "../directories.ts";
-import type { Directories } from "../directories.ts";
+import { collectProblems } from "../../../src/modules/index.ts";
+import { directories } from "../module-directories.ts";
+import type { Directories } from "../module-directories.ts";
 
 /** What is reported of one entry of the modules directory, with `DIR` for the place of the modules. */
 function reported(texts: readonly string[], on: Directories): string[] {
@@ -229,7 +229,7 @@ describe("what is reported of files that cannot count", () => {
     expect(tree.modules.map(({ name }) => name)).toEqual(["x"]);
     expect(reported(tree.warnings, on)).toEqual([warning]);
     // What may be a module with a wrong name must not be purged; a stray file is none.
-    expect(reported(tree.purgeHolds, on)).toEqual(what === "a stray file" ? [] : [warning]);
+    expect(reported(tree.purgeBlockers, on)).toEqual(what === "a stray file" ? [] : [warning]);
   });
 
   it("says nothing of files that people leave lying about", async () => {
@@ -238,16 +238,16 @@ describe("what is reported of files that cannot count", () => {
     for (const name of ["LICENSE", "OWNERS", "NOTES.md", "NOTES.txt", ".hidden", ".git/config"])
       await on.put(`m/${name}`);
     await on.put("m/lost+found/a");
-    const { warnings, purgeHolds, modules } = await on.read();
-    expect([warnings, purgeHolds, modules.length]).toEqual([[], [], 1]);
+    const { warnings, purgeBlockers, modules } = await on.read();
+    expect([warnings, purgeBlockers, modules.length]).toEqual([[], [], 1]);
   });
 
   it("blocks purges where an entry cannot be looked at", async () => {
     const on = await directories();
     await on.put("m/x/README.md");
     await on.link("m/1-y", "1-y");
-    const { purgeHolds } = await on.read();
-    expect(purgeHolds).toEqual([expect.stringMatching(/m\/1-y: cannot be read: ELOOP/)]);
+    const { purgeBlockers } = await on.read();
+    expect(purgeBlockers).toEqual([expect.stringMatching(/m\/1-y: cannot be read: ELOOP/)]);
   });
 
   it("reports doubts about the values of the directory", async () => {
@@ -318,7 +318,7 @@ describe("lint of a modules directory", () => {
     await on.put("m/good/README.md");
     await on.link("m/2-y", "nowhere");
     await on.put("m/notes.sh");
-    const found = reported(layoutProblems(await on.read(), on.at("m")).map(describeProblem), on);
+    const found = reported(collectProblems(await on.read(), on.at("m")).map(describeProblem), on);
     expect(found).toEqual([
       expect.stringMatching(/^DIR\/Foo: no module: /),
       expect.stringMatching(/^DIR\/x\/values.yaml: line 2, column \d+: not valid YAML/),

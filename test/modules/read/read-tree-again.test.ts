@@ -2,7 +2,7 @@ import { stat, utimes } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 
 import { ManualClock } from "../../support/clock.ts";
-import { Directories, directories } from "../directories.ts";
+import { Directories, directories } from "../module-directories.ts";
 
 describe("a further read of the directories", () => {
   it("keeps modules whose files and common values did not change", async () => {
@@ -182,7 +182,7 @@ describe("a further read of the directories", () => {
     await on.move("n", "away");
     const again = await on.read(first, { dirs });
     expect(again.modules.map(({ name }) => name)).toEqual(["x", "y"]);
-    expect(again.warnings).toEqual(again.purgeHolds);
+    expect(again.warnings).toEqual(again.purgeBlockers);
     expect(again.warnings).toEqual([
       expect.stringMatching(/\/n: cannot be read: ENOENT.*\(create it, or correct --modules-dir\)$/),
     ]);

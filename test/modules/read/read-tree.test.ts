@@ -78,7 +78,7 @@ describe("layout", () => {
     });
     expect(module?.hookFiles.map((file) => file.name)).toEqual(["hooks/b.sh", "hooks/sub/a.sh"]);
     expect(module?.crdFiles).toEqual([join(root, "m/010-ingress-nginx/crds/a.yaml")]);
-    expect(tree.purgeHolds).toEqual([]);
+    expect(tree.purgeBlockers).toEqual([]);
   });
 
   test("orders by number, then name; numberless ones come at the default", async () => {
@@ -92,7 +92,7 @@ describe("layout", () => {
     await symlink(join(root, "nowhere"), join(root, "m/006-lost"));
     const tree = await read();
     expect(tree.modules).toMatchObject([{ name: "linked", order: 5, chart: "synthetic" }]);
-    expect(tree.purgeHolds).toEqual([expect.stringContaining("006-lost")]);
+    expect(tree.purgeBlockers).toEqual([expect.stringContaining("006-lost")]);
   });
 
   test.each(["Foo", "a_b", "foo-1", "global", "001-", "x".repeat(54)])("refuses the name %s", async (dir) => {
@@ -101,7 +101,7 @@ describe("layout", () => {
     const tree = await read();
     expect(tree.modules.map((module) => module.name)).toEqual(["good"]);
     expect(tree.refused).toHaveLength(1);
-    expect(tree.purgeHolds).toHaveLength(1);
+    expect(tree.purgeBlockers).toHaveLength(1);
     expect(tree.problems).toEqual([]);
   });
 
@@ -138,11 +138,11 @@ describe("layout", () => {
     const tree = await read();
     expect(tree.modules[0]?.enabledScript).toBeUndefined();
     expect(tree.modules[0]?.hookFiles).toEqual([]);
-    expect(tree.modules[0]?.idleFiles).toEqual([
+    expect(tree.modules[0]?.notExecutableWarnings).toEqual([
       expect.stringContaining("hooks/a.sh: is not executable"),
       expect.stringContaining("enabled: is not executable"),
     ]);
-    expect(tree.idleFiles).toEqual([expect.stringContaining("b.sh")]);
+    expect(tree.notExecutableWarnings).toEqual([expect.stringContaining("b.sh")]);
     expect([tree.modules[0]?.warnings, tree.warnings]).toEqual([[], []]);
   });
 
@@ -187,11 +187,11 @@ describe("bad input", () => {
     await clock.advance(10_000);
     const again = await read({ previous: first });
     expect(again.modules).toEqual(first.modules);
-    expect(again.purgeHolds).toHaveLength(1);
+    expect(again.purgeBlockers).toHaveLength(1);
   });
 
   test("an empty directory blocks purges", async () => {
-    expect((await read()).purgeHolds).toEqual([expect.stringContaining("no module")]);
+    expect((await read()).purgeBlockers).toEqual([expect.stringContaining("no module")]);
   });
 
   test("--strict-check-values-mode-enabled asks for every values.yaml", async () => {
@@ -313,10 +313,10 @@ test("values are reported with file and line, of the file that has them first", 
   await put("n/values.yaml", "global:\n\n  b: 1\nweb:\n  x: 2\n  y: 2\n");
   await put("m/001-web/values.yaml", "web:\n  own: 1\n");
   const tree = await read({ dirs: ["m", "n"] });
-  expect(tree.globalPlaceOf?.("/global/b")).toBe(`${join(root, "n/values.yaml")}, line 3`);
+  expect(tree.findGlobalPosition?.("/global/b")).toBe(`${join(root, "n/values.yaml")}, line 3`);
   const [web] = tree.modules;
-  expect(web?.common.placeOf?.("/web/x")).toBe(`${join(root, "m/values.yaml")}, line 4`);
-  expect(web?.common.placeOf?.("/web/y")).toBe(`${join(root, "n/values.yaml")}, line 6`);
-  expect(web?.own.placeOf?.("/web/own")).toBe(`${join(root, "m/001-web/values.yaml")}, line 2`);
-  expect(web?.own.placeOf?.("/web/none")).toBeUndefined();
+  expect(web?.common.findPosition?.("/web/x")).toBe(`${join(root, "m/values.yaml")}, line 4`);
+  expect(web?.common.findPosition?.("/web/y")).toBe(`${join(root, "n/values.yaml")}, line 6`);
+  expect(web?.own.findPosition?.("/web/own")).toBe(`${join(root, "m/001-web/values.yaml")}, line 2`);
+  expect(web?.own.findPosition?.("/web/none")).toBeUndefined();
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { isConfirmedMissing } from "../../../src/modules/index.ts";
 import { ManualClock } from "../../support/clock.ts";
-import { directories } from "../directories.ts";
+import { directories } from "../module-directories.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const missedSince = (since: number) => ({ since, what: ["."] });

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
-import { moduleContent, rereadModule } from "../../../src/modules/index.ts";
+import { hashModuleFiles, rereadModule } from "../../../src/modules/index.ts";
 import type { Tree } from "../../../src/model/index.ts";
-import { directories, type Directories } from "../directories.ts";
+import { directories, type Directories } from "../module-directories.ts";
 
 // docs/reference/lifecycle.md, "Files that hooks write": one module is read again while others run.
 
@@ -78,16 +78,16 @@ test("the content of modules is that of all their files, whatever their time sta
   const on = await directories();
   await on.put("m/a/templates/map.yaml", "a: 1\n");
   const { modules } = await on.read();
-  const before = moduleContent(modules);
+  const before = hashModuleFiles(modules);
   await on.put("m/a/templates/map.yaml", "a: 1\n");
-  expect(moduleContent(modules)).toBe(before);
+  expect(hashModuleFiles(modules)).toBe(before);
   for (const path of ["templates/map.yaml", "values.yaml", "hooks/h.sh", "crds/c.yaml"]) {
-    const last = moduleContent(modules);
+    const last = hashModuleFiles(modules);
     await on.put(`m/a/${path}`, "a: 2\n", 0o755);
-    expect(moduleContent(modules)).not.toBe(last);
+    expect(hashModuleFiles(modules)).not.toBe(last);
   }
   await on.remove("m/a");
-  expect(moduleContent(modules)).toMatch(/^[0-9a-f]+$/);
+  expect(hashModuleFiles(modules)).toMatch(/^[0-9a-f]+$/);
 });
 
 test("a chart that was exchanged counts, and one that was removed is a problem of its module alone", async () => {

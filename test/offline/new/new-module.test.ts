@@ -226,7 +226,7 @@ describe("new module", () => {
     expect((await make("web-app", "--chart", join(root, "src"))).code).toBe(0);
     const file = "010-web-app/openapi/config-values.yaml";
     const schemas = compileSchemas({ config: { file, text: read(file) } });
-    expect(schemas.configDefaults({})).toEqual({});
+    expect(schemas.fillConfigDefaults({})).toEqual({});
     const broken = (values: object): string[] =>
       schemas.validateConfig(values as never).map(({ path }) => path);
     expect(broken({ more: 1, image: { tag: "x" }, labels: { a: "b" } })).toEqual([]);

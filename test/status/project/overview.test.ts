@@ -99,10 +99,12 @@ test("status reports of bindings that cannot work and scripts that are not execu
   const { module } = moduleView("web");
   const web = moduleView("web", {
     issues: ["hook h.sh, binding pods: there is no kind Pods"],
-    module: { ...module, idleFiles: [idle] },
+    module: { ...module, notExecutableWarnings: [idle] },
   });
   const off = moduleView("off", { enabled: false, release: undefined, issues: ["hook x: old"] });
-  const tree = { idleFiles: ["/hooks/b.sh: is not executable and will not run"] } as unknown as View["tree"];
+  const tree = {
+    notExecutableWarnings: ["/hooks/b.sh: is not executable and will not run"],
+  } as unknown as View["tree"];
   const overview = buildOverview({ view: viewOf([web, off], { tree }), queues: [] }, T0);
   expect([overview.ready, overview.modules[1]?.warnings]).toEqual(["True", undefined]);
   const text = renderStatus(overview, { now: T0, columns: 200, paint: (_, plain) => plain });

@@ -6,7 +6,7 @@ import {
   ValuesStore,
   checkConfig,
   checkDisabledModules,
-  checkPatched,
+  checkPatchedConfig,
   parseConfigMap,
   patchSections,
   findSection,
@@ -53,7 +53,7 @@ describe("where each leaf of a section comes from", () => {
     const store = storeOf([web]);
     store.setConfig(parsed(store, { web: "{ c: 3, d: 3 }" }), parsed(store, { web: "{ e: 4 }" }));
     store.addPatches("web", [add("/web/f", 5)], "hooks/fill.sh");
-    expect(store.explain("web")).toEqual({
+    expect(store.explainSection("web")).toEqual({
       "/a": "modules/values.yaml: modules/values.yaml",
       "/b": "module values.yaml: web/values.yaml",
       "/c": "ConfigMap: key web",
@@ -66,7 +66,7 @@ describe("where each leaf of a section comes from", () => {
 
   it("says of global values that files set them, and nothing of files that it does not know", () => {
     const store = storeOf([], "type: object\nproperties: {mode: {type: string, default: fast}}\n");
-    expect(store.explain("global")).toEqual({
+    expect(store.explainSection("global")).toEqual({
       "/g": "modules/values.yaml",
       "/mode": "config schema default: global.yaml",
     });
@@ -94,7 +94,7 @@ describe("what a hook's patch is saved in", () => {
       parsed(store, { web: "{ b: 2 }" }),
     );
     expect([store.configSection("web"), store.configSection("global")]).toEqual([{ a: 1, b: 2 }, { x: 1 }]);
-    expect(store.merged("web").values).toEqual({ a: 1, b: 2 });
+    expect(store.mergedSection("web").values).toEqual({ a: 1, b: 2 });
   });
 });
 
@@ -103,13 +103,13 @@ describe("what is merged once", () => {
     const store = storeOf(["web", "db"].map((name) => moduleOf(name)));
     const config = parsed(store, { web: "{ a: 1 }", db: "{ a: 1 }" });
     store.setConfig(config, undefined);
-    const [web, db] = [store.merged("web"), store.merged("db")];
+    const [web, db] = [store.mergedSection("web"), store.mergedSection("db")];
     const edited = withSection(config, "web", { a: 2 });
     store.setConfig(edited, undefined);
-    expect(store.merged("db")).toBe(db);
-    expect(store.merged("web").values).toEqual({ a: 2 });
+    expect(store.mergedSection("db")).toBe(db);
+    expect(store.mergedSection("web").values).toEqual({ a: 2 });
     store.setConfig(edited, parsed(store, { db: "{ b: 1 }" }));
-    expect(store.merged("db").values).toEqual({ a: 1, b: 1 });
+    expect(store.mergedSection("db").values).toEqual({ a: 1, b: 1 });
     expect(web.values).toEqual({ a: 1 });
   });
 
@@ -119,7 +119,7 @@ describe("what is merged once", () => {
     store.setConfig(config, undefined);
     store.addPatches("web", [add("/web/p", 1)]);
     const inForce = { config: findSection(config, "web"), overlay: undefined };
-    expect(store.mergeSections("web", inForce)).toBe(store.merged("web"));
+    expect(store.mergeSections("web", inForce)).toBe(store.mergedSection("web"));
     expect(store.mergeSections("web", { ...inForce, config: { a: 2 } }).values).toEqual({ a: 2, p: 1 });
     expect(store.mergeSections("web", { ...inForce, overlay: { b: 2 } }).values).toEqual({
       a: 1,
@@ -131,12 +131,12 @@ describe("what is merged once", () => {
   it("files that are read again are merged anew", () => {
     const store = storeOf([moduleOf("web", { own: { a: 1 } })]);
     store.setConfig(parsed(store, {}), undefined);
-    const before = [store.merged("web").values, store.digests.convergeDigests().globals];
+    const before = [store.mergedSection("web").values, store.digests.convergeDigests().globals];
     store.setTree({
       modules: [moduleOf("web", { own: { a: 2 }, on: true })],
       globalSchemas: {},
     } as unknown as Tree);
-    expect(store.merged("web").values).toEqual({ a: 2 });
+    expect(store.mergedSection("web").values).toEqual({ a: 2 });
     expect(store.digests.convergeDigests().globals).not.toBe(before[1]);
     store.setTree({ modules: [], globalSchemas: {} } as unknown as Tree);
     expect(store.modules()).toEqual([]);
@@ -151,10 +151,9 @@ describe("schemas of a section", () => {
 
   it("mark what is secret, of the module and of globals", () => {
     const store = storeOf([moduleOf("web", { schema: SCHEMA })], SCHEMA);
-    expect([...store.merged("global").secretPaths, ...store.merged("web").secretPaths]).toEqual([
-      "/global/token",
-      "/web/token",
-    ]);
+    expect([...store.mergedSection("global").secretPaths, ...store.mergedSection("web").secretPaths]).toEqual(
+      ["/global/token", "/web/token"],
+    );
   });
 
   it("let the values be learned that must never be shown", () => {
@@ -162,7 +161,7 @@ describe("schemas of a section", () => {
     const store = new ValuesStore(secrets);
     store.setTree({ modules: [moduleOf("web", { schema: SCHEMA })], globalSchemas: {} } as unknown as Tree);
     store.setConfig(parsed(store, { web: "{ token: hunter2hunter2 }" }), undefined);
-    void store.merged("web").values;
+    void store.mergedSection("web").values;
     expect(secrets.redact("it is hunter2hunter2")).not.toContain("hunter2");
   });
 });
@@ -254,11 +253,11 @@ describe("what is reported of sections that break their schema", () => {
   it("of a hook's patch: every violation in one line", () => {
     const store = storeOf([on]);
     const sections = { config: { size: "big", token: 5 }, overlay: undefined };
-    expect(() => checkPatched(store.patchTarget("web"), sections)).toThrow(
+    expect(() => checkPatchedConfig(store.patchTarget("web"), sections)).toThrow(
       /^config values patch makes web invalid: \/.*; \/.*$/,
     );
     expect(() =>
-      checkPatched(store.patchTarget("web"), { config: { size: 5 }, overlay: undefined }),
+      checkPatchedConfig(store.patchTarget("web"), { config: { size: 5 }, overlay: undefined }),
     ).not.toThrow();
   });
 });

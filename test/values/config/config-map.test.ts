@@ -295,7 +295,7 @@ describe("overlays", () => {
       file: "ConfigMap overlay",
       data: {},
       key: "one",
-      below: { a: 1, b: { c: 1, d: 1 } },
+      configMapSection: { a: 1, b: { c: 1, d: 1 } },
       operations: [
         { op: "remove", path: "/one/a" },
         { op: "add", path: "/one/b/c", value: 2 },

@@ -5,10 +5,10 @@ import type { Json, Section } from "../../../src/model/index.ts";
 import {
   PatchError,
   applyJsonPatch,
-  compact,
+  compactOperations,
   toStoredOperations,
   parsePatch,
-  replay,
+  replayStoredPatches,
 } from "../../../src/values/index.ts";
 import type { PatchOperation, PatchRules } from "../../../src/values/index.ts";
 import { often } from "../../support/stories.ts";
@@ -176,7 +176,7 @@ describe("copies", () => {
       { op: "copy", from: "/m/a", path: "/m/b" },
       { op: "copy", from: "/m/a", path: "/m/c" },
     ];
-    expect(Object.keys(replay({ a: long }, patch) ?? {})).toEqual(["a", "b"]);
+    expect(Object.keys(replayStoredPatches({ a: long }, patch) ?? {})).toEqual(["a", "b"]);
   });
 });
 
@@ -188,7 +188,7 @@ describe("replay", () => {
     ["does not look at tests again", {}, [{ op: "test", path: "/m/a", value: 1 }, add("/m/b", 1)], { b: 1 }],
     ["empties a removed section", { a: 1 }, [remove("/m")], {}],
   ])("%s", (_, ...[section, operations, wanted]) => {
-    expect(replay(section, operations)).toEqual(wanted);
+    expect(replayStoredPatches(section, operations)).toEqual(wanted);
   });
 });
 
@@ -256,20 +256,20 @@ describe("compact", () => {
     ],
     ["drops tests", [{ op: "test", path: "/m/a", value: 1 }], []],
   ])("%s", (_, operations, wanted) => {
-    expect(compact(operations)).toEqual(wanted);
+    expect(compactOperations(operations)).toEqual(wanted);
   });
 
   it("keeps repeated writes under numeric keys small once they are marked", () => {
     const stored = Array.from({ length: 50 }, (_, port) =>
       toStoredOperations({ ports: {} }, [add("/m/ports/8080", port)]),
     );
-    expect(compact(stored.flat())).toHaveLength(1);
+    expect(compactOperations(stored.flat())).toHaveLength(1);
   });
 
   it("is not misled by what it gave before for the same first operation", () => {
     const first = add("/m/a", 1);
-    expect(compact([first, add("/m/b", 1)])).toHaveLength(2);
-    expect(compact([first, add("/m/a", 2)])).toEqual([add("/m/a", 2)]);
+    expect(compactOperations([first, add("/m/b", 1)])).toHaveLength(2);
+    expect(compactOperations([first, add("/m/a", 2)])).toEqual([add("/m/a", 2)]);
   });
 
   it.each<[string, PatchOperation[], Section]>([
@@ -306,14 +306,16 @@ describe("compact", () => {
     ["inserts at one index", [add("/m/l/0", 1), add("/m/l/0", 2)], { l: [] }],
     ["removals at one index", [remove("/m/l/0"), remove("/m/l/0")], { l: [1, 2, 3] }],
   ])("keeps %s", (_, operations, base) => {
-    expect(replay(base, compact(operations))).toEqual(replay(base, operations));
+    expect(replayStoredPatches(base, compactOperations(operations))).toEqual(
+      replayStoredPatches(base, operations),
+    );
   });
 
   it("keeps the effect of any operations on any base", () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 12 }), section, (operations, base) => {
-        const all = safely(() => replay(base, operations));
-        const few = safely(() => replay(base, compact(operations)));
+        const all = safely(() => replayStoredPatches(base, operations));
+        const few = safely(() => replayStoredPatches(base, compactOperations(operations)));
         expect(few).toEqual(all);
       }),
       { numRuns: often(1000) },
@@ -324,9 +326,11 @@ describe("compact", () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 20 }), section, section, (wishes, base, other) => {
         const stored = fresh(base, wishes);
-        expect(replay(other, compact(stored))).toEqual(replay(other, stored));
-        expect(compact(compact(stored))).toEqual(compact(stored));
-        expect(compact(stored).length).toBeLessThanOrEqual(stored.length);
+        expect(replayStoredPatches(other, compactOperations(stored))).toEqual(
+          replayStoredPatches(other, stored),
+        );
+        expect(compactOperations(compactOperations(stored))).toEqual(compactOperations(stored));
+        expect(compactOperations(stored).length).toBeLessThanOrEqual(stored.length);
       }),
       { numRuns: often(1000) },
     );
@@ -342,7 +346,9 @@ describe("compact", () => {
         section,
         (wishes, base) => {
           const stored = fresh(base, wishes);
-          expect(replay(base, compact(stored))).toEqual(replay(base, stored));
+          expect(replayStoredPatches(base, compactOperations(stored))).toEqual(
+            replayStoredPatches(base, stored),
+          );
         },
       ),
       { numRuns: 500 },

@@ -193,9 +193,9 @@ describe("what is wrong with values is reported, and how to mend it", () => {
   });
 
   it("by file and line", () => {
-    const { placeOf } = own("one:\n  a:\n    b/c: 1\n")();
-    expect(placeOf("/one/a/b~1c")).toBe("values.yaml, line 3");
-    expect(placeOf("/one/z")).toBeUndefined();
+    const { findPosition } = own("one:\n  a:\n    b/c: 1\n")();
+    expect(findPosition("/one/a/b~1c")).toBe("values.yaml, line 3");
+    expect(findPosition("/one/z")).toBeUndefined();
   });
 });
 

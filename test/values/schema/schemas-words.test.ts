@@ -76,7 +76,7 @@ describe("defaults, and what is not filled", () => {
     ["{properties: {__proto__: {default: 1}}}", {}, JSON.parse('{"__proto__": 1}') as Json],
   ])("%s", (text, value, wanted) => {
     const before = JSON.stringify(value);
-    expect(JSON.stringify(schemas(text).configDefaults(value))).toBe(JSON.stringify(wanted));
+    expect(JSON.stringify(schemas(text).fillConfigDefaults(value))).toBe(JSON.stringify(wanted));
     expect(JSON.stringify(value)).toBe(before);
   });
 
@@ -84,7 +84,7 @@ describe("defaults, and what is not filled", () => {
     const value = { l: [{ a: 5 }], m: [{}] };
     const text =
       "{properties: {l: {items: {properties: {a: {default: 1}}}}, m: {items: {properties: {a: {default: 1}}}}}}";
-    const filled = schemas(text).configDefaults(value) as JsonObject;
+    const filled = schemas(text).fillConfigDefaults(value) as JsonObject;
     expect(filled["l"]).toBe(value.l);
     expect(filled["m"]).toEqual([{ a: 1 }]);
   });
@@ -134,7 +134,7 @@ describe("the part that the config schema judges", () => {
       { m: { x: 1 } },
     ],
   ])("%s and %s: %j", (...[config, values, value, written, wanted]) => {
-    const left = schemas(config, `{x-extend: {schema: config-values.yaml}, ${values}}`).configPart(
+    const left = schemas(config, `{x-extend: {schema: config-values.yaml}, ${values}}`).selectConfigPart(
       value,
       written,
     );
@@ -143,7 +143,7 @@ describe("the part that the config schema judges", () => {
   });
 
   it("is the whole where there is but one schema", () => {
-    expect(schemas("{properties: {}}").configPart({ a: 1 }, undefined)).toEqual({ a: 1 });
+    expect(schemas("{properties: {}}").selectConfigPart({ a: 1 }, undefined)).toEqual({ a: 1 });
   });
 });
 

@@ -279,7 +279,7 @@ describe("x-required-for-helm", () => {
 });
 
 describe("defaults", () => {
-  const fill = (text: string, value: JsonObject): Json => config(text).configDefaults(value);
+  const fill = (text: string, value: JsonObject): Json => config(text).fillConfigDefaults(value);
 
   it.each<[string, string, JsonObject, Json]>([
     ["fill what is absent", "{properties: {a: {default: 1}}}", {}, { a: 1 }],
@@ -535,8 +535,8 @@ describe("hostile schemas and values", () => {
 
     it("a deep value is filled and checked once for each part", () => {
       const all = { d1: "a", d2: "a", d3: "a" };
-      expect(made.valuesDefaults(nested(1))).toEqual({ ...all, x: all });
-      expect(made.validateValues(made.valuesDefaults(nested(100)) as Json)).toEqual([]);
+      expect(made.fillValuesDefaults(nested(1))).toEqual({ ...all, x: all });
+      expect(made.validateValues(made.fillValuesDefaults(nested(100)) as Json)).toEqual([]);
       const found = made.validateValues(nested(100, { d1: 1, d2: 2 }));
       expect(paths(found)).toEqual([`${"/x".repeat(100)}/d1 type`, `${"/x".repeat(100)}/d2 type`]);
       expect(made.secretPaths.size).toBe(0);
@@ -544,7 +544,7 @@ describe("hostile schemas and values", () => {
 
     it("the part that the config schema judges is found", () => {
       const value = nested(100);
-      expect(made.configPart(value, undefined)).toBe(value);
+      expect(made.selectConfigPart(value, undefined)).toBe(value);
     });
   });
 
@@ -552,7 +552,9 @@ describe("hostile schemas and values", () => {
     const text =
       'properties: {c: {$ref: "#/definitions/c"}}\ndefinitions: {c: {properties: {c: {$ref: "#/definitions/c", default: {}}}}}';
     const made = config(text);
-    expect(() => made.configDefaults({ c: {} })).toThrow(`${CONFIG}: defaults make each other without end`);
+    expect(() => made.fillConfigDefaults({ c: {} })).toThrow(
+      `${CONFIG}: defaults make each other without end`,
+    );
   });
 
   it.each([

@@ -23,7 +23,7 @@ function layerOf(sources: readonly ValuesSource[], data: Record<string, string |
     title === "Secret ops/s" || title === "ConfigMap ops/s" ? content : undefined;
   return {
     secrets,
-    ...buildSourceLayer(sources, { namespace: "ops", owner: "module web", contentOf, secrets }),
+    ...buildSourceLayer(sources, { namespace: "ops", owner: "module web", findContent: contentOf, secrets }),
   };
 }
 
@@ -36,8 +36,8 @@ describe("a layer of values from Secrets", () => {
     });
     expect(layer.section).toEqual({ db: { user: "u", sizes: [1, 2] }, empty: {}, "a/b": { pin: "0123\n" } });
     expect(layer.secretPaths).toEqual(["/db/user", "/db/sizes", "/a~1b/pin"]);
-    expect(layer.placeOf("/db/sizes/0")).toBe("Secret ops/s, key values.yaml");
-    expect(layer.placeOf("/a~1b/pin")).toBe("Secret ops/s, key pin");
+    expect(layer.findPosition("/db/sizes/0")).toBe("Secret ops/s, key values.yaml");
+    expect(layer.findPosition("/a~1b/pin")).toBe("Secret ops/s, key pin");
   });
 
   it("teaches the redactor what a Secret holds, and nothing of a ConfigMap", () => {
@@ -67,7 +67,7 @@ describe("a layer of values from Secrets", () => {
   );
 
   it("names what is missing, unless it is optional", () => {
-    const missing = (change: Partial<ValuesSource>) => layerOf([source(change)], { a: "1" }).missing;
+    const missing = (change: Partial<ValuesSource>) => layerOf([source(change)], { a: "1" }).missingSources;
     expect(missing({})).toEqual(["Secret ops/s, which has no key values.yaml"]);
     expect(missing({ namespace: "x" })).toEqual(["Secret x/s, which was not read yet"]);
     expect(missing({ optional: true })).toEqual([]);

@@ -16,7 +16,7 @@ interface DirectorySettings {
  * `global-hooks` below the working directory. Without a working directory, that is `/`, or `/addons` if `/` has
  * neither directory.
  */
-export function placesOf(
+export function resolveDirectories(
   settings: DirectorySettings,
   exists: (path: string) => boolean = existsSync,
 ): { readonly modulesDirs: readonly string[]; readonly globalHooksDir: string } {
