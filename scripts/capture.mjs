@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { captureAll, namespace, writeBroken } from "./capture/commands.mjs";
+import { captureAll, createFirst, namespace, writeBroken } from "./capture/commands.mjs";
 import { withBlocks } from "./capture/page.mjs";
 import { startCluster } from "./control-plane.mjs";
 import { startOperator } from "./operator.mjs";
@@ -19,8 +19,7 @@ async function main() {
   const cluster = await startCluster();
   let operator;
   try {
-    await cluster.kubectl(["create", "namespace", namespace]);
-    await cluster.kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    await createFirst(cluster.kubectl);
     operator = await startOperator({
       kubeconfig: cluster.kubeconfig,
       namespace,

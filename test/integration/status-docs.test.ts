@@ -3,7 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
-import { captureAll, commands, namespace, writeBroken } from "../../scripts/capture/commands.mjs";
+import {
+  captureAll,
+  commands,
+  createFirst,
+  namespace,
+  writeBroken,
+} from "../../scripts/capture/commands.mjs";
 import { blockIn } from "../../scripts/capture/page.mjs";
 import { clusterOf, ownCluster } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
@@ -24,8 +30,7 @@ test(
     onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
     const own = await ownCluster();
     const { kubectl } = clusterOf(own);
-    await kubectl(["create", "namespace", namespace]);
-    await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
+    await createFirst(kubectl);
     await startOperator({
       kubeconfig: own.kubeconfig,
       admin: own.kubeconfig,
