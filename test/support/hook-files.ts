@@ -46,9 +46,12 @@ export interface Lab {
   readonly release: (name: string) => void;
 }
 
+/** Without processes, which each run of a hook would pay for. */
 const PRELUDE = `
-export RECORDS="$(dirname "$0" | sed 's#/\\(global-hooks\\|modules\\).*##')/records"
-me="$(basename "$0" .sh)"
+lab="\${0%%/global-hooks*}"
+export RECORDS="\${lab%%/modules*}/records"
+me="\${0##*/}"
+me="\${me%.sh}"
 wait_for() { until [ -e "$RECORDS/go-$1" ]; do sleep 0.02; done; }
 `;
 
@@ -97,8 +100,10 @@ ${text}
 CONFIG
 exit 0
 fi${PRELUDE}
-mkdir -p "$RECORDS/$me"
-run="$(printf '%06d' "$(ls "$RECORDS/$me" | wc -l)")"
+[ -d "$RECORDS/$me" ] || mkdir -p "$RECORDS/$me"
+files=("$RECORDS/$me"/*)
+[ -e "\${files[0]}" ] || files=()
+printf -v run '%06d' "\${#files[@]}"
 cp "$BINDING_CONTEXT_PATH" "$RECORDS/$me/.$run-$$"; mv "$RECORDS/$me/.$run-$$" "$RECORDS/$me/$run-$$.json"
 echo "$me" >> "$RECORDS/order"
 ${body}

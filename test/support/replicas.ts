@@ -71,7 +71,8 @@ exit "$code"
   hook(path: string, config: object, body: string): void {
     const text = `#!/usr/bin/env bash
 set -eu
-me="$(basename "$0" .sh)"
+me="\${0##*/}"
+me="\${me%.sh}"
 ${marks(this.#file)}
 if [ "\${1:-}" = --config ]; then
   mark ask "$me"
