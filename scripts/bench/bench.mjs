@@ -32,7 +32,7 @@ export function bench(cluster, program) {
     /** Ends something with the scenario. */
     cleanup: (end) => void cleanups.push(end),
     /** Resolves when `check` returns true. */
-    until: (check, what) => eventually(check, what, { timeoutMs: PATIENCE_MS }),
+    until: (check, what) => eventually(check, what, { timeoutMs: PATIENCE_MS, intervalMs: 25 }),
     async namespace() {
       const name = `bench-${(namespaces += 1)}`;
       await api.send("POST", "/api/v1/namespaces", { metadata: { name } });
@@ -82,7 +82,7 @@ function quiet(operator) {
     const { body } = await operator.http("/queue?output=json");
     return JSON.parse(body).summary.totalTasks === 0;
   };
-  return operator.until(check, "nothing waits or runs", { timeoutMs: PATIENCE_MS });
+  return operator.until(check, "nothing waits or runs", { timeoutMs: PATIENCE_MS, intervalMs: 25 });
 }
 
 /**
