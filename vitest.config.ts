@@ -1,4 +1,6 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer } from "vitest/node";
+import type { TestSpecification } from "vitest/node";
 
 /** For helm and kubectl: programs in Go collect no garbage in a life of a tenth of a second. */
 const env = { GOGC: "off", GOMEMLIMIT: "512MiB" };
@@ -17,8 +19,27 @@ const measuring = [
   "test/lib/idle-memory.test.ts",
 ];
 
+/** Small files that take long. */
+const long = [
+  "test/integration/readme.test.ts",
+  "test/integration/scenarios/kill-points.test.ts",
+  "test/integration/scenarios/server.test.ts",
+  "test/integration/scripts/control-plane.test.ts",
+  "test/integration/status-docs.test.ts",
+];
+
+/** In a fresh checkout large files come first: small ones that take long would be left to one worker at the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification): boolean => long.some((name) => moduleId.endsWith(name));
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
