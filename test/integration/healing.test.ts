@@ -158,6 +158,9 @@ test("version and time of a release are reported after an upgrade and after a re
   await first.waitReady();
   await eventually(async () => (await status()).release?.chartVersion === "1.2.3", "the version is told");
   const before = (await status()).release;
+  // Times of releases are told in whole seconds.
+  const nextSecond = Date.parse(before?.lastDeployed ?? "") + 1000;
+  await eventually(() => Date.now() >= nextSecond, "the second of the first revision is over");
   await edit({ web: "size: 2\n" });
   await eventually(async () => {
     const { release } = await status();
