@@ -10,8 +10,7 @@ import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
 import { mergeLazily, withOverlay, type LazyMergedValues, type SectionInput } from "./layers.ts";
 import { describeLocatedViolations, explainOrigins, locateViolations, PatchAuthors } from "./origin.ts";
-import { listLayerOrigins } from "./origin.ts";
-import type { LocatedViolation, SectionOrigins } from "./origin.ts";
+import { listLayerOrigins, type LocatedViolation, type SectionOrigins } from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compactOperations, MANY_OPERATIONS } from "./patch/compact.ts";
 import type { PatchTarget } from "./patch/hook-patches.ts";
@@ -32,10 +31,8 @@ interface ValuesLocation {
 }
 
 /** Read-only view of the values: only the state changes them, and reports changes. */
-export type ValuesView = Omit<
-  ValuesStore,
-  "setTree" | "setConfig" | "setSource" | "addPatches" | "setHookFlag"
->;
+export type ValuesView = Omit<ValuesStore, Setter>;
+type Setter = "setTree" | "setConfig" | "setSource" | "addPatches" | "setHookFlag";
 
 /** The layers of values and derived results, cached until a layer changes. */
 export class ValuesStore {
@@ -204,11 +201,8 @@ export class ValuesStore {
 
   /** The merged values of `global` or of a module's key, cached until a layer changes. */
   mergedSection(key: string): LazyMergedValues {
-    let merged = this.#mergedSections.get(key);
-    if (merged === undefined) {
-      merged = this.#merge(key, this.#sectionsInForce(key));
-      this.#mergedSections.set(key, merged);
-    }
+    const merged = this.#mergedSections.get(key) ?? this.#merge(key, this.#sectionsInForce(key));
+    this.#mergedSections.set(key, merged);
     return merged;
   }
 
@@ -219,9 +213,9 @@ export class ValuesStore {
   /** Merges a section with other content of ConfigMap, overlay or sources, to try it; reuses the merged values in force if nothing differs. */
   mergeSections(key: string, sections: Sections): LazyMergedValues {
     const { config, overlay, sources } = this.#sectionsInForce(key);
-    const inForce =
+    const isInForce =
       sections.config === config && sections.overlay === overlay && sections.sources === sources;
-    return inForce ? this.mergedSection(key) : this.#merge(key, sections);
+    return isInForce ? this.mergedSection(key) : this.#merge(key, sections);
   }
 
   /** What `validatePatches` needs to check a hook's patches of a section. */

@@ -5,20 +5,16 @@ import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, requestServerVersion } from "../kube/index.ts";
 import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
+import { countDroppedTick, hasHook, HookMetrics, Metrics, type RecorderParts } from "../metrics/index.ts";
 import {
-  HookMetrics,
-  Metrics,
   makeBindingTimes,
   makeConfigReporter,
-  countDroppedTick,
   makeDriftReporter,
   makeHangReporter,
-  hasHook,
   makeHealthReporter,
   makeBlockerReporter,
   makeHelmRecorder,
   makeRecorder,
-  type RecorderParts,
 } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";

@@ -21,15 +21,9 @@ export interface KubeBindingsOptions {
   readonly keepManagedFields?: boolean;
   /** Receive hook tasks: for events, and for the Synchronization of a binding that started late. */
   readonly queues: HookQueues;
-  /**
-   * Called when a binding cannot work (a missing kind, missing permissions); undefined = the binding works again, or the
-   * hook was disabled. KubeBindings writes the log line.
-   */
+  /** Called when a binding cannot work, after its log line; undefined = it works again, or the hook was disabled. */
   readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /**
-   * Returns a check that rejects with MissingPermissionsError while the module of the hook may not list what the binding selects;
-   * undefined for hooks that run under the operator's service account.
-   */
+  /** Returns a check that rejects with MissingPermissionsError while the module may not list what the binding selects; undefined for hooks that run under the operator's service account. */
   readonly createPermissionCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
@@ -78,10 +72,7 @@ export class KubeBindings {
     this.#options = options;
   }
 
-  /**
-   * Opens the watches of a hook, unless they are open; resolves when each binding is listed or blocked.
-   * Rejects with FirstListError; the next call lists again.
-   */
+  /** Opens the watches of a hook; resolves when each binding is listed or blocked. After a FirstListError, the next call lists again. */
   async enable(hook: Hook): Promise<void> {
     if (this.#findFirstListFailure(hook) !== undefined) this.#closeHook(hook.id);
     if (!this.#hooks.has(hook.id)) {
@@ -97,8 +88,8 @@ export class KubeBindings {
 
   /** Why the first list of a binding of the hook is unusable; undefined if all lists are usable. */
   #findFirstListFailure({ id }: Hook): string | undefined {
-    return this.#bindingsOf(id).find(({ firstListFailure }) => firstListFailure !== undefined)
-      ?.firstListFailure;
+    const failures = this.#bindingsOf(id).map(({ firstListFailure }) => firstListFailure);
+    return failures.find((failure) => failure !== undefined);
   }
 
   /** A number that changes when the hook's watches start again, which makes its earlier tasks stale; undefined without watches. */

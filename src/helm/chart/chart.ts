@@ -250,9 +250,7 @@ export function cacheCapabilities(
   let request = shared();
   return {
     digest: () => request(),
-    forget: () => {
-      request = shared();
-    },
+    forget: () => void (request = shared()),
   };
 }
 

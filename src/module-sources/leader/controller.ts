@@ -4,23 +4,18 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { oneLine, type Timer } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
-import { checkSource } from "./check-source.ts";
 import { createCheckTools, type CheckTools } from "./check-tools.ts";
 import { GarbageCollector } from "../disk/garbage-collector.ts";
 import { Removals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import type { ChangedModules } from "../locked-modules.ts";
 import type { Source } from "../source-list.ts";
-import { findOverriddenModules } from "./entry/findings.ts";
-import { newCheckState, readCheckToken, type CheckState } from "./check-state.ts";
-import { MAX_START_DELAY_MS, computeNextCheck } from "./next-check.ts";
-import { ApprovalObserver, UpdateObserver } from "./update-progress.ts";
+import { newCheckState, readCheckToken, runCheck, type CheckState } from "./check-state.ts";
+import { MAX_START_DELAY_MS } from "./next-check.ts";
+import { ApprovalObserver, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
-
-/** Changes of the state within this time cause one review of all updates, in ms: a converge changes the state many times. */
-const REVIEW_DELAY_MS = 50;
 
 /** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
 export class SourceController {
@@ -34,7 +29,6 @@ export class SourceController {
   readonly #garbageCollector: GarbageCollector;
   readonly #startedAt: number;
   #isReconcileScheduled = false;
-  #reviewTimer: Timer | undefined;
   /** The first converge has ended. */
   #isStartOver = false;
   #closed = false;
@@ -66,11 +60,11 @@ export class SourceController {
       getPendingUpdate: (source, module) =>
         this.#checkStates.get(source)?.findings.pendingUpdates.get(module),
     });
-    this.#observeState(runInBackground);
     const onChange = (): void => this.#scheduleReconcile();
     const onError = (error: Error | undefined): void => this.#onWatchError(error);
     const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
+      this.#observeState(runInBackground),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
     );
@@ -79,7 +73,7 @@ export class SourceController {
   }
 
   /** A change of the state may decide or approve an update, or complete the deletion of a module. */
-  #observeState(runInBackground: (work: () => Promise<void>) => void): void {
+  #observeState(runInBackground: (work: () => Promise<void>) => void): { close(): void } {
     const { options, currentSources } = this.#context;
     const { state, clock } = options;
     const approvals = new ApprovalObserver();
@@ -90,17 +84,13 @@ export class SourceController {
       onDecided: (source) => this.#scheduleCheck(source, 0),
       runInBackground,
     });
-    const review = (): void => {
-      this.#reviewTimer = undefined;
+    return reviewAfterChanges(state, clock, () => {
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
       this.#startDelayedChecks();
       const { requested } = currentSources();
       for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
         this.#scheduleCheck(source, 0);
-    };
-    state.onChange(() => {
-      if (!this.#closed) this.#reviewTimer ??= clock.setTimer(REVIEW_DELAY_MS, review);
     });
   }
 
@@ -116,7 +106,6 @@ export class SourceController {
   close(): void {
     this.#closed = true;
     this.#removals.close();
-    this.#reviewTimer?.cancel();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { timer } of this.#checkStates.values()) timer?.cancel();
     this.#statusWriter.close();
@@ -231,7 +220,7 @@ export class SourceController {
     checkState.isRunning = true;
     checkState.isCheckDue = false;
     try {
-      await this.#runCheck(source, checkState);
+      await runCheck({ context: this.#context, checkTools: this.#checkTools }, source, checkState);
     } finally {
       checkState.isRunning = false;
     }
@@ -242,41 +231,6 @@ export class SourceController {
     this.#statusWriter.writeIfChanged(name);
     await this.#recordCrdUid();
     await this.#collectGarbage();
-  }
-
-  /** Checks the modules of a source, unless it is suspended. Records findings and the next check. */
-  async #runCheck(source: Source, checkState: CheckState): Promise<void> {
-    const { options, lockedModules } = this.#context;
-    const { object, spec, name } = source;
-    const { uid, generation } = object.metadata;
-    let isReachable = checkState.findings.isReachable;
-    const reporter = {
-      ...this.#checkTools.reporter,
-      onAnswer: (from: string, code: string): void => {
-        this.#checkTools.reporter.onAnswer(from, code);
-        isReachable = code !== "error" && !code.startsWith("5");
-      },
-    };
-    const isSuspended = spec === undefined || spec.suspend;
-    const names = isSuspended ? [] : this.#context.currentSources().listModules(name);
-    const found = await checkSource({ ...this.#checkTools, reporter }, source, names);
-    const { errors, pendingUpdates } = found;
-    const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
-    checkState.failures = isFailed ? checkState.failures + 1 : 0;
-    const now = options.clock.now();
-    if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-    for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
-    for (const [module, { message }] of errors) lockedModules.recordError(module, message);
-    const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures };
-    checkState.findings = {
-      errors: new Map([...findOverriddenModules(this.#context, source), ...errors]),
-      pendingUpdates,
-      lastCheck: now,
-      nextCheck: computeNextCheck({ ...timing, pendingUpdates: pendingUpdates.values(), now }),
-      isReachable,
-      handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
-    };
-    checkState.checkedSpec = `${uid} ${generation}`;
   }
 
   /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */

@@ -1,6 +1,6 @@
 /** Decides whether an update may begin: the last one of its source works, or a user has approved this one. */
 
-import type { Clock } from "../../lib/index.ts";
+import type { Clock, Timer } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
 import { evaluateModule } from "../../status/index.ts";
 import type { LockedModules, RequestedModule } from "../locked-modules.ts";
@@ -73,7 +73,7 @@ export class UpdateObserver {
     this.#options = options;
   }
 
-  /** To be called after each change of the state. */
+  /** To be called after changes of the state. */
   reviewUpdates(): void {
     const { state, lockedModules, clock, runInBackground } = this.#options;
     for (const [name, entry] of lockedModules.entries) {
@@ -132,4 +132,29 @@ export class ApprovalObserver {
     }
     return sources;
   }
+}
+
+/** Changes of the state within this time cause one review, in ms: a converge changes the state many times. */
+const REVIEW_DELAY_MS = 50;
+
+/** Calls `review` soon after changes of the state, until the result is closed. */
+export function reviewAfterChanges(
+  state: Pick<State, "onChange">,
+  clock: Clock,
+  review: () => void,
+): { close(): void } {
+  let timer: Timer | undefined;
+  let isClosed = false;
+  state.onChange(() => {
+    if (isClosed) return;
+    timer ??= clock.setTimer(REVIEW_DELAY_MS, () => {
+      timer = undefined;
+      review();
+    });
+  });
+  const close = (): void => {
+    isClosed = true;
+    timer?.cancel();
+  };
+  return { close };
 }

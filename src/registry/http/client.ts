@@ -121,9 +121,7 @@ export class RegistryClient {
     }
   }
 
-  /**
-   * Sends a request and reads the body. Throws RegistryError for another status and for a body over `limit` bytes.
-   */
+  /** Sends a request and reads the body. Throws RegistryError for another status and for a body over `limit` bytes. */
   async sendAndRead(
     request: RegistryRequest,
     statuses: readonly number[],
