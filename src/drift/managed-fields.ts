@@ -66,10 +66,13 @@ export interface FieldManagers {
   /** The fields that others own; empty where helm is the only owner. */
   readonly others: string;
   /** Changes with every write of others, and with every change of the object's spec. */
-  readonly moves: string;
+  readonly otherWrites: string;
 }
 
-/** Computes digests of the field ownership of an object, of which only the metadata is needed. */
+/**
+ * Computes digests of the field ownership of an object, of which only the metadata is needed. `others` is empty only if helm is
+ * an owner: an object without any entries proves nothing.
+ */
 export function digestFieldManagers(object: JsonObject): FieldManagers {
   const entries = parseEntries(object);
   const { uid, resourceVersion, generation } = objectOf(object["metadata"]);
@@ -81,7 +84,7 @@ export function digestFieldManagers(object: JsonObject): FieldManagers {
     version,
     helm: shortDigest([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
     others: others.length === 0 && own.length > 0 ? "" : shortDigest(foreignFields),
-    moves: shortDigest([generation ?? version, others.map(({ at }) => at ?? null)]),
+    otherWrites: shortDigest([generation ?? version, others.map(({ at }) => at ?? null)]),
   };
 }
 

@@ -84,8 +84,8 @@ export async function runHook(request: HookRunInput & HookRunTools): Promise<Hoo
     ...(hook.module === undefined ? {} : { module: hook.module }),
   };
   const context = renderContext({ config: hook.config, triggers, snapshots });
-  const yields = first !== undefined && isReviewBinding(first.binding);
-  return runHookFile({ ...request, context, fields, yields });
+  const givesWay = first !== undefined && isReviewBinding(first.binding);
+  return runHookFile({ ...request, context, fields, givesWay });
 }
 
 /** A run of a hook file with a given binding context. */
@@ -96,7 +96,7 @@ export interface HookFileRun
   /** Fields of each log line of its output. */
   readonly fields: LogFields;
   /** Gives way to other work where processors are scarce: many reviews must not delay the queues. */
-  readonly yields?: boolean;
+  readonly givesWay?: boolean;
 }
 
 /** Runs a hook file with a given binding context, also without a cluster (`hook run`). Never throws. */
@@ -154,7 +154,7 @@ async function writeHookFiles(scratch: ScratchDir, request: HookFileRun): Promis
 
 /** Runs the process of the hook, logs its output, and warns of processes that it left behind. */
 async function runProcess(request: HookFileRun, variables: Record<string, string>): Promise<RunResult> {
-  const { hook, settings, logger, signal, hide, yields } = request;
+  const { hook, settings, logger, signal, hide, givesWay } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
   const parent = currentTraceParent();
   const command = await buildCommand(hook, batchArguments(hook), settings);
@@ -163,7 +163,7 @@ async function runProcess(request: HookFileRun, variables: Record<string, string
     ...command,
     env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
     uid: settings.actor?.uid,
-    yields,
+    givesWay,
     timeoutMs: getTimeLimitMs(hook, settings.hookTimeoutMs),
     signal,
     // The log receives each line when it is written; nothing else needs stdout.

@@ -15,13 +15,14 @@ export const DIGEST_SCHEME = "v1";
  * each part counts too, so that `ab`, `c` and `a`, `bc` differ.
  */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
-  const areShortTexts = parts.every((part) => typeof part === "string" && part.length <= SHORT_CHARS);
-  if (!areShortTexts) return digestAll(parts);
+  if (!parts.every(isShortText)) return digestAll(parts);
   // One call instead of several for each part: the views of hundreds of modules make thousands of digests of digests.
   return formatDigest(hash("sha256", parts.map((part) => `${part.length}:${part}`).join(""), "hex"));
 }
 
-const SHORT_CHARS = 1000;
+function isShortText(part: string | Uint8Array): part is string {
+  return typeof part === "string" && part.length <= 1000;
+}
 
 const CONFIRMATION_TOKEN_LENGTH = 12;
 

@@ -100,12 +100,13 @@ export class LockedModules {
 
   /**
    * Locks content for a module. Writes the ConfigMap first, so that after a crash the next process uses the new content.
-   * Throws errors of the API.
+   * `unpackedDir` contains the content; without it, the entry names the same content as before. Throws errors of the API.
    */
-  async writeEntry(name: string, entry: LockEntry, dir?: string): Promise<void> {
+  async writeEntry(name: string, entry: LockEntry, unpackedDir?: string): Promise<void> {
     await this.#options.lock.writeEntry(name, entry);
     this.#setEntry(name, entry);
-    if (dir !== undefined) this.#contents.set(name, { digest: entry.digest, dir, problem: undefined });
+    if (unpackedDir !== undefined)
+      this.#contents.set(name, { digest: entry.digest, dir: unpackedDir, problem: undefined });
     this.#errorsBeforeLock.delete(name);
   }
 

@@ -105,10 +105,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   });
 }
 
-/**
- * Describes in which waves modules would run, and how long each wave usually takes. `waits` lists modules that never run, because they
- * wait for something that no run of another module provides.
- */
+/** Describes in which waves modules would run, and how long each usually takes. `waits` lists those that wait for what no run provides. */
 function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
   const { waves, blockedModules } = simulateStart(state.view);
   const times = waves.map((wave) => estimateWaveSeconds(wave, state, base.settings));
@@ -121,7 +118,11 @@ function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
 
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };
 
-/** Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal. */
+/**
+ * Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal.
+ * Confirmations and earlier removals are those of the running operator (`running`), if there is one: the state of the
+ * preview has none.
+ */
 function previewRemovals(
   { base, releases, state, tree }: Inputs,
   modules: readonly ModuleFacts[],
@@ -145,8 +146,9 @@ function previewRemovals(
     at: base.clock.monotonic(),
     installationIdOf: (name: string) => getInstallationId(running ?? state, releases.observed, name),
   };
-  const { deletionLimit: found } = decideRemovals({ ...input, limit: base.settings.deleteBrake });
-  const blocked = found === undefined || found.confirmed ? [] : [explainDeletionLimit(found, input.view)];
+  const { deletionLimit: exceeded } = decideRemovals({ ...input, limit: base.settings.deleteBrake });
+  const isBlocked = exceeded !== undefined && !exceeded.confirmed;
+  const blocked = isBlocked ? [explainDeletionLimit(exceeded, input.view)] : [];
   // The plan lists blocked removals, too, so that a user sees what the confirmation covers.
   return { ...decideRemovals({ ...input, limit: NO_LIMIT }), blocked };
 }

@@ -23,7 +23,7 @@ export interface LaunchSpec {
   /** User id of the child (`user-ids/user-ids.ts`); undefined = the operator's. */
   readonly uid?: number | undefined;
   /** Gives way to the operator and its other children where processors are scarce. */
-  readonly yields?: boolean | undefined;
+  readonly givesWay?: boolean | undefined;
 }
 
 /** How a child ended, or why it was not started. */
@@ -72,7 +72,7 @@ export function createLauncher(): Launcher {
       const child = spawner?.start(spec) ?? startByNode(spec);
       const { pid } = child;
       // Ignores an error: the child may have ended, or run under another user id already.
-      if (spec.yields === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING_NICENESS));
+      if (spec.givesWay === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING_NICENESS));
       return child;
     } catch (error) {
       const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
@@ -127,7 +127,7 @@ export class LibcSpawner {
   }
 
   /**
-   * Starts a child that leads a session of its own, or, if it yields, a process group in the operator's session: where Linux
+   * Starts a child that leads a session of its own, or, if it gives way, a process group in the operator's session: where Linux
    * gives each session an equal share of the processors (autogroup), niceness counts only within a session. Throws an
    * ErrnoException.
    */
@@ -161,13 +161,13 @@ export class LibcSpawner {
   }
 
   /** Starts the file and returns its pid. Like execvp(3), gives a script without a "#!" line to the shell. */
-  #spawn({ file, args, cwd, env, yields }: LaunchSpec, fds: Readonly<Fds>): number {
+  #spawn({ file, args, cwd, env, givesWay }: LaunchSpec, fds: Readonly<Fds>): number {
     const path = resolveProgram(file, env["PATH"]);
     const actions = this.#buildFileActions(cwd, fds);
     const options = {
       env,
       actions,
-      attributes: yields === true ? this.#groupAttributes : this.#sessionAttributes,
+      attributes: givesWay === true ? this.#groupAttributes : this.#sessionAttributes,
     };
     try {
       return this.#posixSpawn([path, file, ...args], options);

@@ -135,14 +135,18 @@ export class Webhooks {
     return this.#lastRefresh;
   }
 
-  /** Reads and applies the certificate once, logs a new error, and schedules the next call. */
+  /**
+   * Reads and applies the certificate once, logs a new error, and schedules the next call: soon after an error, or while a
+   * certificate of a new CA waits until API servers know this CA. Throws only if the port cannot be used, which ends the start.
+   */
   async #readCertificate(): Promise<void> {
     const { source, logger } = this.#options;
     let delay = source.checkMs;
     try {
       const found = await source.read();
+      const isPresented = found !== undefined && (await this.#applyCertificate(found));
       if (found === undefined) delay = RETRY_MS;
-      else if (!(await this.#applyCertificate(found))) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
+      else if (!isPresented) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
       this.#lastError = undefined;
     } catch (error) {
       if (isListenError(error)) throw error;

@@ -341,10 +341,11 @@ describe("whose the fields are", () => {
       digestFieldManagers(version(deployment(undefined, [HELMS, later, status]), "2", 1)),
     ];
     expect(now).toMatchObject({ helm: before.helm, others: before.others });
-    expect(now.moves).not.toBe(before.moves);
+    expect(now.otherWrites).not.toBe(before.otherWrites);
     expect(
-      digestFieldManagers(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1)).moves,
-    ).toBe(before.moves);
+      digestFieldManagers(version(deployment(undefined, [HELMS, held("a", IMAGE), status]), "2", 1))
+        .otherWrites,
+    ).toBe(before.otherWrites);
   });
 
   test("changes when helm loses a field, and when helm writes", () => {
@@ -356,8 +357,8 @@ describe("whose the fields are", () => {
   });
 
   test("where there is no generation, each version is a move", () => {
-    expect(digestFieldManagers(version(base, "1")).moves).not.toBe(
-      digestFieldManagers(version(base, "2")).moves,
+    expect(digestFieldManagers(version(base, "1")).otherWrites).not.toBe(
+      digestFieldManagers(version(base, "2")).otherWrites,
     );
   });
 });

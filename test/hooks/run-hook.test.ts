@@ -134,15 +134,15 @@ describe("what a run gets", () => {
   test.each<[string, HookTrigger, boolean]>([
     ["hooks of reviews give way to others", REVIEW, true],
     ["others do not", ON_STARTUP, false],
-  ])("%s", async (_what, trigger, yields) => {
+  ])("%s", async (_what, trigger, givesWay) => {
     const seen: unknown[] = [];
     const children = new Children();
     const run: Children["run"] = (request) => {
-      seen.push(request.yields);
+      seen.push(request.givesWay);
       return children.run(request);
     };
     await obey("true", { triggers: [trigger], settings: { children: { run } } });
-    expect(seen).toEqual([yields]);
+    expect(seen).toEqual([givesWay]);
   });
 
   test("its own directory where the settings say so", async () => {

@@ -170,9 +170,9 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     expect(exit).toMatchObject({ code: 0 });
   });
 
-  test("gives way, if it yields, to others of the operator's session", async () => {
+  test("gives way, if told to, to others of the operator's session", async () => {
     const child = createLauncher()(
-      bash("read -r; ps -o pid=,pgid=,sid=,ni= -p $$", { stdin: "pipe", yields: true }),
+      bash("read -r; ps -o pid=,pgid=,sid=,ni= -p $$", { stdin: "pipe", givesWay: true }),
     );
     child.stdin?.end("go\n");
     const { stdout } = await ended(child);

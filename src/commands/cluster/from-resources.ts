@@ -69,20 +69,22 @@ function operatorReadiness(operator: IAddonOperator | undefined): ReturnType<typ
   return operator === undefined ? NO_OPERATOR : findCondition(operator.status?.conditions, "Ready");
 }
 
-/** The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. */
+/**
+ * The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. If the operator
+ * has stopped, the headline says so; already a late renewal of the Lease is said before the message, which may be outdated.
+ */
 export function toOverview({ operator, modules, lease }: Resources, now: number): Overview {
   const { state = "Pending", converge = {} } = operator?.status ?? {};
   const { status, message, reason } = operatorReadiness(operator);
   const rows = modules.map((module) => toModuleRow(module, now));
-  const stopped = lease && describeStoppedOperator(lease, now);
-  const stale = operator && lease && describeStaleLease(lease, now);
-  const headline =
-    stopped === undefined
-      ? { state, ready: status, reason }
-      : { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" };
+  const isStopped = lease !== undefined && describeStoppedOperator(lease, now) !== undefined;
+  const lateRenewal = operator && lease && describeStaleLease(lease, now);
+  const headline = isStopped
+    ? { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" }
+    : { state, ready: status, reason };
   return {
     ...headline,
-    message: `${stale ?? ""}${message}`,
+    message: `${lateRenewal ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
   };

@@ -183,7 +183,10 @@ function mayDotBeRoot(file: FileScan): boolean {
   return file.mayDotBeRootByBlock.at(-1) ?? true;
 }
 
-/** Records where the root context goes: into a variable, into a `dict`, or where the scan cannot follow it. */
+/**
+ * Records where the root context goes, because values can be read from there, too: into a variable, into a `dict`, or where
+ * the scan cannot follow it, so that all values count as used. An action that only inspects it (`if`, a comparison) reads none.
+ */
 function recordRootUse(file: FileScan, tokens: readonly Token[], at: number): void {
   const use = classifyUse(tokens, at);
   if (use === "escapes") file.scan.dynamic = true;

@@ -92,7 +92,7 @@ export class ObservedReleases {
     return this.#isOurs(meta) ? "ours" : "foreign";
   }
 
-  /** Names of this operator's releases that are not uninstalled. */
+  /** Names of the releases of modules that are not uninstalled, without reserved names: those are no modules' releases. */
   installed(): string[] {
     const reserved = this.#reservedNames();
     return this.store

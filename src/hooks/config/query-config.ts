@@ -96,7 +96,10 @@ function isBatchCandidate(file: HookFile, { outcome, exitCode, stdout }: RunResu
 
 const LIST_OUTPUT = /Found [1-9]\d{0,3} items/;
 
-/** The answer of a batch file; for other files, their `answer` to `--config`. */
+/**
+ * Asks a file that has not answered `--config` as a batch file: one executable with several hooks, which answers `hook list` and
+ * `hook config`. If it is none, returns its `answer` to `--config`. A time-out is no answer: the file may be a batch file that hangs.
+ */
 async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAnswer> {
   const list = await runQuery(query, "hook list");
   if (list.outcome === "timedOut") return toFailure("hook list", list);

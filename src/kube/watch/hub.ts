@@ -12,12 +12,14 @@ export class WatchHub {
   readonly #sharedWatches = new Map<string, SharedWatch>();
   readonly #observers: WatchObserver[] = [];
 
+  /** Each watch reports to one observer, which passes it on to those that were added. An error of theirs must not end a watch. */
   constructor(options: HubOptions) {
     const failures = options.failures ?? new Failures(options.logger);
     const observer: WatchObserver = {
       onFailure: (type) =>
         failures.callAndReport("watch", () => this.#observers.forEach((each) => each.onFailure(type))),
-      onRelist: (spec) => this.#observers.forEach((each) => each.onRelist(spec)),
+      onRelist: (spec) =>
+        failures.callAndReport("watch", () => this.#observers.forEach((each) => each.onRelist(spec))),
     };
     this.#options = { random: Math.random, ...options, failures, observer };
   }

@@ -15,8 +15,8 @@ export interface CommonFile {
 }
 
 /**
- * Reads the `modules/values.yaml` of every modules directory, in order. A broken or missing file is a problem, and
- * the content of the last read stays in force.
+ * Reads the `modules/values.yaml` of every modules directory, in order. The file is optional. If one that was read before is
+ * broken, or has just disappeared, its last content stays in force.
  */
 export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): CommonFile[] {
   return scans.flatMap((scan) => {

@@ -39,7 +39,7 @@ export async function describePulledChart(
     const copy = join(dir, pulled.path);
     const reported = error.problems.map(({ file, ...problem }) => {
       const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
-      return { ...problem, file: pulled.index?.repo === file ? file : pulled.origin + rest };
+      return { ...problem, file: pulled.index?.repo === file ? file : pulled.nameInMessages + rest };
     });
     throw new ProblemError(...reported);
   }
@@ -48,7 +48,7 @@ export async function describePulledChart(
 /** Does the work of `describePulledChart`; its errors name the temporary copy. */
 async function describeChart(
   dir: string,
-  { path, origin, source, index }: PulledChart,
+  { path, nameInMessages, source, index }: PulledChart,
   archives: ChartArchives,
 ): Promise<DescribedChart> {
   const located = await locateChart(dir, { path }, archives);
@@ -60,7 +60,7 @@ async function describeChart(
   const missingNames = await findMissingSubCharts(located.chartDir, archives);
   if (missingNames.length > 0) {
     const message = `has no ${missingNames.join(", ")} in charts/, although it depends on them`;
-    const unpacked = located.chartDir === join(dir, path) ? origin : "DIR, where it is unpacked";
+    const unpacked = located.chartDir === join(dir, path) ? nameInMessages : "DIR, where it is unpacked";
     const remedy = `run helm dependency build ${unpacked}, then repeat this command`;
     throw new ProblemError({ file: join(dir, path), message, remedy });
   }

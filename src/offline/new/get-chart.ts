@@ -26,7 +26,7 @@ export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmC
   const path = isDirectory ? "chart" : basename(localPath);
   const file = { rel: "", path: localPath, size: stats.size };
   copyChart(isDirectory ? listChartFiles(localPath, false) : [file], localPath, join(dir, path));
-  return { path, origin: localPath, source: undefined, index: undefined };
+  return { path, nameInMessages: localPath, source: undefined, index: undefined };
 }
 
 /** Whether a path is `root` itself or below it. */
@@ -99,8 +99,8 @@ export interface ChartRequest {
 export interface PulledChart {
   /** The archive's name in the directory. */
   readonly path: string;
-  /** For messages: the copied directory or archive, or the name of the pulled archive. */
-  readonly origin: string;
+  /** The copied directory or archive, or the name of the pulled archive. */
+  readonly nameInMessages: string;
   /** The source without the version; undefined for the URL of an archive. */
   readonly source: Omit<ChartSource, "version"> | undefined;
   /** The repository's index; undefined for a registry, which addresses content by digest. */
@@ -120,16 +120,24 @@ async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): 
   const url = chart.ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
   const path = await runHelmPull(chart.ref, helmFlags(chart), { dir, caller });
   if (url === undefined)
-    return { path, origin: path, source: sourceWithoutVersion(chart.ref), index: undefined };
+    return { path, nameInMessages: path, source: sourceWithoutVersion(chart.ref), index: undefined };
   const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], caller);
   const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutCredentials(url));
-  return { path, origin: path, source: { repo: withoutCredentials(url), chart: rest.join("/") }, index };
+  return {
+    path,
+    nameInMessages: path,
+    source: { repo: withoutCredentials(url), chart: rest.join("/") },
+    index,
+  };
 }
 
 interface PullTarget {
   readonly dir: string;
   readonly caller: HelmCaller;
 }
+
+/** The name of the repository in the temporary configuration. The user has not chosen it, so messages leave it out. */
+const TEMPORARY_REPO = "it";
 
 /** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
 async function pullFromRepository(
@@ -141,15 +149,20 @@ async function pullFromRepository(
   const helmDirFlags = [`--repository-config=${join(helmDir, "list.yaml")}`, `--repository-cache=${helmDir}`];
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
-    const added = await runHelm(["repo", "add", "it", repo, ...caFlags, ...helmDirFlags], caller);
+    const added = await runHelm(["repo", "add", TEMPORARY_REPO, repo, ...caFlags, ...helmDirFlags], caller);
     if (added.outcome !== "succeeded") {
       const message = `is not a chart repository: ${lastErrorLine(added)}`;
       throw fileProblem(withoutCredentials(repo), message, "correct --repo");
     }
     const flags = [...helmFlags(chart), ...helmDirFlags];
-    const path = await runHelmPull(`it/${chart.ref}`, flags, { dir, caller });
-    const index = readIndex(join(helmDir, "it-index.yaml"), withoutCredentials(repo));
-    return { path, origin: path, source: { repo: withoutCredentials(repo), chart: chart.ref }, index };
+    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, caller });
+    const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), withoutCredentials(repo));
+    return {
+      path,
+      nameInMessages: path,
+      source: { repo: withoutCredentials(repo), chart: chart.ref },
+      index,
+    };
   } finally {
     rmSync(helmDir, { recursive: true, force: true });
   }
@@ -178,7 +191,8 @@ async function runHelmPull(
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
     : "see helm search, helm repo add";
   const message = `is not a local file, and helm cannot pull it: ${lastErrorLine(result)}`;
-  throw fileProblem(ref.replace(/^it\//, ""), message, remedy);
+  const chart = ref.startsWith(`${TEMPORARY_REPO}/`) ? ref.slice(TEMPORARY_REPO.length + 1) : ref;
+  throw fileProblem(chart, message, remedy);
 }
 
 /** The last line of helm's stderr, without credentials in URLs. */

@@ -185,7 +185,10 @@ export class WatchedConfig {
     else this.#validate();
   }
 
-  /** Validates the newest version of both objects, and records the result as a reaction to an edit. */
+  /**
+   * Validates ConfigMap and overlay, and records the result as a reaction to an edit. Without its ConfigMap the operator waits;
+   * a deleted overlay stays in force, because values of hooks would be lost with it.
+   */
   #validate(): void {
     const { name, overlay } = this.#options;
     this.#hasUnhandledChange = false;

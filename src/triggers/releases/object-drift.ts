@@ -42,7 +42,7 @@ export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): bool
   return (
     now.helm !== fieldManagers.helm ||
     now.others !== fieldManagers.others ||
-    (mustCheckEveryWrite && now.moves !== fieldManagers.moves)
+    (mustCheckEveryWrite && now.otherWrites !== fieldManagers.otherWrites)
   );
 }
 

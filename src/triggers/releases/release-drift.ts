@@ -162,7 +162,10 @@ export class ReleaseDrift implements Analyzer {
     return this.#releaseRecord?.inspect(object, { ignore: this.#ignoreRules, signal });
   }
 
-  /** Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. */
+  /**
+   * Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. The back-off grows while someone
+   * else undoes the repairs: the object is contested. `found` is undefined if the release has no record to compare with.
+   */
   async #handleInspection(
     objectState: ObjectState,
     found: Inspection | undefined,

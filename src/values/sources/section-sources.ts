@@ -76,9 +76,9 @@ export class AllSources {
     return this.#states.get(key) ?? NO_SOURCES;
   }
 
-  /** What the sources that other ConfigMap content lists would contribute, to validate this content. Does not check schemas. */
-  previewFor(key: string, config: ConfigSettings): SectionSources {
-    const owner = this.#buildOwner(key, config);
+  /** What the sources that `proposed` lists would contribute if this content of the ConfigMap came into force. Does not check schemas. */
+  previewFor(key: string, proposed: ConfigSettings): SectionSources {
+    const owner = this.#buildOwner(key, proposed);
     if (owner.sources.length === 0) return NO_SOURCES;
     const inForce = this.#states.get(key);
     if (inForce !== undefined && areSameSources(inForce.sources, owner.sources)) return inForce;
