@@ -18,6 +18,7 @@ export { exists, readRegularFile, writeAll } from "./files/files.ts";
 export { readAtMost } from "./files/read-at-most.ts";
 export {
   findPathProblemBesideUsers,
+  isPrivateDirectory,
   findPrivateDirProblem,
   findPathProblem,
   isTrustedUser,

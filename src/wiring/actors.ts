@@ -5,7 +5,7 @@ import { delimiter } from "node:path";
 
 import { assertCanList, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
 import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
-import { attempt, oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { attempt, findPathProblemBesideUsers, oneLine, type Clock, type Logger } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
 import { resolveDirectories } from "../modules/index.ts";
 import { type Children, findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
@@ -24,7 +24,10 @@ interface ActorsOptions {
   /** The environment of hooks. */
   readonly env: Readonly<Record<string, string>>;
   readonly children: Children;
-  readonly settings: Pick<Settings, "tmpDir" | "configMap" | "workingDir" | "modulesDir">;
+  readonly settings: Pick<
+    Settings,
+    "tmpDir" | "configMap" | "workingDir" | "modulesDir" | "sources" | "sourcesDir"
+  >;
   /** The operator's namespace. */
   readonly namespace: string;
   /** Path of the kubeconfig for hooks under the operator's service account; variables in `env` contain it. */
@@ -53,7 +56,11 @@ export class Actors {
   async checkUserIds(): Promise<void> {
     const { settings, client } = this.#options;
     const problem = await findUserIdProblem(settings.tmpDir, listCredentialFiles(client), this.#options);
-    this.#sharedIdReason = problem ?? this.#findModulesDirProblem();
+    const { sources, sourcesDir } = settings;
+    // In a volume that every user may write to, such as an emptyDir, hooks could exchange the directories of modules.
+    const mayExchange = sources && sourcesDir !== undefined;
+    const sourcesProblem = mayExchange ? findPathProblemBesideUsers(sourcesDir) : undefined;
+    this.#sharedIdReason = problem ?? sourcesProblem ?? this.#findModulesDirProblem();
   }
 
   /** Resolves when the tokens of all ended runs are revoked. */

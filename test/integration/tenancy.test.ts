@@ -1,3 +1,4 @@
+import { chmodSync, mkdirSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import type { JsonObject } from "../../src/model/index.ts";
@@ -40,11 +41,20 @@ const status = (namespace: string, module: string): Promise<{ status?: JsonObjec
 /** Starts an operator with these modules, which may name accounts of all namespaces. */
 async function start(namespace: string, lab: Lab, kubeconfig?: string) {
   const path = openToHooks(lab);
+  // As an emptyDir of the kubelet: every user may write to it.
+  mkdirSync(`${lab.dir}/sources`);
+  chmodSync(`${lab.dir}/sources`, 0o777);
   return startOperator({
     namespace,
     ...(kubeconfig === undefined ? {} : { kubeconfig }),
     modulesDir: lab.modulesDir,
-    args: ["--service-account-namespaces=*", "--module-queues=own", `--tmp-dir=${lab.dir}/tmp`],
+    args: [
+      "--service-account-namespaces=*",
+      "--module-queues=own",
+      `--tmp-dir=${lab.dir}/tmp`,
+      "--sources",
+      `--sources-dir=${lab.dir}/sources`,
+    ],
     // Hooks of the test call kubectl.
     env: { TMPDIR: "/tmp", PATH: path },
   });
@@ -127,6 +137,7 @@ cat ${tmp}/kube.*/*.kubeconfig >/dev/null 2>&1 && worked reads-kubeconfig-of-ope
 cat /proc/$PPID/environ >/dev/null 2>&1 && worked reads-environment-of-operator
 for dir in ${tmp}/*; do [ -r "$dir" ] && worked lists-temp-files; done
 kill -0 $PPID 2>/dev/null && worked signals-operator
+(cd ${tmp}/../sources && mv unpacked moved && mv moved unpacked) 2>/dev/null && worked has-moved-modules
 jq -e '[.[].snapshots // {} | .[][]?] | length == 0' "$BINDING_CONTEXT_PATH" >/dev/null || worked watches-others
 echo x >"$TMPDIR/file" && worked has-temp-dir
 exit 0
@@ -171,6 +182,7 @@ test(
       .filter((name) => /^(reads|lists|has|signals|watches)-/.test(name));
     const identity = (await status(namespace, "hostile")).status?.["identity"] as JsonObject;
     const byFiles = [
+      "has-moved-modules",
       "lists-temp-files",
       "reads-environment-of-operator",
       "reads-kubeconfig-of-operator",

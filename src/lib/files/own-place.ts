@@ -56,6 +56,13 @@ export function findPrivateDirProblem(dir: string): string | undefined {
   return canOthersWrite(stats) ? `others may write to ${dir} (chmod go-w)` : undefined;
 }
 
+/** Whether a path is a directory, and no link to one, that belongs to this user, and to which no other user may write. */
+export function isPrivateDirectory(path: string): boolean {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined || !stats.isDirectory()) return false;
+  return process.geteuid === undefined || (stats.uid === process.geteuid() && (stats.mode & 0o022) === 0);
+}
+
 /**
  * Checks each directory and link from the root down to `path`, and where links lead. `links` counts the links followed so far.
  * Returns the first problem.

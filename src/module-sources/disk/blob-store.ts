@@ -1,7 +1,7 @@
 /** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
 
-import { createReadStream, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { copyFile, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { createReadStream, mkdirSync, rmSync } from "node:fs";
+import { copyFile, lstat, lutimes, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
@@ -13,7 +13,6 @@ import {
   isWithinLocations,
   isDigest,
   NotVerifiedError,
-  unpackLayer,
   type ArtifactReader,
   type BlobReader,
   type Descriptor,
@@ -30,9 +29,8 @@ import {
   type RequestedContent,
   type StoredContent,
 } from "./content.ts";
+import { UnpackedModules } from "./unpacked-modules.ts";
 
-/** The name of a directory with an unpacked module: the hash of its manifest. */
-const UNPACKED_MODULE = /^[0-9a-f]{64}$/;
 const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
@@ -48,32 +46,25 @@ const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
 export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
   readonly #unsignedLocations: readonly string[];
-  /** Modules that are being unpacked, by directory. */
-  readonly #unpackingByDir = new Map<string, Promise<void>>();
-  /** Directories of modules whose content this process has unpacked or compared. */
-  readonly #unpackedDirs = new Set<string>();
+  readonly #unpacked: UnpackedModules;
   #writtenFiles = 0;
 
   /** `unsigned`: registries and repositories whose charts the installer allows without a signature. */
   constructor(dir: string, unsigned: readonly string[]) {
     this.#dir = dir;
     this.#unsignedLocations = unsigned;
+    this.#unpacked = new UnpackedModules(join(dir, "unpacked"));
   }
 
-  /**
-   * Creates the directories, and deletes what an earlier process has left unfinished, and modules made from charts. Unpacked
-   * modules stay: before their first use they are compared with their verified blobs.
-   */
+  /** Creates the directories, and deletes what an earlier process has left unfinished. */
   prepareDirectories(): void {
-    const [blobs, unpacked] = [join(this.#dir, "blobs"), this.#unpackedPath("")];
+    const blobs = join(this.#dir, "blobs");
     for (const name of ["sha256", "tags", "referrers"]) mkdirSync(join(blobs, name), { recursive: true });
     for (const dir of [join(blobs, "part"), this.scratchDir]) {
       rmSync(dir, { recursive: true, force: true });
       mkdirSync(dir);
     }
-    mkdirSync(unpacked, { recursive: true });
-    for (const name of readdirSync(unpacked))
-      if (!UNPACKED_MODULE.test(name)) rmSync(join(unpacked, name), { recursive: true, force: true });
+    this.#unpacked.prepareDirectory();
   }
 
   /** How many files were stored since the start. */
@@ -196,20 +187,9 @@ export class BlobStore implements ArtifactReader, BlobReader {
    * Error for an archive that is refused.
    */
   async unpack(found: StoredContent): Promise<string> {
-    const dir = this.#unpackedPath(hexOf(found.digest));
+    const dir = this.#unpacked.pathOf(hexOf(found.digest));
     if (found.chart !== undefined) return makeChartModule(this, found, dir);
-    const unpacking = this.#unpackingByDir.get(dir) ?? this.#unpackModule(found, dir);
-    this.#unpackingByDir.set(dir, unpacking);
-    await unpacking.finally(() => this.#unpackingByDir.delete(dir));
-    return dir;
-  }
-
-  /** Unpacks a layer into a directory, unless this process has done so before. */
-  async #unpackModule({ layer }: StoredContent, dir: string): Promise<void> {
-    // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (this.#unpackedDirs.has(dir) && statSync(dir, { throwIfNoEntry: false }) !== undefined) return;
-    await unpackLayer(await this.#readLayer(layer), dir, true);
-    this.#unpackedDirs.add(dir);
+    return this.#unpacked.unpack(dir, () => this.#readLayer(found.layer));
   }
 
   /** Reads a complete layer: the bytes of a small one, or the path of a large one. Throws NotStoredError. */
@@ -230,12 +210,17 @@ export class BlobStore implements ArtifactReader, BlobReader {
     for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
-        if (isNeeded(name)) await utimes(path, now / 1000, now / 1000);
-        else if ((await stat(path)).mtimeMs <= now - RETENTION_MS) {
-          await rm(path, { recursive: true, force: true });
-          this.#unpackedDirs.delete(path);
-        }
+        if (isNeeded(name)) await lutimes(path, now / 1000, now / 1000);
+        else if ((await lstat(path)).mtimeMs <= now - RETENTION_MS) await this.#delete(path);
       }
+  }
+
+  /** Deletes a file or directory. Renames it first, so that nobody uses a directory of which a part is deleted. */
+  async #delete(path: string): Promise<void> {
+    const part = join(this.#dir, "blobs", "part", randomUUID());
+    this.#unpacked.forget(path);
+    await rename(path, part);
+    await rm(part, { recursive: true, force: true });
   }
 
   /** Adds to `needed` each digest that the verification of `digest` reads: layers, signatures and their manifests. */
@@ -287,10 +272,6 @@ export class BlobStore implements ArtifactReader, BlobReader {
 
   #blobPath(digest: string): string {
     return join(this.#dir, "blobs", "sha256", hexOf(digest));
-  }
-
-  #unpackedPath(hex: string): string {
-    return join(this.#dir, "unpacked", hex);
   }
 }
 

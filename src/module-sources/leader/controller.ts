@@ -277,10 +277,12 @@ export class SourceController {
   /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
   async #collectGarbage(): Promise<void> {
     const { lockedModules, options, runExclusively } = this.#context;
-    const digests = new Set(lockedModules.listDigests());
-    for (const { findings } of this.#checkStates.values())
-      for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
-    const bytes = await runExclusively(() => this.#garbageCollector.collect(digests, options.clock.now()));
+    const bytes = await runExclusively(() => {
+      const digests = new Set(lockedModules.listDigests());
+      for (const { findings } of this.#checkStates.values())
+        for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
+      return this.#garbageCollector.collect(digests, options.clock.now());
+    });
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
   }
 }

@@ -9,6 +9,7 @@ import { attempt, readRegularFile } from "../../lib/index.ts";
 
 /** Write permission for owner, group and others. */
 const WRITE_BITS = 0o222;
+const DIRECTORY_MODE = 0o755;
 /** Permissions for owner, group and others, without the type of the file. */
 const PERMISSION_BITS = 0o7777;
 
@@ -40,23 +41,25 @@ export class SmallTree {
     this.#isReadOnly = isReadOnly;
   }
 
-  /** Adds an entry, and reads its content. */
-  add(entry: ReadEntry): void {
+  /** Adds an allowed entry. Its content is in `chunks` when the whole archive has been read. */
+  add(entry: ReadEntry, chunks: Buffer[]): void {
     const path = entry.path.replace(/\/$/, "");
     if (entry.type === "Directory") {
       this.#addDirectories(path);
-      entry.resume();
       return;
     }
     this.#addDirectories(dirname(path));
-    const chunks: Buffer[] = [];
-    entry.on("data", (chunk) => chunks.push(chunk));
     this.#files.set(path, { mode: modeOf(entry, this.#isReadOnly), chunks });
   }
 
-  /** Writes the files into an empty directory. */
+  /** Writes the files into an empty directory of this user. */
   write(dir: string): void {
-    for (const path of this.#directories) mkdirSync(join(dir, path), { recursive: true, mode: 0o755 });
+    for (const path of this.#directories) {
+      mkdirSync(join(dir, path));
+      // The umask, or a parent with the setgid bit, may have given it another mode.
+      chmodSync(join(dir, path), DIRECTORY_MODE);
+    }
+    chmodSync(dir, DIRECTORY_MODE);
     for (const [path, { mode, chunks }] of this.#files) {
       const file = join(dir, path);
       writeFileSync(file, Buffer.concat(chunks), { flag: "wx" });
@@ -84,7 +87,7 @@ export class SmallTree {
 
   /** Counts the entries below a directory. Throws if one of them is not as it was written. */
   #countEqualEntries(dir: string, path: string): number {
-    requireMode(join(dir, path), 0o755);
+    if (!requireMode(join(dir, path), DIRECTORY_MODE).isDirectory()) throw new Error("it is no directory");
     let count = 0;
     for (const entry of readdirSync(join(dir, path), { withFileTypes: true })) {
       const below = join(path, entry.name);

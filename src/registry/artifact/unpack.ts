@@ -66,10 +66,12 @@ async function checkArchive(archive: Archive, small: SmallTree | undefined): Pro
     zstd: false,
     maxMetaEntrySize: LIMITS.header,
     onReadEntry: (entry) => {
+      const chunks: Buffer[] = [];
       // Without a reader of its content, the parser would wait at the entry.
       if (small === undefined) entry.resume();
-      else small.add(entry);
+      else entry.on("data", (chunk) => chunks.push(chunk));
       checkEntry(entry);
+      small?.add(entry, chunks);
     },
   });
   await readArchive(archive, parser).catch((error: unknown) => {
@@ -185,7 +187,8 @@ function findEntryProblem({ type, size, linkpath }: ReadEntry, path: string): st
  */
 function findPathProblem(path: string): string | undefined {
   const names = path.split("/");
-  if (path.includes("\\") || hasControlCharacter(path)) return "has a character that is not allowed";
+  if (path.includes("\\") || path.includes(UNDECODABLE) || hasControlCharacter(path))
+    return "has a character that is not allowed";
   if (DRIVE_PREFIX.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
@@ -193,6 +196,9 @@ function findPathProblem(path: string): string | undefined {
     ? "is too deep"
     : names.map(findNameProblem).find((problem) => problem !== undefined);
 }
+
+/** What bytes become that are no UTF-8: names that differ only in such bytes would be read as one. */
+const UNDECODABLE = "\ufffd";
 
 /** The drive of a Windows path, such as `C:`: the tar library treats a path with a drive as absolute. */
 export const DRIVE_PREFIX = /^[a-zA-Z]:/;
@@ -211,7 +217,7 @@ function findNameProblem(name: string): string | undefined {
 class SeenPaths {
   /** The folded paths of all entries; the value tells whether the entry is a file. */
   readonly #entries = new Map<string, boolean>();
-  /** The parent directories of all entries: folded path to path as written. */
+  /** All directories: those of entries, and those above entries. Folded path to path as written. */
   readonly #parents = new Map<string, string>();
 
   /** Adds the path of an entry; returns why it conflicts with an earlier one, or undefined. */
@@ -223,6 +229,12 @@ class SeenPaths {
     if (parent !== undefined && (!isDirectory || parent !== path))
       return "is also the directory of another entry";
     this.#entries.set(folded, !isDirectory);
+    if (isDirectory) this.#parents.set(folded, path);
+    return this.#addParents(path);
+  }
+
+  /** Adds the directories above a path; returns why one of them conflicts with an earlier entry, or undefined. */
+  #addParents(path: string): string | undefined {
     for (let slash = path.indexOf("/"); slash !== -1; slash = path.indexOf("/", slash + 1)) {
       const above = path.slice(0, slash);
       if (this.#entries.get(foldCase(above)) === true) return "is below a file";

@@ -35,6 +35,23 @@ it("a directory that has the content of the archive stays", async () => {
   expect(inode()).toBe(before);
 });
 
+it("it stays, too, below a directory with the setgid bit, and whatever the umask was", async () => {
+  const bytes = await layer();
+  const above = mkdtempSync(join(tempDir(), "above-"));
+  chmodSync(above, 0o2755);
+  const dir = join(above, "web");
+  const umask = process.umask(0o077);
+  try {
+    await unpackLayer(bytes, dir, true);
+    expect([dir, join(dir, "hooks")].map((path) => statSync(path).mode & 0o7777)).toEqual([0o755, 0o755]);
+    const { ino } = statSync(dir);
+    await unpackLayer(bytes, dir, true);
+    expect(statSync(dir).ino).toBe(ino);
+  } finally {
+    process.umask(umask);
+  }
+});
+
 it.each<[string, (dir: string) => void]>([
   ["other content", (dir) => rewrite(join(dir, "Chart.yaml"), "name: bad\n")],
   ["longer content", (dir) => rewrite(join(dir, "Chart.yaml"), "name: web\n# more\n")],

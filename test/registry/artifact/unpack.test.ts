@@ -70,6 +70,16 @@ function ofType(letter: string): Buffer {
   return bytes;
 }
 
+/** A file whose name has a byte that is no UTF-8. */
+function undecodable(): Buffer {
+  const bytes = block({ path: "r?.txt", content: "x" });
+  bytes[1] = 0xff;
+  bytes.fill(" ", 148, 156);
+  const sum = bytes.subarray(0, BLOCK).reduce((total, byte) => total + byte, 0);
+  bytes.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+  return bytes;
+}
+
 it("unpacks files and directories, and leaves owner and other modes out", async () => {
   const dir = await unpack(
     archive({ path: "hooks/", type: "Directory" }, { path: "hooks/a", mode: 0o4755 }, GOOD),
@@ -114,6 +124,18 @@ it.each<[string, readonly (Entry | Buffer)[], string]>([
     [{ path: "a/x" }, { path: "A/y" }],
     "differs only in letter case",
   ],
+  [
+    "a directory and a path below it that differ in letter case",
+    [{ path: "A/", type: "Directory" }, { path: "a/b" }],
+    "differs only in letter case",
+  ],
+  [
+    "the same the other way round",
+    [{ path: "a/b" }, { path: "A/", type: "Directory" }],
+    "is also the directory",
+  ],
+  ["bytes that are no UTF-8", [undecodable()], "has a character"],
+  ["a very deep path", [pax(`${"a/".repeat(30_000)}b`), { path: "n" }], "is too deep"],
   ["a file below a file", [{ path: "a" }, { path: "a/b" }], "is below a file"],
   ["a file in place of a directory", [{ path: "a/b" }, { path: "a" }], "is also the directory"],
   ["a file that is too large", [{ path: "a", size: LIMITS.file + 1 }], "is larger than 64 MiB"],

@@ -1,0 +1,64 @@
+/** Directories with unpacked modules. */
+
+import { chmodSync, lstatSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { utimes } from "node:fs/promises";
+import { join } from "node:path";
+
+import { isPrivateDirectory, systemClock } from "../../lib/index.ts";
+import { unpackLayer } from "../../registry/index.ts";
+
+/** The name of a directory with an unpacked module: the hash of its manifest. */
+const MODULE_NAME = /^[0-9a-f]{64}$/;
+
+/**
+ * The modules that are unpacked below one directory. Those of an earlier process stay, because most starts need the same
+ * ones; before its first use, each is compared with its verified layer.
+ */
+export class UnpackedModules {
+  readonly #dir: string;
+  readonly #unpackingByDir = new Map<string, Promise<void>>();
+  /** Directories whose content this process has unpacked or compared. */
+  readonly #unpackedDirs = new Set<string>();
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  pathOf(hex: string): string {
+    return join(this.#dir, hex);
+  }
+
+  /** Creates the directory, and deletes what it contains besides modules: unfinished ones, and those made from charts. */
+  prepareDirectory(): void {
+    // In a directory of another user, that user could exchange modules after they were compared.
+    if (!isPrivateDirectory(this.#dir)) rmSync(this.#dir, { recursive: true, force: true });
+    mkdirSync(this.#dir, { recursive: true });
+    chmodSync(this.#dir, 0o755);
+    for (const entry of readdirSync(this.#dir, { withFileTypes: true }))
+      if (!MODULE_NAME.test(entry.name) || !entry.isDirectory())
+        rmSync(join(this.#dir, entry.name), { recursive: true, force: true });
+  }
+
+  /** Unpacks a verified layer into a directory, unless this process has done so before. Returns the directory. */
+  async unpack(dir: string, readLayer: () => Promise<Buffer | string>): Promise<string> {
+    const unpacking = this.#unpackingByDir.get(dir) ?? this.#unpackOnce(dir, readLayer);
+    this.#unpackingByDir.set(dir, unpacking);
+    await unpacking.finally(() => this.#unpackingByDir.delete(dir));
+    return dir;
+  }
+
+  /** To be called before a directory is deleted. */
+  forget(dir: string): void {
+    this.#unpackedDirs.delete(dir);
+  }
+
+  async #unpackOnce(dir: string, readLayer: () => Promise<Buffer | string>): Promise<void> {
+    // Only this process unpacks here, and a directory gets its name when it is complete.
+    if (this.#unpackedDirs.has(dir) && lstatSync(dir, { throwIfNoEntry: false }) !== undefined) return;
+    await unpackLayer(await readLayer(), dir, true);
+    // A directory of an earlier process counts as needed from now on, as a new one does.
+    const seconds = systemClock.now() / 1000;
+    await utimes(dir, seconds, seconds);
+    this.#unpackedDirs.add(dir);
+  }
+}
