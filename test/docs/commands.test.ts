@@ -34,7 +34,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
   ["helm dependency build ", "test/offline/new/new-module.test.ts"],
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
-  ["kubectl apply -k deploy/manifests", "test/integration/chart.test.ts"],
+  ["kubectl apply -k ", "test/integration/chart.test.ts"],
   ["helm test", "scripts/e2e.mjs"],
   ["helm upgrade addon-operator ", "test/integration/leaving.test.ts"],
   ["helm uninstall addon-operator ", "test/integration/leaving.test.ts"],

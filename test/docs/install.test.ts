@@ -16,7 +16,8 @@ const image = stages.get("operator") ?? "";
 
 describe("the image", () => {
   test("has what docs/get-started/install.md says, and what it asks for by a build argument", () => {
-    const [, reported = ""] = /The image contains (.*?)\. By default, it runs as user 1000/.exec(page) ?? [];
+    const [, reported = ""] =
+      /The image contains (.*?)\. By default, its containers run as user 1000/.exec(page) ?? [];
     const [, packages = ""] = /packages="(.*?)"/.exec(image) ?? [];
     const tools = read("scripts/setup/image-tools.mjs");
     const there = (tool: string): boolean =>
