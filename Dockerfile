@@ -1,7 +1,7 @@
 # The operator with bash, jq, curl, openssl, helm and kubectl. A base image: add modules and hooks to it (examples/image).
 #   docker build .                                            everything from the internet
 #   npm run image:context && docker build --build-arg BUNDLE=context --build-arg TOOLS=context .
-#                                                             bundle and binaries of this checkout, no download
+#                                                             bundle and binaries of this checkout; only packages of Debian are downloaded
 #   docker build --target go-compatible --build-arg RUNTIME=node:24-alpine .
 #                                                             a base for Dockerfiles that were written for the images of
 #                                                             the Go operator (docs/guides/migrating.md, "Dockerfiles")

@@ -209,8 +209,9 @@ export class WebhookWiring {
 
 /** Whether all enabled modules have run since the start, so that all hooks with webhooks are known. */
 function areAllModulesReady({ boot, modules }: View): boolean {
-  const hasNotRun = [...modules.values()].some(({ enabled, phase }) => enabled && phase !== "ready");
-  return boot === "running" && !hasNotRun;
+  // Before the end of the first converge, each of hundreds of modules would be looked at after each change.
+  if (boot !== "running") return false;
+  return [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready");
 }
 
 /** The prefix of the names of the configuration objects. */
