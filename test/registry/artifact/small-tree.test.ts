@@ -35,7 +35,7 @@ it("a directory that has the content of the archive stays", async () => {
   expect(inode()).toBe(before);
 });
 
-it("it stays, too, below a directory with the setgid bit, and whatever the umask was", async () => {
+it("stays, too, below a directory with the setgid bit, and whatever the umask was", async () => {
   const bytes = await layer();
   const above = mkdtempSync(join(tempDir(), "above-"));
   chmodSync(above, 0o2755);
