@@ -155,7 +155,7 @@ function isUnavailable(object: JsonObject): boolean {
   return groupKindOf(object) === "apps/Deployment" && conditionOf(object, "Available", "False") !== undefined;
 }
 
-/** Whether a StatefulSet replaces its Pods one at a time. */
+/** Whether a StatefulSet waits for each Pod before it handles the next (OrderedReady, the default): a broken Pod blocks the others. */
 function isOrdered(object: JsonObject): boolean {
   const isParallel = readText(object, "spec.podManagementPolicy") === "Parallel";
   return groupKindOf(object) === "apps/StatefulSet" && !isParallel;

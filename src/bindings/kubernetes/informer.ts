@@ -97,7 +97,10 @@ export class Informer {
     this.#unfiltered.clear();
   }
 
-  /** After a complete list: drops the stored objects that it did not contain. */
+  /**
+   * After a complete list: drops the stored objects that a restarted first list did not contain any more. The binding has not seen
+   * them yet, unless the watch was opened late. After the first list, the hub reports what a new list lacks as deleted.
+   */
   #completeList(): void {
     if (this.#closed) return;
     for (const key of this.#stale) {

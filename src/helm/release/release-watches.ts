@@ -16,7 +16,7 @@ export interface WatchOptions {
 /** Field selector for the Secrets in which helm stores records. */
 const RELEASE_TYPE_SELECTOR = "type=helm.sh/release.v1";
 
-/** The selection of helm's Secrets in a namespace, for lists and watches. `more` extends the label selector. */
+/** The selection of helm's Secrets in a namespace, for lists and watches. `more` extends the label selector and begins with a comma. */
 export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
   return {
     resource: SECRETS,

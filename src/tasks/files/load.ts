@@ -4,12 +4,8 @@ import { ProblemError } from "../../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../model/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import {
-  hasGlobalConfigChanged,
-  mustLoadModule,
-  collectModuleFacts,
-  type ModuleFacts,
-} from "../../plan/index.ts";
+import { collectModuleFacts, hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
+import type { ModuleFacts } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
 import { compileSchemas, explainInvalidValues } from "../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
@@ -126,7 +122,7 @@ export function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }
 
-/** The records of modules that the new tree does not contain: their directories are confirmed as deleted. */
+/** The records of modules that the new tree does not contain. A tree omits a module only after a second read has confirmed that its directory is deleted. */
 function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
   const names = new Set(tree.modules.map((module) => module.name));
   return [...state.records()].filter(({ module }) => !names.has(module.name));
@@ -184,7 +180,10 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
 }
 
-/** The hooks of other modules that are on, or not decided yet, and global hooks. */
+/**
+ * Hooks whose webhooks could conflict with those of the module: global hooks, and hooks of other modules that are enabled, or that
+ * discovery has not decided on since the start.
+ */
 function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
   const others = [...state.records()].filter((each) => each.module.name !== name);
   const active = others.filter(({ enabled, isDiscovered }) => enabled || !isDiscovered);

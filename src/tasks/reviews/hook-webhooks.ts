@@ -70,7 +70,10 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     return [...new Set([...this.#hooks.values()].flatMap(crdNamesOf))].sort();
   }
 
-  /** All hooks of modules that are on are active: other webhooks of earlier hooks are removed. */
+  /**
+   * To be called once the hooks of all enabled modules are active. From then on, registered webhooks that no active hook has, such
+   * as those of an earlier process, are removed; before that, they may belong to a hook that is not loaded yet.
+   */
   markComplete(): void {
     this.#isComplete = true;
     this.#webhooks?.registrar.markComplete();

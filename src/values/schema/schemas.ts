@@ -257,7 +257,10 @@ function isOnlyForFiles(parent: ValuePosition, child: ValuePosition): boolean {
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 
-/** The sub-schemas for one member: none in an open object, the empty schema if anything is allowed. */
+/**
+ * The sub-schemas for one member: none if the schema does not mention it or forbids it, the empty schema if
+ * `additionalProperties: true` says that any member is meant.
+ */
 function listMemberSchemas(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
   const found = isJsonObject(properties) ? [member(properties, key)] : [];
