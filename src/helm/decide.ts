@@ -21,7 +21,8 @@ export interface ReleasePlan {
 
 /**
  * Examines a release and decides what a run does about it. Where the inputs do not suffice, it renders the chart and
- * compares the manifests. Changes nothing. Throws ForeignReleaseError, and HelmError where the chart cannot be rendered.
+ * compares the manifests. If they are equal, the run only updates the digest of the inputs in the release's labels, so that
+ * the next run need not render. Changes nothing. Throws ForeignReleaseError, and HelmError where the chart cannot be rendered.
  */
 export async function planRelease(
   tools: Reconciler,

@@ -18,10 +18,11 @@ const BASE64 = /^(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?$/;
 /** Parses a plain scalar as a number, as Go's YAML library does; undefined if it is none. */
 function parseNumber(source: string): number | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
+  // Go removes all underscores of a number, except where it begins with a dot: there, it accepts them between digits only.
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
   const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : Number.NaN);
-  // Adding 0 turns -0 into 0.
+  // Adding 0 turns -0, which JSON does not have, into 0.
   return Number.isFinite(value) ? value + 0 : undefined;
 }
 

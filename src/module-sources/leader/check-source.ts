@@ -276,7 +276,7 @@ async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): 
   });
 }
 
-/** Fetches and verifies content of the module with the keys of its source, unless the disk has the content already. */
+/** Verifies content (`chart`: a public chart) with the keys of its source, and fetches what the disk does not have and was not refused before. */
 function fetchForModule(
   check: ModuleCheck,
   { version, digest }: Pick<RequestedContent, "version" | "digest">,

@@ -25,7 +25,8 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   const { state, logger } = ports;
   const read = await readOnCurrentTree(ports, (before) => ports.rereadModule(before, name));
   if (read.tree === read.before) return;
-  // Before the new tree is recorded: afterwards the module awaits its CRDs only because it is another object.
+  // A module awaits its CRDs until they are applied for this very object. The new tree has another one, although its CRDs were not
+  // read again: it awaits them only if the former object did.
   const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
   reportTree(logger, read.tree, read.before);
   scheduleRecheck(ports, read);

@@ -11,7 +11,10 @@ const TARGET = "target";
 
 type DataValidateFunction = ReturnType<NonNullable<FuncKeywordDefinition["compile"]>>;
 
-/** The keyword of ajv that calls the check in a schema's `target` in place of a `$ref`. */
+/**
+ * The keyword of ajv that calls the check in a schema's `target` in place of a `$ref`: ajv would check a value again for each
+ * reference that leads to a schema. Files may have a keyword of this name; their value is no function and is ignored.
+ */
 export function createTargetKeyword(): FuncKeywordDefinition {
   const compile = (check: unknown): DataValidateFunction => {
     const validate: DataValidateFunction = (value, context) => {

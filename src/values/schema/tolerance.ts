@@ -32,7 +32,10 @@ const FIXES: readonly Fix[] = [
   withTextRequired,
 ];
 
-/** `document` with its meaning in Go. Warnings name `file`. */
+/**
+ * Rewrites a schema so that ajv reads it as the validator of the Go operator (go-openapi) does, which ignores keywords that ajv
+ * applies or refuses. Each rewrite that changes what the author wrote is a warning that names `file`.
+ */
 export function tolerateGoSchema(document: JsonObject, file: string): Tolerated {
   const warnings: string[] = [];
   const tolerated = mapSchemas(document, (schema, pointer) => {
