@@ -14,8 +14,8 @@ async function check(title, command, how) {
   return ok;
 }
 
-async function tests(title, args, more = {}) {
-  const { passed, failed } = await vitest(title, args, { env: { ...env, ...more } });
+async function tests(title, args, { helm, beside } = {}) {
+  const { passed, failed } = await vitest(title, args, { env: helm ? { ...env, HELM: helm } : env, beside });
   totals.passed += passed;
   totals.failed += failed;
 }
@@ -42,11 +42,20 @@ async function main() {
   ];
   await Promise.all(both.map(([title, name]) => script(title, name, { beside: true })));
   const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
+  // Integration tests often wait, which leaves a third of two processors to those beside them.
+  await Promise.all([unitAndHelm3Tests(built), built && integrationTests("helm")]);
+}
+
+async function unitAndHelm3Tests(built) {
+  const oneWorker = ["--maxWorkers=1"];
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
-  await tests("unit tests, those that measure, and the page in a browser", projects);
-  if (!built) return;
-  await tests("integration tests, helm 4", ["--project", "integration"], { HELM: "helm" });
-  await tests("integration tests, helm 3", ["--project", "integration", ...helmTests()], { HELM: "helm3" });
+  const title = "unit tests, those that measure, and the page in a browser";
+  await tests(title, [...projects, ...oneWorker], { beside: true });
+  if (built) await integrationTests("helm3", { args: [...helmTests(), ...oneWorker], beside: true });
+}
+
+function integrationTests(helm, { args = [], beside = false } = {}) {
+  return tests(`integration tests, ${helm}`, ["--project", "integration", ...args], { helm, beside });
 }
 
 await main();

@@ -34,7 +34,7 @@ export async function run(title, [file, ...args], { env, beside = false }) {
  * One vitest run, by `before` if that is given; resolves to `{ passed, failed, names }`, counted from its report, with
  * the names of the tests that failed. A run that broke outside of a test counts as one failure.
  */
-export async function vitest(title, args, { env, before = [] }) {
+export async function vitest(title, args, { env, before = [], beside = false }) {
   // Whatever the tests leave in the temp directory goes with it. Some run programs as another user.
   const dir = mkdtempSync(join(tmpdir(), "tests-"));
   chmodSync(dir, 0o1777);
@@ -43,6 +43,7 @@ export async function vitest(title, args, { env, before = [] }) {
   try {
     const ok = await run(title, [...before, "vitest", "run", ...args, ...reporters], {
       env: { ...env, TMPDIR: dir },
+      beside,
     });
     const { passed, failed, names } = count(report);
     return { passed, failed: ok || failed > 0 ? failed : 1, names };
