@@ -29,6 +29,9 @@ export function findCycle(
   name: string,
   edges = getRequiredModules,
 ): string[] | undefined {
+  const start = modules.find((module) => module.name === name);
+  // Most modules have no edges, and each is checked: a map of all modules for each of them would be quadratic work.
+  if (start === undefined || edges(start).length === 0) return undefined;
   const byName = new Map(modules.map((module) => [module.name, module]));
   const getSuccessors = (current: string): readonly string[] => {
     const module = byName.get(current);

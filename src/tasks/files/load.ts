@@ -184,10 +184,10 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
  * Hooks whose webhooks could conflict with those of the module: global hooks, and hooks of other modules that are enabled, or that
  * discovery has not decided on since the start.
  */
-function otherActiveHooks({ state }: Ports, { name }: Module): Hook[] {
-  const others = [...state.records()].filter((each) => each.module.name !== name);
-  const active = others.filter(({ enabled, isDiscovered }) => enabled || !isDiscovered);
-  return [...state.globalHooks, ...active.flatMap(({ hooks }) => hooks)];
+function* otherActiveHooks({ state }: Ports, { name }: Module): Generator<Hook> {
+  yield* state.globalHooks;
+  for (const { module, enabled, isDiscovered, hooks } of state.records())
+    if (module.name !== name && (enabled || !isDiscovered)) yield* hooks;
 }
 
 /** Records hooks and problem; resolves when runs and watches of the former hooks have ended. */
