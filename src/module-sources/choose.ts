@@ -5,7 +5,15 @@
 
 import { findNextOpening } from "../cron/index.ts";
 import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
-import type { Candidate, Choice, ChoiceInput, ResolvedCandidate, LockEntry, ModuleRequest } from "./types.ts";
+import type {
+  ChartContent,
+  Candidate,
+  Choice,
+  ChoiceInput,
+  ResolvedCandidate,
+  LockEntry,
+  ModuleRequest,
+} from "./types.ts";
 
 /**
  * The value of the annotation that approves a content. It contains the digest, so that it approves no other content of
@@ -212,4 +220,15 @@ function deferToWindow(candidate: ResolvedCandidate, until: number | undefined):
 function describeNoCandidate({ version, tag = "" }: ModuleRequest): string {
   if (version === undefined) return `the registry has no tag ${tag}`;
   return `the registry has no version ${isVersion(version) ? version : `in the range ${version}`}`;
+}
+
+/**
+ * Whether both are the same chart of the same location, or both are modules (undefined): only then their versions can be
+ * compared.
+ */
+export function areVersionsComparable(
+  left: ChartContent | undefined,
+  right: ChartContent | undefined,
+): boolean {
+  return left?.from === right?.from && left?.name === right?.name;
 }

@@ -1,13 +1,25 @@
 /** Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. */
 
+import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
-import { isDigest, isTag } from "../registry/index.ts";
+import { ADDON_FILE, findAddonProblem } from "../modules/index.ts";
+import {
+  isChartRepository,
+  isDigest,
+  isTag,
+  normalizeChartLocation,
+  parseReference,
+} from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { describeNameProblem } from "./disk/module-links.ts";
-import { checkModuleFields, parseMirrors, parseLocation } from "./fetch/location.ts";
-import { parseUpdatePolicy, type ReportProblem } from "./update-policy.ts";
-import type { SourceSpec, ModuleRequest } from "./types.ts";
+import type { ChartContent, ModuleRequest, SourceSpec, UpdatePolicy } from "./types.ts";
+
+type Spec = NonNullable<IModuleSource["spec"]>;
+type SourceLocation = Pick<SourceSpec, "registry" | "charts" | "unsigned">;
+
+/** Reports what is wrong with a field of a spec. */
+type ReportProblem = (key: string, message: string, remedy: string) => void;
 
 const DEFAULT_INTERVAL_MS = 300_000;
 const MIN_INTERVAL_MS = 30_000;
@@ -71,4 +83,149 @@ function describeDigestProblem(version: string | undefined, digest: string): str
   if (!isDigest(digest)) return "has a digest that is no sha256 digest";
   const isExact = version === undefined || isVersion(version);
   return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
+}
+
+/** Parses the registry or chart repository of a spec. Returns undefined after it has reported a problem. */
+function parseLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
+  const { registry: text, charts, unsigned = false } = spec;
+  if ((text === undefined) === (charts === undefined)) {
+    report("spec", "needs either registry or charts", "name one of them");
+    return undefined;
+  }
+  if (text !== undefined) {
+    if (unsigned) report("spec.unsigned", "is for charts alone", "remove it, and sign the modules");
+    const registry = parseRegistry(text, "spec.registry", report);
+    return registry && { registry, charts: undefined, unsigned: false };
+  }
+  return parseChartLocation(spec, report);
+}
+
+/** Parses `spec.charts`: a registry, or a chart repository, whose charts are never signed. */
+function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
+  const { charts: text = "", unsigned = false, plainHttp = false } = spec;
+  const charts = normalizeChartLocation(text);
+  if (charts === undefined) {
+    report("spec.charts", `"${text}" is no place of charts`, "write https://HOST/PATH or oci://HOST/PATH");
+    return undefined;
+  }
+  if (!isChartRepository(charts)) {
+    const registry = parseRegistry(charts, "spec.charts", report);
+    return registry && { registry, charts, unsigned };
+  }
+  if (!unsigned)
+    report("spec.unsigned", "is missing: chart repositories have no signatures", "set it to true");
+  if (charts.startsWith("http:") && !plainHttp)
+    report("spec.charts", "is called without TLS", "write https://, or set plainHttp: true");
+  const { host, pathname } = new URL(charts);
+  return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
+}
+
+/**
+ * Parses the mirrors of a registry. Content without a signature may come from its own location only, because a mirror
+ * could change it.
+ */
+function parseMirrors(
+  { mirrors = [] }: Spec,
+  place: SourceLocation | undefined,
+  report: ReportProblem,
+): SourceSpec["mirrors"] {
+  const isAllowed = place?.charts === undefined || (!place.unsigned && !isChartRepository(place.charts));
+  if (mirrors.length > 0 && !isAllowed)
+    report("spec.mirrors", "are for registries whose content is signed", "remove them");
+  return mirrors.flatMap((text, index) => parseRegistry(text, `spec.mirrors[${index}]`, report) ?? []);
+}
+
+/** Parses a registry reference, which must have neither tag nor digest. Returns undefined after it has reported a problem. */
+function parseRegistry(text: string, key: string, report: ReportProblem): SourceSpec["registry"] | undefined {
+  const form = "write oci://HOST/PATH, without tag and digest";
+  try {
+    const { host, name, tag, digest } = parseReference(text);
+    if (tag === undefined && digest === undefined) return { host, name };
+    report(key, "has a tag or a digest", form);
+  } catch (error) {
+    const [problem] = error instanceof ProblemError ? error.problems : [];
+    report(key, problem?.message ?? "is no registry", form);
+  }
+  return undefined;
+}
+
+/**
+ * Reports fields of a module that only charts may have, or that charts must not have. Reports nothing if the location
+ * itself is invalid.
+ */
+function checkModuleFields(
+  place: SourceLocation | undefined,
+  [name, request]: readonly [string, ModuleRequest],
+  report: ReportProblem,
+): void {
+  const key = `spec.modules.${name}`;
+  const isChart = request.chart !== undefined || request.module !== undefined;
+  if (place?.charts !== undefined)
+    checkChartFields(place.charts, request, (at, ...rest) => report(key + at, ...rest));
+  else if (place !== undefined && isChart)
+    report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
+}
+
+/** Reports invalid fields of a module that is a chart. Keys are reported relative to the module. */
+function checkChartFields(
+  charts: string,
+  { chart, tag, module: terms = {} }: ModuleRequest,
+  report: ReportProblem,
+): void {
+  if (chart !== undefined && !CHART_NAME.test(chart))
+    report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
+  if (tag !== undefined && isChartRepository(charts))
+    report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
+  if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
+  const problem = findAddonProblem(terms, ADDON_FILE);
+  if (problem !== undefined)
+    report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
+}
+
+const CHART_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
+
+/** The chart that a source names for a module; undefined for a source of modules. */
+export function toChartContent(
+  { charts, unsigned }: SourceLocation,
+  name: string,
+  { chart = name, module: terms }: ModuleRequest,
+): ChartContent | undefined {
+  if (charts === undefined) return undefined;
+  return { from: charts, name: chart, ...(unsigned && { unsigned }), ...(terms && { terms }) };
+}
+
+/** Parses `spec.update`. Returns undefined without one. Reports its problems, and continues with defaults. */
+function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): UpdatePolicy | undefined {
+  if (update === undefined) return undefined;
+  const { approval = "auto", windows = [], after, parallel = 1 } = update;
+  const parsePolicyDuration = (key: string, text: string): number => {
+    const ms = parseDuration(text);
+    if (ms !== undefined && ms >= 0) return ms;
+    report(key, `"${text}" is no duration`, "write one such as 24h");
+    return 0;
+  };
+  return {
+    approval,
+    parallel,
+    minAgeMs: after === undefined ? 0 : parsePolicyDuration("spec.update.after", after),
+    windows: windows.map(({ cron, for: open }, index) => {
+      const key = `spec.update.windows[${index}]`;
+      checkWindowCron(cron, (message) =>
+        report(`${key}.cron`, message, 'write a crontab line such as "0 2 * * 1-5"'),
+      );
+      const forMs = parsePolicyDuration(`${key}.for`, open);
+      if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
+      return { cron, forMs };
+    }),
+  };
+}
+
+/** Reports a crontab line that cannot open a window: invalid, or `@every`, which names no times of the day. */
+function checkWindowCron(line: string, report: (message: string) => void): void {
+  try {
+    if (parseCrontab(line).periodMs !== undefined) report("a window opens at times of the day, not @every");
+  } catch (error) {
+    if (!(error instanceof CrontabError)) throw error;
+    report(error.message);
+  }
 }

@@ -11,7 +11,7 @@ export interface RequestedContent {
   readonly version: string | undefined;
   readonly digest: string;
   /** Set if the content is a chart. */
-  readonly chart?: ChartContent;
+  readonly chart?: ChartContent | undefined;
 }
 
 /** Verified content on disk. */
