@@ -6,7 +6,6 @@
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
 import { Memo, oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
-import { GarbageCollector } from "../disk/garbage-collector.ts";
 import { Removals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import type { Source } from "../source-list.ts";
@@ -42,7 +41,6 @@ export class SourceController {
   readonly #subscriptions: { close(): void }[] = [];
   readonly #checkTools: CheckTools;
   readonly #statusWriter: StatusWriter;
-  readonly #garbageCollector: GarbageCollector;
   readonly #startedAt: number;
   #isReconcileScheduled = false;
   /** The first converge has ended. */
@@ -54,7 +52,6 @@ export class SourceController {
     const { options } = context;
     const { hub, namespace, clock } = options;
     this.#startedAt = clock.monotonic();
-    this.#garbageCollector = new GarbageCollector(context.blobStore);
     const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
     this.#statusWriter = new StatusWriter(context, {
       runInBackground,
@@ -277,12 +274,12 @@ export class SourceController {
 
   /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
   async #collectGarbage(): Promise<void> {
-    const { lockedModules, options } = this.#context;
+    const { lockedModules, options, blobStore } = this.#context;
     const bytes = await this.#context.runExclusively(() => {
       const digests = new Set(lockedModules.listDigests());
       for (const { findings } of this.#checkStates.values())
         for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
-      return this.#garbageCollector.collect(digests, options.clock.now());
+      return blobStore.collectGarbage(digests, options.clock.now());
     });
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
   }
