@@ -1,4 +1,4 @@
-/** Names of artifacts in a registry: `oci://HOST[:PORT]/NAME[:TAG][@DIGEST]`. */
+/** Names of artifacts in a registry, `oci://HOST[:PORT]/NAME[:TAG][@DIGEST]`, and locations of public charts. */
 
 import { ProblemError } from "../model/index.ts";
 
@@ -83,7 +83,7 @@ export function formatReference({ host, name, tag, digest }: Reference): string 
  * The host that serves a registry's API, in lower case. Images of Docker Hub are named `docker.io`, but another host
  * serves them.
  */
-export function toRegistryHost(host: string): string {
+function toRegistryHost(host: string): string {
   const lower = host.toLowerCase();
   return lower === "docker.io" || lower === "index.docker.io" ? DOCKER_HUB_HOST : lower;
 }
@@ -105,4 +105,27 @@ function toReferenceError(text: string, message: string): ProblemError {
     message,
     remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
   });
+}
+
+/** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */
+const CHART_LOCATION = /^(oci|https?):\/\/([^\s,/@?#%\\]+)((?:\/[^\s,/@?#%\\]+)*)\/?$/;
+
+/**
+ * Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location.
+ */
+export function normalizeChartLocation(text: string): string | undefined {
+  const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
+  const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");
+  if (scheme === "" || hasDots || !URL.canParse(`https://${host}/`)) return undefined;
+  return `${scheme}://${scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host}${path}`;
+}
+
+/** Whether a normalized location equals an allowed one, or is below one. */
+export function isWithinLocations(location: string, allowed: readonly string[]): boolean {
+  return allowed.some((each) => location === each || location.startsWith(`${each}/`));
+}
+
+/** Whether a location is a chart repository with an index.yaml, not an OCI registry. */
+export function isChartRepository(location: string): boolean {
+  return !location.startsWith("oci:");
 }

@@ -1,8 +1,7 @@
 /** One repository of a registry: its manifests, blobs, tags and referrers. All content is checked against its digest. */
 
 import { oneLine, plainLine } from "../lib/index.ts";
-import type { Reference } from "./reference.ts";
-import { isDigest, isTag } from "./reference.ts";
+import { isDigest, isTag, type Reference } from "./reference.ts";
 import {
   MANIFEST_ACCEPT,
   describeBytes,
@@ -12,7 +11,7 @@ import {
   parseIndex,
   type Descriptor,
 } from "./manifest.ts";
-import { RegistryError } from "./http/errors.ts";
+import { RegistryError } from "./errors.ts";
 import {
   discardBody,
   getFirstHeader,
@@ -20,7 +19,6 @@ import {
   type RegistryRequest,
   type RegistryClient,
 } from "./http/client.ts";
-import { saveBody } from "./http/save.ts";
 
 /** The bytes of a manifest as the registry stores them, with their digest and type. */
 export interface StoredManifest {
@@ -40,12 +38,6 @@ export interface Tags {
   readonly tags: readonly string[];
   /** False if the repository has further tags, beyond the limit. */
   readonly isAll: boolean;
-}
-
-/** One page of a list that the registry returns in pages. */
-interface ResponsePage extends Answer {
-  readonly bytes: Buffer;
-  readonly isLast: boolean;
 }
 
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
@@ -119,19 +111,8 @@ export class Repository {
    */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
     const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
-    const answer = await this.#client.send(request);
-    if (answer.status !== 200) throw await this.#client.toStatusError(request, answer);
-    const saved = await saveBody(this.#readChunks(request, answer), file, size);
+    const saved = await this.#client.sendAndSave(request, file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);
-  }
-
-  /** Yields the body of an answer in chunks. Turns a connection error into a RegistryError that names the request. */
-  async *#readChunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of body) yield chunk as Buffer;
-    } catch (error) {
-      throw this.#client.toBodyError(request, error);
-    }
   }
 
   /** Uploads a blob unless the registry has it already. Throws RegistryError. */
@@ -189,13 +170,11 @@ export class Repository {
   async listTags(): Promise<Tags | undefined> {
     const found = new Set<string>();
     let isAll = false;
-    for await (const { status, bytes, isLast } of this.#fetchPages(
-      this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`),
-      [200, 404],
-    )) {
-      if (status === 404) return undefined;
-      for (const tag of this.#parseTags(bytes)) found.add(tag);
-      isAll = isLast;
+    const first = this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`);
+    for await (const page of this.#fetchPages(first, [200, 404])) {
+      if (page.status === 404) return undefined;
+      for (const tag of this.#parseTags(page.bytes)) found.add(tag);
+      isAll = findNextPageUrl(page) === undefined;
       if (found.size >= MAX_TAGS) break;
     }
     return { tags: [...found].slice(0, MAX_TAGS), isAll: isAll && found.size <= MAX_TAGS };
@@ -217,16 +196,15 @@ export class Repository {
    * Yields the pages of a list: sends the first request, then follows the links to the next page, up to `MAX_PAGES`.
    * Throws RegistryError.
    */
-  async *#fetchPages(first: RegistryRequest, statuses: readonly number[]): AsyncGenerator<ResponsePage> {
-    let request: RegistryRequest | undefined = first;
-    for (let page = 0; page < MAX_PAGES && request !== undefined; page += 1) {
-      const answer: ResponsePage = {
-        ...(await this.#client.sendAndRead(request, statuses, MAX_PAGE_BYTES)),
-        isLast: false,
-      };
-      const next = findNextPageUrl(answer);
-      yield { ...answer, isLast: next === undefined };
-      request = next === undefined ? undefined : { ...request, path: next };
+  async *#fetchPages(
+    first: RegistryRequest,
+    statuses: readonly number[],
+  ): AsyncGenerator<Answer & { readonly bytes: Buffer }> {
+    let path: RegistryRequest["path"] | undefined = first.path;
+    for (let page = 0; page < MAX_PAGES && path !== undefined; page += 1) {
+      const answer = await this.#client.sendAndRead({ ...first, path }, statuses, MAX_PAGE_BYTES);
+      yield answer;
+      path = findNextPageUrl(answer);
     }
   }
 

@@ -9,7 +9,7 @@ import { createGunzip, gunzipSync } from "node:zlib";
 import { Parser, Unpack, type ReadEntry } from "tar";
 
 import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
-import { NotVerifiedError } from "../cosign/errors.ts";
+import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
 /**

@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import { RegistryError } from "../http/errors.ts";
+import { RegistryError } from "../errors.ts";
 import {
   describeBytes,
   EMPTY_CONFIG,
