@@ -1,13 +1,5 @@
-export {
-  findChart,
-  findModule,
-  moveTag,
-  pushModule,
-  unpackModule,
-  type FoundChart,
-  type FoundModule,
-  type NamedRepository,
-} from "./artifact/module-artifact.ts";
+export { findChart, findModule, moveTag, pushModule, unpackModule } from "./artifact/module-artifact.ts";
+export type { FoundChart, FoundModule, NamedRepository } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
 export { unpackLayer } from "./artifact/unpack.ts";
 export { ChartRepository, fetchIndex, type KnownIndex } from "./charts/chart-repository.ts";

@@ -48,9 +48,7 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/**
- * Splits a reference into its parts. Each part ends where the next one begins, so that matching takes linear time.
- */
+/** Splits a reference into its parts. Each part ends where the next one begins, so that matching takes linear time. */
 const REFERENCE_PARTS =
   /^oci:\/\/(?<host>[^/@?]+)\/(?<name>[^:@?]+)(?::(?<tag>[^@?/]*))?(?:@(?<digest>[^@?/]*))?$/;
 
@@ -110,9 +108,7 @@ function toReferenceError(text: string, message: string): ProblemError {
 /** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */
 const CHART_LOCATION = /^(oci|https?):\/\/([^\s,/@?#%\\]+)((?:\/[^\s,/@?#%\\]+)*)\/?$/;
 
-/**
- * Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location.
- */
+/** Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location. */
 export function normalizeChartLocation(text: string): string | undefined {
   const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
   const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");

@@ -12,13 +12,8 @@ import {
   type Descriptor,
 } from "./manifest.ts";
 import { RegistryError } from "./errors.ts";
-import {
-  discardBody,
-  getFirstHeader,
-  type Answer,
-  type RegistryRequest,
-  type RegistryClient,
-} from "./http/client.ts";
+import { discardBody, getFirstHeader } from "./http/client.ts";
+import type { Answer, RegistryRequest, RegistryClient } from "./http/client.ts";
 
 /** The bytes of a manifest as the registry stores them, with their digest and type. */
 export interface StoredManifest {
@@ -164,9 +159,7 @@ export class Repository {
     return found.slice(0, limit);
   }
 
-  /**
-   * Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError.
-   */
+  /** Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError. */
   async listTags(): Promise<Tags | undefined> {
     const found = new Set<string>();
     let isAll = false;

@@ -7,28 +7,12 @@ import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import {
-  digestOf,
-  findModule,
-  isWithinLocations,
-  isDigest,
-  NotVerifiedError,
-  type ArtifactReader,
-  type BlobReader,
-  type Descriptor,
-  type Signer,
-  type StoredManifest,
-} from "../../registry/index.ts";
+import { digestOf, findModule, isWithinLocations, isDigest, NotVerifiedError } from "../../registry/index.ts";
+import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
-import {
-  listSignatureTags,
-  NotStoredError,
-  parseReferencedDigests,
-  WrongContentError,
-  type RequestedContent,
-  type StoredContent,
-} from "./content.ts";
+import { listSignatureTags, NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
+import type { RequestedContent, StoredContent } from "./content.ts";
 import { UnpackedModules } from "./unpacked-modules.ts";
 
 const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";

@@ -17,12 +17,8 @@ import {
   type StoredManifest,
 } from "../../registry/index.ts";
 import { readContentVersion } from "../disk/charts.ts";
-import {
-  NotStoredError,
-  WrongContentError,
-  type StoredContent,
-  type RequestedContent,
-} from "../disk/content.ts";
+import { NotStoredError, WrongContentError } from "../disk/content.ts";
+import type { StoredContent, RequestedContent } from "../disk/content.ts";
 import type { BlobStore } from "../disk/blob-store.ts";
 import type { RegistryAccess } from "./registry-access.ts";
 

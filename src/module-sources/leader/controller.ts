@@ -9,22 +9,12 @@ import { MODULE_SOURCES } from "../../status/index.ts";
 import { Removals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import type { Source } from "../source-list.ts";
-import {
-  MAX_START_DELAY_MS,
-  newCheckState,
-  readCheckToken,
-  runCheck,
-  type CheckState,
-} from "./check-state.ts";
+import { MAX_START_DELAY_MS, newCheckState, readCheckToken, runCheck } from "./check-state.ts";
+import type { CheckState } from "./check-state.ts";
 import type { CheckTools } from "./module-check.ts";
 import { CheckReporter } from "./reporter.ts";
-import {
-  ApprovalObserver,
-  getApproval,
-  reviewAfterChanges,
-  UpdateObserver,
-  type UpdateObserverPorts,
-} from "./update-progress.ts";
+import { ApprovalObserver, getApproval, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
+import type { UpdateObserverPorts } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
 /** Most refused digests that are remembered, so that a check does not fetch them again. */

@@ -2,14 +2,8 @@
 
 import { formatUtc, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
-import {
-  toStatusLine,
-  indexConditionTimes,
-  omitUndefined,
-  addTransitionTimes,
-  type IModuleSource,
-  type UntimedCondition,
-} from "../../status/index.ts";
+import { toStatusLine, indexConditionTimes, omitUndefined, addTransitionTimes } from "../../status/index.ts";
+import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { allowsVersion, toApproval } from "../choose.ts";
 import type { LockedModules } from "../locked-modules.ts";

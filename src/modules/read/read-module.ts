@@ -4,17 +4,23 @@ import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import { compileCel, toError } from "../../lib/index.ts";
-import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
-import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../model/index.ts";
-import type { StaticValues } from "../../model/index.ts";
+import {
+  camelCase,
+  describeProblem,
+  ProblemError,
+  type ChartKind,
+  type Module,
+  type ModuleOrigin,
+  type Problem,
+  type SchemaFiles,
+  type StaticValues,
+} from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
-import { addonFilePath } from "../chart/addon-file.ts";
-import { refuseLinksOutside } from "../chart/outer-links.ts";
-import { fileProblem, missingValuesFile, readText, stat, type FoundFile } from "./files.ts";
-import { toHookFiles, findNonExecutableScripts } from "./listing.ts";
-import { listOwnCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
-import { chooseNamespace, checkNamespaceLength } from "./module-namespace.ts";
+import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";
+import { fileProblem, missingValuesFile, readText, refuseLinksOutside, stat } from "./files.ts";
+import type { FoundFile } from "./files.ts";
+import { findNonExecutableScripts, listOwnCrds, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { Candidate } from "./scan-dir.ts";
@@ -36,24 +42,28 @@ export async function readModule(
   const { name, order, dir, common } = candidate;
   const listing = readOrReport({ ...listed, ...NO_FILES }, () => checkOuterLinks(listed));
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
-  const namespace = chooseNamespace(reading.options, name, listing.addonFile);
-  problems.push(...checkNamespaceLength(namespace, addonFilePath(dir)));
+  const namespace = chooseNamespace(reading.options.namespaceTemplate, name, listing.addonFile);
+  const addonPath = addonFilePath(dir);
+  problems.push(...checkNamespaceLength(namespace, addonPath));
   const script = listing.files.get("enabled");
-  const own = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
-  const { section, enabled, findPosition } = own;
+  const values = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
+  const { warnings: valuesWarnings, ...own } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
   const chart = await findChart(reading, listing, problems);
   const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
-  problems.push(...(await checkAddonFile(reading, candidate, listing)));
+  problems.push(...(await findCelProblems(listing.addonFile, addonPath)));
+  const refusal = reading.options.findRefusal?.({ ...listing.addonFile, name, namespace }, addonPath);
+  if (refusal !== undefined) problems.push(refusal);
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
+  const otherProblems = problems.slice(1).map(describeProblem);
   return {
     name,
     valuesKey: camelCase(name),
     order,
     dir,
     common,
-    own: { file: join(dir, "values.yaml"), section, enabled, findPosition: findPosition },
+    own: { file: join(dir, "values.yaml"), ...own },
     schemas,
     ...chart,
     chartVersion,
@@ -66,12 +76,7 @@ export async function readModule(
     problem: problems[0],
     deprecations,
     notExecutableWarnings: notExecutableWarnings(listing),
-    warnings: [
-      ...own.warnings,
-      ...warnings,
-      ...unusedChartWarnings(listing),
-      ...problems.slice(1).map(describeProblem),
-    ],
+    warnings: [...valuesWarnings, ...warnings, ...unusedChartWarnings(listing), ...otherProblems],
   };
 }
 
@@ -150,13 +155,10 @@ export function readSchemas(
   dir: string,
   files: ReadonlyMap<string, FoundFile>,
 ): SchemaFiles {
-  const read = (rel: string) => {
-    const file = files.get(rel);
-    return file === undefined ? undefined : { file: file.path, text: readText(file.path) };
-  };
-  const config = read(SCHEMA_FILES.config);
-  const values = read(SCHEMA_FILES.values);
-  const schemas = { ...(config && { config }), ...(values && { values }) };
+  const paths = Object.entries(SCHEMA_FILES).map(([kind, rel]) => [kind, files.get(rel)?.path] as const);
+  const schemas: SchemaFiles = Object.fromEntries(
+    paths.flatMap(([kind, file]) => (file === undefined ? [] : [[kind, { file, text: readText(file) }]])),
+  );
   const references = readReferences([dir, ...(options.schemaDirs ?? [])], schemas);
   return references.length === 0 ? schemas : { ...schemas, references };
 }
@@ -179,22 +181,8 @@ async function findChart(
   }
 }
 
-/** Checks the CEL expressions of `addon.yaml`, and whether the operator's settings allow its keys. */
-async function checkAddonFile(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  listing: Listing,
-): Promise<Problem[]> {
-  const { name, dir } = candidate;
-  const { addonFile } = listing;
-  const namespace = chooseNamespace(reading.options, name, addonFile);
-  const refusal = reading.options.findRefusal?.({ ...addonFile, name, namespace }, addonFilePath(dir));
-  return [...(await checkCelExpressions(candidate, listing)), ...(refusal === undefined ? [] : [refusal])];
-}
-
-/** The problems of CEL expressions in `requires.objects` and `health.checks`. */
-async function checkCelExpressions({ dir }: ModuleCandidate, { addonFile }: Listing): Promise<Problem[]> {
-  const { requires, health } = addonFile;
+/** The problems of CEL expressions in `requires.objects` and `health.checks` of an `addon.yaml`. */
+async function findCelProblems({ requires, health }: Listing["addonFile"], file: string): Promise<Problem[]> {
   const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
   const problems: Problem[] = [];
   for (const [list, items] of Object.entries(lists))
@@ -203,7 +191,7 @@ async function checkCelExpressions({ dir }: ModuleCandidate, { addonFile }: List
       if (celError === undefined) continue;
       const remedy = "write an expression in CEL over `object` that is true or false";
       const key = `${list}.${index}.cel`;
-      problems.push({ file: addonFilePath(dir), key, message: celError.message, remedy });
+      problems.push({ file, key, message: celError.message, remedy });
     }
   return problems;
 }

@@ -10,15 +10,8 @@ import { verifySignature, type VerifiedSignature } from "../cosign/verify.ts";
 import type { Signer } from "../cosign/identity.ts";
 import type { SigningKey } from "../cosign/keys.ts";
 import { signArtifact } from "../cosign/sign.ts";
-import {
-  describeBytes,
-  IMAGE_CONFIG,
-  IMAGE_MANIFEST,
-  LAYER_TAR_GZIP,
-  parseManifest,
-  type Descriptor,
-  type Manifest,
-} from "../manifest.ts";
+import { describeBytes, IMAGE_CONFIG, IMAGE_MANIFEST, LAYER_TAR_GZIP, parseManifest } from "../manifest.ts";
+import type { Descriptor, Manifest } from "../manifest.ts";
 import { formatReference, versionToTag, type Reference } from "../reference.ts";
 import type { ArtifactReader, BlobReader, Repository, StoredManifest } from "../repository.ts";
 import { LIMITS, unpackLayer } from "./unpack.ts";
@@ -126,8 +119,8 @@ export async function findModule(
     const { [TITLE_ANNOTATION]: name = "", [VERSION_ANNOTATION]: version = "" } = manifest.annotations;
     const layer = findModuleLayer(manifest);
     const problem = findIdentityProblem({ name, version }, source.reference);
-    if (problem !== undefined || typeof layer === "string") return problem ?? String(layer);
-    return { name, version, layer };
+    if (problem !== undefined) return problem;
+    return typeof layer === "string" ? layer : { name, version, layer };
   });
 }
 

@@ -12,9 +12,7 @@ import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
-/**
- * Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name.
- */
+/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name. */
 export const LIMITS = {
   packed: 64 * 1024 * 1024,
   unpacked: 256 * 1024 * 1024,

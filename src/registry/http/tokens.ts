@@ -195,13 +195,11 @@ interface Challenge {
 }
 
 /**
- * A name, then `=` and a quoted string or an unquoted value. Takes linear time, because no two parts can match the
- * same text.
+ * A name, and maybe `=` with a quoted string or an unquoted value: a parameter. A name without a value is a scheme such as
+ * `Bearer`. Takes linear time, because an unescaped quote always ends a string.
  */
-const PARAMETER = /^([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([\w!#$%&'*+.^`|~/-]*))/;
-/** The name of a scheme such as `Bearer`, before its parameters, a comma or the end. */
-const SCHEME = /^([\w!#$%&'*+.^`|~-]+)(?:[ \t]+|$|(?=,))/;
-const SEPARATORS = /^[ \t,]+/;
+const CHALLENGE_PART =
+  /([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([\w!#$%&'*+.^`|~/-]*)))?/g;
 /** Characters of a header that are read; a registry is not trusted to send a short one. */
 const MAX_HEADER_LENGTH = 16_384;
 
@@ -213,34 +211,14 @@ export function findChallenge(headers: readonly string[]): Challenge | undefined
   return headers.flatMap(parseChallenges).find(({ scheme }) => scheme === "bearer" || scheme === "basic");
 }
 
-/**
- * Parses all challenges of one header. A comma separates challenges and also their parameters, so a word followed by
- * `=` is a parameter of the last challenge, and any other word begins a new challenge.
- */
+/** Parses all challenges of one header. A comma separates challenges and also their parameters. */
 function parseChallenges(header: string): Challenge[] {
   const challenges: Challenge[] = [];
-  let rest = header.slice(0, MAX_HEADER_LENGTH).replace(SEPARATORS, "");
-  while (rest !== "") rest = rest.slice(parseNextPart(rest, challenges)).replace(SEPARATORS, "");
+  for (const part of header.slice(0, MAX_HEADER_LENGTH).matchAll(CHALLENGE_PART)) {
+    const [, name = "", quoted, unquoted] = part;
+    const value = quoted?.replace(/\\(.)/g, "$1") ?? unquoted;
+    if (value === undefined) challenges.push({ scheme: name.toLowerCase(), parameters: new Map() });
+    else challenges.at(-1)?.parameters.set(name.toLowerCase(), value);
+  }
   return challenges;
-}
-
-/**
- * Parses the parameter or the scheme at the beginning of `text` and adds it to `challenges`; skips anything else up
- * to the next comma. Returns how many characters to skip.
- */
-function parseNextPart(text: string, challenges: Challenge[]): number {
-  const parameter = PARAMETER.exec(text);
-  if (parameter !== null) {
-    const [matchedText, name = "", quoted, unquoted = ""] = parameter;
-    challenges.at(-1)?.parameters.set(name.toLowerCase(), quoted?.replace(/\\(.)/g, "$1") ?? unquoted);
-    return matchedText.length;
-  }
-  const [matchedText, scheme = ""] = SCHEME.exec(text) ?? [];
-  if (matchedText !== undefined) {
-    challenges.push({ scheme: scheme.toLowerCase(), parameters: new Map() });
-    return matchedText.length;
-  }
-  // The first character is skipped in any case, so that the caller's loop ends.
-  const comma = text.indexOf(",", 1);
-  return comma === -1 ? text.length : comma;
 }
