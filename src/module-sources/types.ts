@@ -70,14 +70,6 @@ export interface SourceSpec {
   readonly update: UpdatePolicy | undefined;
 }
 
-/** Newer content, and when a check first saw it: its age may decide when it is used. */
-interface FirstSeen {
-  readonly version: string;
-  readonly digest: string;
-  /** Milliseconds since the epoch. */
-  readonly since: number;
-}
-
 /** What the lock records of a module. Every process uses exactly this content. */
 export interface LockEntry {
   /** Name of the ModuleSource. */
@@ -111,8 +103,8 @@ export interface LockEntry {
   readonly rejected?: readonly string[];
   /** The request as text (`serializeRequest`) for which they were rejected. */
   readonly rejectedFor?: string;
-  /** The newest content that is not used yet. */
-  readonly seen?: FirstSeen;
+  /** The newest content that is not used yet, and since when it is known, in milliseconds since the epoch. */
+  readonly seen?: { readonly version: string; readonly digest: string; readonly since: number };
 }
 
 /** The lock: by name of the module. */

@@ -1,6 +1,6 @@
 /** Content of modules on disk: what is required, what exists, and what is wrong with it. */
 
-import { parseJson } from "../../lib/index.ts";
+import { attempt, parseJson } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 import type { FoundModule } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
@@ -35,17 +35,13 @@ export class WrongContentError extends Error {
 export function parseReferencedDigests(
   bytes: Buffer,
 ): Readonly<Record<"parts" | "manifests", readonly (Json | undefined)[]>> {
-  try {
-    const { config, layers, manifests } = objectOf(parseJson(bytes.toString("utf8")));
-    const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
-      objects.map(({ digest }) => digest);
-    return {
-      parts: digests([objectOf(config), ...objectsIn(layers)]),
-      manifests: digests(objectsIn(manifests)),
-    };
-  } catch {
-    return { parts: [], manifests: [] };
-  }
+  const { config, layers, manifests } = objectOf(attempt(() => parseJson(bytes.toString("utf8"))));
+  const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
+    objects.map(({ digest }) => digest);
+  return {
+    parts: digests([objectOf(config), ...objectsIn(layers)]),
+    manifests: digests(objectsIn(manifests)),
+  };
 }
 
 /** Tags that signatures of a digest may have. */

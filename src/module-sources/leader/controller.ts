@@ -186,8 +186,7 @@ export class SourceController {
 
   /** Ends the timer, the pending status and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
-    const checkState = this.#checkStates.get(name);
-    checkState?.timer?.cancel();
+    this.#checkStates.get(name)?.timer?.cancel();
     this.#statusWriter.forgetSource(name);
     this.#checkStates.delete(name);
     this.#context.options.metrics.dropSeries({ source: name });

@@ -94,16 +94,15 @@ export class Removals {
       const sources = this.#context.sources.withObjects(await this.#context.listSources());
       const blocker = await this.#describeBlocker();
       if (blocker !== undefined) return this.#block(blocker);
-      this.#unblock();
+      this.#blocker = undefined;
+      this.#context.setProblem("removal", undefined);
       await this.#commit(async () => {
         for (const [name, entry] of this.#listUnnamed(sources)) {
           // Only the second check found it, or a source names it again.
           if (!before.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
-          logger.info("No ModuleSource names the module any more; it is switched off", {
-            module: name,
-            source: entry.source,
-          });
+          const fields = { module: name, source: entry.source };
+          logger.info("No ModuleSource names the module any more; it is switched off", fields);
         }
       });
       this.scheduleRemovals();
@@ -123,12 +122,6 @@ export class Removals {
       });
     this.#blocker = why;
     this.#context.setProblem("removal", `Modules that no ModuleSource names are not removed: ${why}`);
-  }
-
-  /** Records that nothing blocks removals any more. */
-  #unblock(): void {
-    this.#blocker = undefined;
-    this.#context.setProblem("removal", undefined);
   }
 
   /**
@@ -165,13 +158,8 @@ export class Removals {
 }
 
 /** Whether discovery has switched the module off, and nothing of it is left to be deleted. */
-function isSwitchedOffAndDeleted({
-  enabled,
-  isDiscovered,
-  hasRunInProcess,
-  isRemovalDecided,
-}: ModuleRecord): boolean {
-  return isDiscovered && !enabled && !hasRunInProcess && !isRemovalDecided;
+function isSwitchedOffAndDeleted(record: ModuleRecord): boolean {
+  return record.isDiscovered && !record.enabled && !record.hasRunInProcess && !record.isRemovalDecided;
 }
 
 /** Time between two checks while removals are blocked. */

@@ -144,22 +144,19 @@ export class UpdateObserver {
 
 /** Observes the approvals of users: each new one requests a check of its source. */
 export class ApprovalObserver {
-  readonly #lastApprovals = new Map<string, string>();
+  #lastApprovals: ReadonlyMap<string, string | undefined> = new Map();
 
   /** Returns the sources of modules whose approval is new since the last call. */
   findNewlyApproved(
     requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
     approvedOf: (module: string) => string | undefined,
   ): ReadonlySet<string> {
-    const sources = new Set<string>();
-    for (const [module, { source }] of requested) {
-      const approval = approvedOf(module);
-      if (approval === this.#lastApprovals.get(module)) continue;
-      if (approval === undefined) this.#lastApprovals.delete(module);
-      else this.#lastApprovals.set(module, approval);
-      if (approval !== undefined) sources.add(source);
-    }
-    return sources;
+    const before = this.#lastApprovals;
+    const now = new Map([...requested.keys()].map((module) => [module, approvedOf(module)]));
+    this.#lastApprovals = now;
+    const isNew = (module: string): boolean =>
+      now.get(module) !== undefined && now.get(module) !== before.get(module);
+    return new Set([...requested].filter(([name]) => isNew(name)).map(([, { source }]) => source));
   }
 }
 

@@ -40,7 +40,9 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
   const visit = (rel: string, above: readonly string[]): void => {
-    for (const name of listNames(join(dir, rel))) {
+    for (const name of readdirSync(join(dir, rel)).sort()) {
+      // A chart from a git checkout may contain git's files.
+      if (name === ".git") continue;
       limits.countEntry();
       const below = rel === "" ? name : `${rel}/${name}`;
       const path = join(dir, below);
@@ -56,13 +58,6 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   };
   visit("", [identifyDirectory(dir, statSync(dir), [])]);
   return files;
-}
-
-/** Names in a directory, sorted; without git's files, which a chart from a git checkout may contain. */
-function listNames(dir: string): string[] {
-  return readdirSync(dir)
-    .filter((name) => name !== ".git")
-    .sort();
 }
 
 /** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */
@@ -82,10 +77,8 @@ function identifyDirectory(path: string, stats: Stats, above: readonly string[])
   return id;
 }
 
-const REMEDY = "remove it from the chart, or name it in .helmignore";
-
 function refuse(file: string, message: string): never {
-  throw new ProblemError({ file, message, remedy: REMEDY });
+  throw new ProblemError({ file, message, remedy: "remove it from the chart, or name it in .helmignore" });
 }
 
 /** The rules of a chart's `.helmignore`; only helm's default rule if the file is missing or unreadable. */
@@ -94,12 +87,6 @@ export function readHelmIgnore(dir: string): Ignore {
   // Most charts have none, and an exception for each takes longer than to list its files.
   if (attempt(() => stat(file)) === undefined) return DEFAULT_IGNORE;
   return attempt(() => parseHelmIgnore(readRegularFile(file).toString("utf8"))) ?? DEFAULT_IGNORE;
-}
-
-interface Rule {
-  readonly negate: boolean;
-  readonly directoryOnly: boolean;
-  readonly matches: (path: string) => boolean;
 }
 
 /** Returns whether helm ignores a path of a chart. `path` is relative, with `/`. */
@@ -118,24 +105,21 @@ export function parseHelmIgnore(text: string): Ignore {
   const rules = [...lines, DEFAULT_RULE]
     .filter((line) => line !== "" && !line.startsWith("#"))
     .map(parseRule);
-  return (path, isDirectory) => rules.some((rule) => ruleMatches(rule, path, isDirectory));
+  return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
 }
 
-function ruleMatches(rule: Rule, path: string, isDirectory: boolean): boolean {
-  if (rule.negate) return (rule.directoryOnly && !isDirectory) || !rule.matches(path);
-  return (isDirectory || !rule.directoryOnly) && rule.matches(path);
-}
-
-function parseRule(line: string): Rule {
-  const negate = line.startsWith("!");
-  let pattern = negate ? line.slice(1) : line;
-  const directoryOnly = pattern.endsWith("/");
-  if (directoryOnly) pattern = pattern.slice(0, -1);
-  const wholePath = pattern.includes("/");
+/** Parses one line: `!` negates it, a slash at its end restricts it to directories. */
+function parseRule(line: string): Ignore {
+  const isNegated = line.startsWith("!");
+  const isForDirectories = line.endsWith("/");
+  const pattern = line.slice(isNegated ? 1 : 0, isForDirectories ? -1 : undefined);
+  const isForWholePath = pattern.includes("/");
   const glob = compileGlob(pattern.startsWith("/") ? pattern.slice(1) : pattern);
-  const matches = (path: string): boolean =>
-    glob.matches(wholePath ? path : path.slice(path.lastIndexOf("/") + 1));
-  return { negate, directoryOnly, matches };
+  return (path, isDirectory) => {
+    const isMatch = glob.matches(isForWholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+    const isRightKind = isDirectory || !isForDirectories;
+    return (isRightKind && isMatch) !== isNegated;
+  };
 }
 
 /**

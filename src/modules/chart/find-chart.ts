@@ -61,10 +61,11 @@ export async function locateChart(
   if (foundDigest !== digest)
     throw chartProblem(dir, "digest", `is not the chart's, which is ${foundDigest}`);
   const chartDir = opened.dir;
-  if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
-    throw chartDir === full
-      ? chartProblem(dir, "path", "contains no Chart.yaml: it is no chart")
-      : noChart(full);
+  if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true) {
+    if (chartDir === full) throw chartProblem(dir, "path", "contains no Chart.yaml: it is no chart");
+    const message = "contains no Chart.yaml in its one directory: it is no chart";
+    throw new ProblemError({ file: full, message, remedy: "pack the chart with `helm package`" });
+  }
   const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
   return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
@@ -86,11 +87,6 @@ const REMEDIES = {
 
 function chartProblem(dir: string, key: keyof typeof REMEDIES, message: string): ProblemError {
   return new ProblemError({ file: addonFilePath(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] });
-}
-
-function noChart(archive: string): ProblemError {
-  const message = "contains no Chart.yaml in its one directory: it is no chart";
-  return new ProblemError({ file: archive, message, remedy: "pack the chart with `helm package`" });
 }
 
 /** Whether `chart.path` names the module's directory itself or one outside: both are refused. */

@@ -161,9 +161,9 @@ export function identifyFile({ dev, ino }: Stats): string {
  * Throws ProblemError if one of the files, which exist, lies outside of the directory of `moduleDir` and of `moduleDir` itself,
  * which may be a link.
  */
-export function refuseLinksOutside(moduleDir: string, files: Iterable<string>): void {
+export function refuseLinksOutside(moduleDir: string, files: Iterable<{ readonly path: string }>): void {
   const roots = [dirname(moduleDir), moduleDir].map((dir) => realpathSync(dir) + sep);
-  for (const file of files) {
+  for (const { path: file } of files) {
     const target = realpathSync(file);
     if (roots.some((root) => target.startsWith(root))) continue;
     const message = "is a link out of the modules directory, and the module has a serviceAccountName";

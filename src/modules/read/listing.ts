@@ -55,10 +55,9 @@ export function listedPaths(listing: Listing): string[] {
 }
 
 /** Combines the signatures of the listed files into one fingerprint, and finds the time of their latest change. */
-function summarize(entries: readonly (readonly [string, FoundFile])[]): {
-  fingerprint: string;
-  changedAt: number;
-} {
+function summarize(
+  entries: readonly (readonly [string, FoundFile])[],
+): Pick<Listing, "fingerprint" | "changedAt"> {
   return {
     fingerprint: entries.map(([rel, file]) => `${rel}\0${file.signature}`).join("\n"),
     changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),

@@ -119,22 +119,15 @@ function checkOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
   if (addonFile.serviceAccountName !== undefined || addonFile.accountIsUnknown === true)
-    refuseLinksOutside(
-      dir,
-      all.map(({ path }) => path),
-    );
+    refuseLinksOutside(dir, all);
   return listing;
 }
 
 /**
- * Makes the module of a directory that cannot be listed: no files, and the error as its problem. It must stay in the
- * tree, because the operator purges the releases of modules that are not.
+ * Makes the module of a directory that cannot be listed: it has no files, and the caller sets its problem. It must stay in
+ * the tree, because the operator purges the releases of modules that are not.
  */
-export async function unreadableModule(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  error: unknown,
-): Promise<Module> {
+export function unreadableModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
   const empty: Listing = {
     dir: candidate.dir,
@@ -143,10 +136,7 @@ export async function unreadableModule(
     fingerprint: "",
     changedAt: 0,
   };
-  return {
-    ...(await readModule(lenient, candidate, empty)),
-    problem: toProblems(error, candidate.dir)[0],
-  };
+  return readModule(lenient, candidate, empty);
 }
 
 /** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
@@ -216,11 +206,8 @@ function ownCrdPaths({ files }: Listing): string[] {
 function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
   const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
   const dangling = missing.filter((rel) => isDanglingLink(join(dir, rel)));
-  return dangling.map((rel) => ({
-    file: join(dir, rel),
-    message: "is a link to nothing",
-    remedy: "remove or fix it",
-  }));
+  const problem = { message: "is a link to nothing", remedy: "remove or fix it" };
+  return dangling.map((rel) => ({ file: join(dir, rel), ...problem }));
 }
 
 function isDanglingLink(path: string): boolean {
@@ -247,9 +234,8 @@ const EMPTY_VALUES: ModuleValues = {
 /** The module's own `values.yaml`. A missing file is an error in strict mode only. */
 function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing: Listing): ModuleValues {
   const path = listing.files.get("values.yaml")?.path;
-  if (path !== undefined) {
+  if (path !== undefined)
     return parseModuleValues(readText(path), path, { valuesKey: camelCase(candidate.name) });
-  }
   if (!options.strict) return EMPTY_VALUES;
   throw new ProblemError(missingValuesFile(join(candidate.dir, "values.yaml")));
 }

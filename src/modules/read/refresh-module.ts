@@ -28,24 +28,48 @@ import { areReferencesUnchanged } from "./references.ts";
  * while it is broken, or while files are missing and no second read has confirmed the deletion.
  */
 export async function refreshModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
-  const before = recallModule(reading, candidate);
+  const known = reading.before.modules.get(candidate.name);
+  // Another directory may provide the module now.
+  const before = known?.module.dir === candidate.dir ? known : undefined;
+  const lastValid = before?.lastValid;
   let listing: Listing;
   try {
     listing = listModule(candidate.dir);
   } catch (error) {
-    return rememberModule(reading, await moduleAfterFailedListing(reading, candidate, error));
+    const problem = toProblems(error, candidate.dir)[0];
+    const module = lastValid ?? (await unreadableModule(reading, candidate));
+    const unlisted = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
+    return rememberModule(reading, { module: { ...module, problem }, lastValid, ...unlisted });
   }
-  const paths = listedPaths(listing);
-  const origin = registryOrigin(reading, candidate);
   if (before !== undefined) {
-    const missing = findMissingPaths(before, paths, origin);
-    const full = missing.map((path) => join(candidate.dir, path));
-    if (missing.length > 0 && !confirmMissing(reading, full))
-      return keepWithMissing(reading, before, missing);
-    const isSameOrigin = origin === before.module.origin;
-    if (isSameOrigin && isUnchanged(before, listing, candidate)) return rememberModule(reading, before);
+    const kept = keepIfUnchanged(reading, before, { candidate, listing });
+    if (kept !== undefined) return kept;
   }
-  return rememberModule(reading, { paths, ...(await readOrKeepLastValid(reading, candidate, listing)) });
+  const fresh = await readModule(reading, candidate, listing);
+  const { fingerprint, changedAt } = listing;
+  const read = {
+    paths: listedPaths(listing),
+    fingerprint,
+    isFingerprintReliable: isTimestampReliable(changedAt, reading.now),
+  };
+  if (fresh.problem === undefined)
+    return rememberModule(reading, { module: fresh, lastValid: fresh, ...read });
+  const module = lastValid === undefined ? fresh : keepContent(lastValid, fresh);
+  return rememberModule(reading, { module, lastValid, ...read });
+}
+
+/** The module of the last read while files are missing and may return, or if nothing has changed; else undefined. */
+function keepIfUnchanged(
+  reading: Reading,
+  before: RememberedModule,
+  { candidate, listing }: { readonly candidate: ModuleCandidate; readonly listing: Listing },
+): Module | undefined {
+  const origin = registryOrigin(reading, candidate);
+  const missing = findMissingPaths(before, listedPaths(listing), origin);
+  const full = missing.map((path) => join(candidate.dir, path));
+  if (missing.length > 0 && !confirmMissing(reading, full)) return keepWithMissing(reading, before, missing);
+  const isSame = origin === before.module.origin && isUnchanged(before, listing, candidate);
+  return isSame ? rememberModule(reading, before) : undefined;
 }
 
 /**
@@ -77,27 +101,6 @@ export function isListingCurrent({ fingerprint, module }: RememberedModule): boo
   return fingerprint === "" || fingerprint === attempt(() => listModule(module.dir).fingerprint);
 }
 
-/** The module of the last read, unless another directory provides the module now. */
-function recallModule(reading: Reading, candidate: ModuleCandidate): RememberedModule | undefined {
-  const before = reading.before.modules.get(candidate.name);
-  return before?.module.dir === candidate.dir ? before : undefined;
-}
-
-/** The state of a module whose directory cannot be listed: its last valid content, else an unreadable module. */
-async function moduleAfterFailedListing(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  error: unknown,
-): Promise<RememberedModule> {
-  const before = recallModule(reading, candidate);
-  const lastValid = before?.lastValid;
-  const module =
-    lastValid === undefined
-      ? await unreadableModule(reading, candidate, error)
-      : { ...lastValid, problem: toProblems(error, candidate.dir)[0] };
-  return { module, lastValid, paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
-}
-
 /** Returns the last content of a module, marked with the paths that are missing but may return. */
 function keepWithMissing(
   reading: Reading,
@@ -122,21 +125,10 @@ function isUnchanged(before: RememberedModule, listing: Listing, candidate: Modu
   );
 }
 
-/** Reads a module. If it is broken, returns the content of its last valid read with the new problem and warnings. */
-async function readOrKeepLastValid(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  listing: Listing,
-): Promise<Omit<RememberedModule, "paths">> {
-  const fresh = await readModule(reading, candidate, listing);
-  const lastValid = fresh.problem === undefined ? fresh : recallModule(reading, candidate)?.lastValid;
+/** The content of the last valid read of a module, with order, origin, problem and warnings of the read that just failed. */
+function keepContent(lastValid: Module, fresh: Module): Module {
   const { problem, order, common, origin, warnings, notExecutableWarnings = [] } = fresh;
-  const module =
-    lastValid === undefined
-      ? fresh
-      : { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
-  const isFingerprintReliable = isTimestampReliable(listing.changedAt, reading.now);
-  return { module, lastValid, fingerprint: listing.fingerprint, isFingerprintReliable };
+  return { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
 }
 
 /** Most reads of a module whose files keep changing; then the last read is used. */
