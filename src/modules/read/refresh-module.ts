@@ -41,21 +41,16 @@ export async function refreshModule(reading: Reading, candidate: ModuleCandidate
     const unlisted = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
     return rememberModule(reading, { module: { ...module, problem }, lastValid, ...unlisted });
   }
-  if (before !== undefined) {
-    const kept = keepIfUnchanged(reading, before, { candidate, listing });
-    if (kept !== undefined) return kept;
-  }
+  const kept = before && keepIfUnchanged(reading, before, { candidate, listing });
+  if (kept !== undefined) return kept;
   const fresh = await readModule(reading, candidate, listing);
   const { fingerprint, changedAt } = listing;
-  const read = {
+  return rememberModule(reading, {
+    ...keepLastValid(fresh, lastValid),
     paths: listedPaths(listing),
     fingerprint,
     isFingerprintReliable: isTimestampReliable(changedAt, reading.now),
-  };
-  if (fresh.problem === undefined)
-    return rememberModule(reading, { module: fresh, lastValid: fresh, ...read });
-  const module = lastValid === undefined ? fresh : keepContent(lastValid, fresh);
-  return rememberModule(reading, { module, lastValid, ...read });
+  });
 }
 
 /** The module of the last read while files are missing and may return, or if nothing has changed; else undefined. */
@@ -125,10 +120,16 @@ function isUnchanged(before: RememberedModule, listing: Listing, candidate: Modu
   );
 }
 
-/** The content of the last valid read of a module, with order, origin, problem and warnings of the read that just failed. */
-function keepContent(lastValid: Module, fresh: Module): Module {
+/** The module as it was read; if it is broken, the content of its last valid read with the new problem and warnings. */
+function keepLastValid(
+  fresh: Module,
+  lastValid: Module | undefined,
+): Pick<RememberedModule, "module" | "lastValid"> {
   const { problem, order, common, origin, warnings, notExecutableWarnings = [] } = fresh;
-  return { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
+  if (problem === undefined) return { module: fresh, lastValid: fresh };
+  if (lastValid === undefined) return { module: fresh, lastValid };
+  const module = { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
+  return { module, lastValid };
 }
 
 /** Most reads of a module whose files keep changing; then the last read is used. */

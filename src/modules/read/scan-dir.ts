@@ -40,7 +40,6 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   const unreadable: string[] = [];
   let valuesFile: FoundFile | undefined;
   for (const name of readdirSync(dir).sort()) {
-    if (name.startsWith(".") || IGNORED_NAMES.has(name)) continue;
     const entry = classifyEntry(join(dir, name), name);
     if (entry.type === "broken") unreadable.push(entry.why);
     else if (entry.type === "other") warnings.push(...entry.warnings);
@@ -75,6 +74,7 @@ type DirEntry =
 
 /** Determines the kind of an entry of a modules directory. Never throws. */
 function classifyEntry(path: string, name: string): DirEntry {
+  if (name.startsWith(".") || IGNORED_NAMES.has(name)) return { type: "other", warnings: [] };
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
