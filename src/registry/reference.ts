@@ -97,12 +97,9 @@ function toHostAndName(writtenHost: string, name: string): Pick<Reference, "host
 
 /** The error for an invalid reference. Its text is quoted without user and password. */
 function toReferenceError(text: string, message: string): ProblemError {
-  const address = text.replace(/\/\/[^/@]*@/, "//");
-  return new ProblemError({
-    file: address,
-    message,
-    remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
-  });
+  const file = text.replace(/\/\/[^/@]*@/, "//");
+  const remedy = "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant";
+  return new ProblemError({ file, message, remedy });
 }
 
 /** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */

@@ -65,9 +65,7 @@ export class Repository {
     if (status === 404) return undefined;
     const digest = digestOf(bytes);
     if (isDigest(reference) && digest !== reference)
-      throw new RegistryError(
-        `registry ${this.#host}: the manifest ${reference} has other content (${digest})`,
-      );
+      throw this.#toError(`the manifest ${reference} has other content (${digest})`);
     const mediaType = (getFirstHeader(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
     return { digest, mediaType, bytes };
   }
@@ -93,8 +91,7 @@ export class Repository {
    * descriptor.
    */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
-    if (size > limit)
-      throw new RegistryError(`registry ${this.#host}: the blob ${digest} is larger than ${limit} bytes`);
+    if (size > limit) throw this.#toError(`the blob ${digest} is larger than ${limit} bytes`);
     const { bytes } = await this.#client.sendAndRead(this.#buildReadRequest(`blobs/${digest}`), [200], size);
     this.#requireContent(digest, bytes.length === size && digestOf(bytes) === digest);
     return bytes;
@@ -116,14 +113,10 @@ export class Repository {
     const { status, body } = await this.#client.send(this.#buildWriteRequest("HEAD", `blobs/${digest}`));
     await discardBody(body);
     if (status === 200) return;
-    const uploadStart = await this.#client.sendAndRead(
-      this.#buildWriteRequest("POST", "blobs/uploads/"),
-      [202],
-      MAX_UPLOAD_START_BYTES,
-    );
+    const start = this.#buildWriteRequest("POST", "blobs/uploads/");
+    const uploadStart = await this.#client.sendAndRead(start, [202], MAX_UPLOAD_START_BYTES);
     const location = URL.parse(getFirstHeader(uploadStart.headers, "location") ?? "", uploadStart.url.href);
-    if (location === null)
-      throw new RegistryError(`registry ${this.#host}: begins an upload without location`);
+    if (location === null) throw this.#toError("begins an upload without location");
     location.searchParams.set("digest", digest);
     const headers = { "content-type": "application/octet-stream" };
     const request = { ...this.#buildWriteRequest("PUT", ""), path: location, headers, body: bytes };
@@ -133,12 +126,10 @@ export class Repository {
   /** Stores a manifest under a tag, or under its digest without one. Returns its descriptor. Throws RegistryError. */
   async pushManifest(bytes: Buffer, mediaType: string, tag?: string): Promise<Descriptor> {
     const descriptor = describeBytes(bytes, mediaType);
-    const request = this.#buildWriteRequest("PUT", `manifests/${tag ?? descriptor.digest}`);
-    await this.#client.sendAndRead(
-      { ...request, headers: { "content-type": mediaType }, body: bytes },
-      [200, 201, 202],
-      MAX_MANIFEST_BYTES,
-    );
+    const path = `manifests/${tag ?? descriptor.digest}`;
+    const content = { headers: { "content-type": mediaType }, body: bytes };
+    const request = { ...this.#buildWriteRequest("PUT", path), ...content };
+    await this.#client.sendAndRead(request, [200, 201, 202], MAX_MANIFEST_BYTES);
     return descriptor;
   }
 
@@ -180,8 +171,7 @@ export class Repository {
       if (tags !== null && !Array.isArray(tags)) throw new Error("its tags are not a list");
       return (tags ?? []).filter((tag): tag is string => typeof tag === "string" && isTag(tag));
     } catch (error) {
-      const text = `registry ${this.#host}: the list of tags of ${this.name} cannot be read: ${plainLine(oneLine(error))}`;
-      throw new RegistryError(text, undefined, { cause: error });
+      throw this.#toError(`the list of tags of ${this.name} cannot be read: ${plainLine(oneLine(error))}`);
     }
   }
 
@@ -201,18 +191,10 @@ export class Repository {
     }
   }
 
-  get #host(): string {
-    return this.#client.registryUrl.host;
-  }
-
   /** A GET request in this repository; its token needs to allow pulls only. */
   #buildReadRequest(path: string, headers: Readonly<Record<string, string>> = {}): RegistryRequest {
-    return {
-      method: "GET",
-      path: `/v2/${this.name}/${path}`,
-      scope: `repository:${this.name}:pull`,
-      headers,
-    };
+    const scope = `repository:${this.name}:pull`;
+    return { method: "GET", path: `/v2/${this.name}/${path}`, scope, headers };
   }
 
   /** A request in this repository whose token must allow pushes. */
@@ -222,10 +204,11 @@ export class Repository {
 
   /** Throws RegistryError unless a blob has the content that its descriptor names. */
   #requireContent(digest: string, isExpected: boolean): void {
-    if (!isExpected)
-      throw new RegistryError(
-        `registry ${this.#host}: the blob ${digest} has other content or another length`,
-      );
+    if (!isExpected) throw this.#toError(`the blob ${digest} has other content or another length`);
+  }
+
+  #toError(message: string): RegistryError {
+    return new RegistryError(`registry ${this.#client.registryUrl.host}: ${message}`);
   }
 }
 

@@ -1,9 +1,9 @@
 /** Modules as artifacts, OCI images with the module's directory as their one layer; and charts, as helm pushes them. */
 
-import { mkdtemp, readdir, rename, rm, rmdir } from "node:fs/promises";
+import { mkdtemp, rename, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { oneLine, plainLine } from "../../lib/index.ts";
+import { exists, oneLine, plainLine } from "../../lib/index.ts";
 import { MAX_ARCHIVE_BYTES } from "../charts/chart-repository.ts";
 import { NotVerifiedError, RegistryError } from "../errors.ts";
 import { verifySignature, type VerifiedSignature } from "../cosign/verify.ts";
@@ -165,17 +165,12 @@ export async function unpackModule(
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
     await unpackLayer(file, content);
-    await moveToEmptyPath(content, dir);
+    // A directory is replaced only if it is empty.
+    if (await exists(dir)) await rmdir(dir);
+    await rename(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-}
-
-/** Renames a directory to a path where nothing or an empty directory exists. */
-async function moveToEmptyPath(content: string, dir: string): Promise<void> {
-  const names = await readdir(dir).catch(() => undefined);
-  if (names !== undefined) await rmdir(dir);
-  await rename(content, dir);
 }
 
 /**
@@ -183,10 +178,7 @@ async function moveToEmptyPath(content: string, dir: string): Promise<void> {
  * again.
  */
 async function isSignedBy(repository: Repository, { digest }: Descriptor, key: SigningKey): Promise<boolean> {
-  return verifySignature(repository, digest, [key]).then(
-    () => true,
-    () => false,
-  );
+  return (await verifySignature(repository, digest, [key]).catch(() => undefined)) !== undefined;
 }
 
 /**
@@ -252,26 +244,16 @@ function buildManifest(
   { name, version }: ModuleIdentity,
   { layer, diffId }: Packed,
 ): { readonly config: Buffer; readonly manifest: Buffer } {
-  const config = Buffer.from(
-    JSON.stringify({
-      architecture: "amd64",
-      os: "linux",
-      config: {},
-      rootfs: { type: "layers", diff_ids: [diffId] },
-    }),
-  );
+  const rootfs = { type: "layers", diff_ids: [diffId] };
+  const config = Buffer.from(JSON.stringify({ architecture: "amd64", os: "linux", config: {}, rootfs }));
+  // Without a file name, `oras pull` skips the layer.
+  const fileName = `${name}-${versionToTag(version)}.tar.gz`;
   const manifest = {
     schemaVersion: 2,
     mediaType: IMAGE_MANIFEST,
     artifactType: MODULE_TYPE,
     config: describeBytes(config, IMAGE_CONFIG),
-    // Without a file name, `oras pull` skips the layer.
-    layers: [
-      {
-        ...describeBytes(layer, LAYER_TAR_GZIP),
-        annotations: { [TITLE_ANNOTATION]: `${name}-${versionToTag(version)}.tar.gz` },
-      },
-    ],
+    layers: [{ ...describeBytes(layer, LAYER_TAR_GZIP), annotations: { [TITLE_ANNOTATION]: fileName } }],
     annotations: { [TITLE_ANNOTATION]: name, [VERSION_ANNOTATION]: version },
   };
   return { config, manifest: Buffer.from(JSON.stringify(manifest)) };

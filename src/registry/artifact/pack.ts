@@ -36,14 +36,8 @@ export async function packDirectory(dir: string): Promise<Packed> {
   if (entries.length > LIMITS.entries) throw toPackProblem(dir, `contains more than ${LIMITS.entries} files`);
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   if (bytes > LIMITS.unpacked) throw toPackProblem(dir, `is larger than ${LIMITS.unpacked >> 20} MiB`);
-  const options = {
-    cwd: root,
-    portable: true,
-    noDirRecurse: true,
-    follow: true,
-    mtime: new Date(0),
-    strict: true,
-  };
+  const contents = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
+  const options = { ...contents, cwd: root, strict: true };
   const paths = entries.map(({ path }) => path);
   const tar = await buffer(create({ ...options, onWriteEntry: normalizeMode }, paths));
   const layer = gzipSync(tar, { level: 9 });
@@ -105,10 +99,7 @@ function statInside(root: string, full: string): Stats {
   return stats;
 }
 
-function toPackProblem(file: string, message: string): ProblemError {
-  return new ProblemError({
-    file: escapeControlCharacters(file),
-    message,
-    remedy: "remove it from the module, or replace it by a copy",
-  });
+function toPackProblem(path: string, message: string): ProblemError {
+  const remedy = "remove it from the module, or replace it by a copy";
+  return new ProblemError({ file: escapeControlCharacters(path), message, remedy });
 }

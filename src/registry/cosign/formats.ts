@@ -157,9 +157,9 @@ function buildSimpleSigningEvidence(
   signature: string,
   annotations: NonNullable<Descriptor["annotations"]>,
 ): Evidence | undefined {
-  const { [`${ANNOTATION_PREFIX}/certificate`]: certificate, [`${ANNOTATION_PREFIX}/bundle`]: logEntry } =
-    annotations;
-  const timestamp = annotations[`${ANNOTATION_PREFIX}/rfc3161timestamp`];
+  const [certificate, logEntry, timestamp] = ["certificate", "bundle", "rfc3161timestamp"].map(
+    (name) => annotations[`${ANNOTATION_PREFIX}/${name}`],
+  );
   if (certificate === undefined) return undefined;
   const rawBytes = new X509Certificate(certificate).raw.toString("base64");
   const signedTimestamp =

@@ -237,15 +237,14 @@ export class RegistryClient {
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
     const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
+    const transferMs = Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS);
     const response = await this.#dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,
       method,
       headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
       body: body ?? null,
-      signal: AbortSignal.timeout(
-        this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS),
-      ),
+      signal: AbortSignal.timeout(this.#timeoutMs + transferMs),
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }
@@ -269,27 +268,26 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   const options = { connections: MAX_CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
   const readProxy = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
   const [httpProxy, httpsProxy, noProxy] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(readProxy);
-  if (httpProxy === undefined && httpsProxy === undefined)
-    return new Agent({ ...options, connect: { ...tls, timeout: TIMEOUT_MS } });
+  const connect = { ...tls, timeout: TIMEOUT_MS };
+  if (httpProxy === undefined && httpsProxy === undefined) return new Agent({ ...options, connect });
   return new EnvHttpProxyAgent({
     ...options,
     ...(httpProxy === undefined ? {} : { httpProxy }),
     ...(httpsProxy === undefined ? {} : { httpsProxy }),
     ...(noProxy === undefined ? {} : { noProxy }),
-    connect: { ...tls, timeout: TIMEOUT_MS },
+    connect,
     requestTls: tls,
   });
 }
 
-/** The least pause before a retry, in milliseconds; undefined if a retry does not help or is not needed. */
+/**
+ * The least pause before a retry, in milliseconds: what `Retry-After` (seconds or a date) demands, else 0. Undefined if a
+ * retry does not help or is not needed.
+ */
 function getRetryPauseMs(answer: Answer | RegistryError, clock: Clock): number | undefined {
   if (answer instanceof RegistryError) return isTransientError(answer) ? 0 : undefined;
-  return TRANSIENT_STATUSES.has(answer.status) ? parseRetryAfterMs(answer, clock) : undefined;
-}
-
-/** The pause that `Retry-After` (seconds or a date) demands, in milliseconds; 0 without a valid one. */
-function parseRetryAfterMs({ headers }: Answer, clock: Clock): number {
-  const text = getFirstHeader(headers, "retry-after") ?? "";
+  if (!TRANSIENT_STATUSES.has(answer.status)) return undefined;
+  const text = getFirstHeader(answer.headers, "retry-after") ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
   return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
 }

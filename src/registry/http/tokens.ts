@@ -130,10 +130,8 @@ export class RegistryAuth {
     const url = new URL(realm);
     for (const [key, value] of form) url.searchParams.append(key, value);
     const authorization = toBasicHeader(login);
-    return this.#callTokenServer(url, {
-      method: "GET",
-      headers: authorization === undefined ? {} : { authorization },
-    });
+    const headers = authorization === undefined ? {} : { authorization };
+    return this.#callTokenServer(url, { method: "GET", headers });
   }
 
   /** Sends a request to the token server and reads the answer. Throws RegistryError if the server does not answer. */
@@ -168,9 +166,8 @@ export class RegistryAuth {
       const lifetime = typeof seconds === "number" && seconds > 0 ? seconds : DEFAULT_LIFETIME_SECONDS;
       return { text, expiresAt: this.#options.clock.monotonic() + lifetime * 1000 - EXPIRY_MARGIN_MS };
     } catch (error) {
-      throw new RegistryError(`the token server ${realm.host} answers without a token`, undefined, {
-        cause: error,
-      });
+      const message = `the token server ${realm.host} answers without a token`;
+      throw new RegistryError(message, undefined, { cause: error });
     }
   }
 }
