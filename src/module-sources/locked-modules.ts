@@ -8,7 +8,7 @@ import type { ModuleOrigin, Problem } from "../model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
 import { CannotVerifyError, NotVerifiedError, type Signer } from "../registry/index.ts";
 import { writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
-import { NotStoredError, WrongContentError } from "./disk/content.ts";
+import { NotStoredError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/blob-store.ts";
 import type { LockContent, LockConfigMap } from "./lock.ts";
 import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
@@ -252,8 +252,7 @@ export class LockedModules {
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)
         return withProblem("SourceUnavailable", "is locked and not on disk, and is fetched again");
-      const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
-      return isRefused
+      return error instanceof NotVerifiedError
         ? withProblem(
             "NotTrusted",
             `is locked, but no key of the installer vouches for it: ${oneLine(error)}`,

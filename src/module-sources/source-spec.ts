@@ -69,20 +69,15 @@ function describeRequestProblem({ version, tag, digest }: ModuleRequest): string
   if (tag === undefined && !hasVersion) return "has neither version nor digest nor tag";
   if (tag !== undefined && hasVersion) return "has a tag, and also a version or a digest";
   if (tag !== undefined) return isTag(tag) ? undefined : `"${tag}" is no tag`;
-  return digest === undefined
-    ? describeVersionProblem(version ?? "")
-    : describeDigestProblem(version, digest);
+  return describeVersionProblem(version, digest);
 }
 
-function describeVersionProblem(version: string): string | undefined {
-  return isVersion(version) || isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
-}
-
-/** What is wrong with a digest and the version that goes with it. */
-function describeDigestProblem(version: string | undefined, digest: string): string | undefined {
-  if (!isDigest(digest)) return "has a digest that is no sha256 digest";
-  const isExact = version === undefined || isVersion(version);
-  return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
+/** What is wrong with a version or a digest, and with a version beside a digest. */
+function describeVersionProblem(version: string | undefined, digest: string | undefined): string | undefined {
+  if (digest !== undefined && !isDigest(digest)) return "has a digest that is no sha256 digest";
+  if (version === undefined || isVersion(version)) return undefined;
+  if (digest !== undefined) return `"${version}" is no exact version, which a digest needs`;
+  return isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
 }
 
 /** Parses the registry or chart repository of a spec. Returns undefined after it has reported a problem. */

@@ -2,7 +2,7 @@
 
 import { attempt, parseJson } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
-import type { FoundModule } from "../../registry/index.ts";
+import { NotVerifiedError, type FoundModule } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 
 /** The content that a module has to have. */
@@ -27,9 +27,7 @@ export class NotStoredError extends Error {
 }
 
 /** A verified artifact that is not the requested content. */
-export class WrongContentError extends Error {
-  override readonly name = "RefusedError";
-}
+export class WrongContentError extends NotVerifiedError {}
 
 /** Parses the digests that a manifest or an index contains: `parts` are blobs, `manifests` contain digests themselves. */
 export function parseReferencedDigests(

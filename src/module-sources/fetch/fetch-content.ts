@@ -59,7 +59,7 @@ export async function fetchContent(
     const stored = await findStoredOrFetch(fetching, wanted);
     return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
   } catch (error) {
-    if (error instanceof NotVerifiedError || error instanceof WrongContentError) {
+    if (error instanceof NotVerifiedError) {
       memory.why = plainLine(oneLine(error, 1000), 1000);
       fetching.onNotVerified?.(memory.why);
     }
@@ -79,8 +79,9 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
   store.requireUnsignedAllowed(wanted.chart);
   const known = await store.verifyContent(wanted, keys).catch((error: unknown) => {
     const incomplete = [NotStoredError, CannotVerifyError, NotVerifiedError];
-    if (incomplete.some((type) => error instanceof type)) return undefined;
-    throw error;
+    const isIncomplete = incomplete.some((type) => error instanceof type);
+    if (!isIncomplete || error instanceof WrongContentError) throw error;
+    return undefined;
   });
   if (known !== undefined && (await store.hasBlob(known.layer))) return known;
   const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);

@@ -17,7 +17,7 @@ import {
   type KnownIndex,
   type Login,
 } from "../../registry/index.ts";
-import { NotStoredError, WrongContentError } from "../disk/content.ts";
+import { NotStoredError } from "../disk/content.ts";
 import type { SourceSpec } from "../types.ts";
 
 export interface AccessOptions {
@@ -217,23 +217,17 @@ async function requestFromOne<T>(
 
 /** Whether the next registry is tried after this error. */
 function allowsNextRegistry(error: unknown): error is Error {
-  return (
-    isPermanent(error) ||
-    [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
-  );
+  const types = [NotVerifiedError, RegistryError, CannotVerifyError, NotStoredError];
+  return types.some((type) => error instanceof type);
 }
 
-/** Whether the same content always leads to this error, so that a retry does not help. */
-function isPermanent(error: unknown): boolean {
-  return error instanceof NotVerifiedError || error instanceof WrongContentError;
-}
-
-/** Combines the errors of all registries into one. It is permanent only if each of them is. */
+/** Combines the errors of all registries into one. Only if all refuse the content, a retry does not help. */
 function combineErrors(errors: readonly Error[]): Error {
   const [first] = errors;
   if (first !== undefined && errors.length === 1) return first;
   const text = errors.map((error) => oneLine(error, 1000)).join("; ");
-  return errors.every(isPermanent) ? new NotVerifiedError(text) : new RegistryError(text);
+  const isRefused = errors.every((error) => error instanceof NotVerifiedError);
+  return isRefused ? new NotVerifiedError(text) : new RegistryError(text);
 }
 
 function decodeBase64(text: string): string {

@@ -6,7 +6,6 @@ import { oneLine, plainLine, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import { NotVerifiedError } from "../../registry/index.ts";
 import { areVersionsComparable, toApproval } from "../choose.ts";
-import { WrongContentError } from "../disk/content.ts";
 import { RegistryAccess } from "../fetch/registry-access.ts";
 import type { Source } from "../source-list.ts";
 import { toChartContent } from "../source-spec.ts";
@@ -89,8 +88,7 @@ function toModuleError(error: unknown): ModuleError {
   const message = plainLine(oneLine(error, 1000), 1000);
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
-  const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
-  return { reason: isRefused ? "NotVerified" : "CheckFailed", message };
+  return { reason: error instanceof NotVerifiedError ? "NotVerified" : "CheckFailed", message };
 }
 
 /**

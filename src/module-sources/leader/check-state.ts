@@ -8,7 +8,7 @@ import type { Source } from "../source-list.ts";
 import type { ModuleError, PendingUpdate } from "../types.ts";
 import { checkSource } from "./check-source.ts";
 import type { CheckTools } from "./module-check.ts";
-import { FINDINGS_BEFORE_CHECK, type SourceFindings } from "./source-status.ts";
+import { FINDINGS_BEFORE_CHECK } from "./source-status.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
@@ -22,29 +22,17 @@ export const MAX_START_DELAY_MS = 10_000;
 
 const MAX_TOKEN_CHARS = 256;
 
-/** Findings of the last check, and when the next one runs. */
-export interface CheckState {
-  findings: SourceFindings;
+/** Findings of the last check of a source, and when the next one runs. */
+export class CheckState {
+  findings = FINDINGS_BEFORE_CHECK;
   timer: Timer | undefined;
-  isRunning: boolean;
+  isRunning = false;
   /** Another check was requested while one was running: it starts when the running check ends. */
-  isCheckDue: boolean;
+  isCheckDue = false;
   /** uid and generation of the spec that was checked last. */
   checkedSpec: string | undefined;
   /** Checks in a row that failed. */
-  failures: number;
-}
-
-/** A source before its first check. */
-export function newCheckState(): CheckState {
-  return {
-    findings: FINDINGS_BEFORE_CHECK,
-    timer: undefined,
-    isRunning: false,
-    isCheckDue: false,
-    checkedSpec: undefined,
-    failures: 0,
-  };
+  failures = 0;
 }
 
 /** The value of the annotation with which a user requests a check; the status repeats it once the check is done. */

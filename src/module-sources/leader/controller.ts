@@ -9,8 +9,7 @@ import { MODULE_SOURCES } from "../../status/index.ts";
 import { Removals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import type { Source } from "../source-list.ts";
-import { MAX_START_DELAY_MS, newCheckState, readCheckToken, runCheck } from "./check-state.ts";
-import type { CheckState } from "./check-state.ts";
+import { CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
 import type { CheckTools } from "./module-check.ts";
 import { CheckReporter } from "./reporter.ts";
 import { ApprovalObserver, getApproval, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
@@ -179,7 +178,7 @@ export class SourceController {
   }
 
   #getOrCreateState(name: string): CheckState {
-    const checkState = this.#checkStates.get(name) ?? newCheckState();
+    const checkState = this.#checkStates.get(name) ?? new CheckState();
     this.#checkStates.set(name, checkState);
     return checkState;
   }

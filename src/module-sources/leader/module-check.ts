@@ -2,7 +2,7 @@
 
 import { NotVerifiedError, RegistryError, type Signer } from "../../registry/index.ts";
 import type { SourcesContext } from "../context.ts";
-import { WrongContentError, type RequestedContent } from "../disk/content.ts";
+import type { RequestedContent } from "../disk/content.ts";
 import { fetchContent, type RefusalMemo, type VerifiedContent } from "../fetch/fetch-content.ts";
 import type { AccessOptions, RegistryAccess } from "../fetch/registry-access.ts";
 import type { Source } from "../source-list.ts";
@@ -141,7 +141,6 @@ export async function restoreLostEntry(check: ModuleCheck): Promise<void> {
 
 /** Ignores that the registry no longer has the content, or that no key accepts it; throws all other errors again. */
 function ignoreMissingContent(error: unknown): undefined {
-  const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
   const isMissing = error instanceof RegistryError && error.status === 404;
-  if (!isRefused && !isMissing) throw error;
+  if (!isMissing && !(error instanceof NotVerifiedError)) throw error;
 }

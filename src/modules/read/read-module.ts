@@ -4,17 +4,9 @@ import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import { compileCel, toError } from "../../lib/index.ts";
-import {
-  camelCase,
-  describeProblem,
-  ProblemError,
-  type ChartKind,
-  type Module,
-  type ModuleOrigin,
-  type Problem,
-  type SchemaFiles,
-  type StaticValues,
-} from "../../model/index.ts";
+import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
+import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../model/index.ts";
+import type { StaticValues } from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
 import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";

@@ -3,18 +3,9 @@
 import { existsSync } from "node:fs";
 
 import { systemClock, type Clock } from "../../lib/index.ts";
-import {
-  describeProblem,
-  type AddonCheck,
-  type HookFile,
-  type Json,
-  type Module,
-  type ModuleOrigin,
-  type Problem,
-  type SchemaFiles,
-  type StaticValues,
-  type Tree,
-} from "../../model/index.ts";
+import { describeProblem } from "../../model/index.ts";
+import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../model/index.ts";
+import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import type { DirScan } from "./scan-dir.ts";

@@ -28,7 +28,7 @@ const CHART_ARCHIVE_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /** Name and version of a module, from the annotations of its manifest; a signature covers them. */
-export interface ModuleIdentity {
+interface ModuleIdentity {
   readonly name: string;
   readonly version: string;
 }
