@@ -29,19 +29,19 @@ export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceS
   const file = `ModuleSource ${metadata.name}`;
   const problems: Problem[] = [];
   const report: ReportProblem = (key, message, remedy) => problems.push({ file, key, message, remedy });
-  const place = parseLocation(spec, report);
-  const mirrors = parseMirrors(spec, place, report);
+  const location = parseLocation(spec, report);
+  const mirrors = parseMirrors(spec, location, report);
   const intervalMs = parseInterval(spec.interval, report);
   const modules = new Map<string, ModuleRequest>(Object.entries(spec.modules ?? {}));
   for (const [name, request] of modules) {
     checkModuleRequest(name, request, report);
-    checkModuleFields(place, [name, request], report);
+    checkModuleFields(location, [name, request], report);
   }
   const update = parseUpdatePolicy(spec.update, report);
-  if (problems.length > 0 || place === undefined) throw new ProblemError(...problems);
+  if (problems.length > 0 || location === undefined) throw new ProblemError(...problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
   const keys = verify?.keys;
-  return { ...place, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
+  return { ...location, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
 function parseInterval(text: string | undefined, report: ReportProblem): number {
@@ -121,10 +121,11 @@ function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation |
  */
 function parseMirrors(
   { mirrors = [] }: Spec,
-  place: SourceLocation | undefined,
+  location: SourceLocation | undefined,
   report: ReportProblem,
 ): SourceSpec["mirrors"] {
-  const isAllowed = place?.charts === undefined || (!place.unsigned && !isChartRepository(place.charts));
+  const isAllowed =
+    location?.charts === undefined || (!location.unsigned && !isChartRepository(location.charts));
   if (mirrors.length > 0 && !isAllowed)
     report("spec.mirrors", "are for registries whose content is signed", "remove them");
   return mirrors.flatMap((text, index) => parseRegistry(text, `spec.mirrors[${index}]`, report) ?? []);
@@ -149,15 +150,15 @@ function parseRegistry(text: string, key: string, report: ReportProblem): Source
  * itself is invalid.
  */
 function checkModuleFields(
-  place: SourceLocation | undefined,
+  location: SourceLocation | undefined,
   [name, request]: readonly [string, ModuleRequest],
   report: ReportProblem,
 ): void {
   const key = `spec.modules.${name}`;
   const isChart = request.chart !== undefined || request.module !== undefined;
-  if (place?.charts !== undefined)
-    checkChartFields(place.charts, request, (at, ...rest) => report(key + at, ...rest));
-  else if (place !== undefined && isChart)
+  if (location?.charts !== undefined)
+    checkChartFields(location.charts, request, (at, ...rest) => report(key + at, ...rest));
+  else if (location !== undefined && isChart)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }
 

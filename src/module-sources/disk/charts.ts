@@ -85,8 +85,8 @@ export async function makeChartModule(
 ): Promise<string> {
   const { from = "", name = "", terms } = chart ?? {};
   const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
-  const place = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
-  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: place } as Json)}`;
+  const location = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
+  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: location } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
   if (markNeeded(dir)) return dir;
   // Two modules of the same chart and settings have one directory, and may be made at the same time.

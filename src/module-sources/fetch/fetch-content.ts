@@ -97,10 +97,10 @@ async function fetchArtifact(
   const fetched = await registry.requestFromAny(chart?.name ?? name, async (repository) => {
     const recording = new RecordingRegistry(repository);
     const reference = { host: "registry", name: repository.name, digest };
-    const place = { repository: recording, reference };
+    const artifact = { repository: recording, reference };
     const { layer } = await (chart === undefined
-      ? findModule(place, keys)
-      : findChart(place, chart.unsigned === true ? undefined : keys));
+      ? findModule(artifact, keys)
+      : findChart(artifact, chart.unsigned === true ? undefined : keys));
     await recording.storeAnswers(store);
     await fetchLayer(repository, store, { layer, maxBytes }).catch((error: unknown) => {
       throw describeDiskError(error, layer.size);

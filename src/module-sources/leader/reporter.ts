@@ -4,7 +4,7 @@ import type { OperatorEvent } from "../../status/index.ts";
 import type { ModuleSourcesOptions } from "../context.ts";
 import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
 
-/** A check calls a function when something happened to a module or a registry answered. */
+/** Functions that a check calls when something happened to a module or a registry answered. */
 export class CheckReporter {
   readonly #options: Pick<ModuleSourcesOptions, "metrics" | "announce" | "logger">;
   readonly #lastReasons = new Map<string, string>();

@@ -29,10 +29,10 @@ export class StatusWriter {
   readonly #sourcesWithSeries = new Set<string>();
   #closed = false;
 
-  constructor(shared: SourcesContext, ports: StatusWriterPorts) {
-    this.#context = shared;
+  constructor(context: SourcesContext, ports: StatusWriterPorts) {
+    this.#context = context;
     this.#ports = ports;
-    this.#pendingUpdates = new PendingUpdateRecorder(shared);
+    this.#pendingUpdates = new PendingUpdateRecorder(context);
   }
 
   close(): void {
@@ -144,10 +144,10 @@ export class PendingUpdateRecorder {
   /** Whether the state may contain updates. While it does not, and there are none, its changes are of no interest. */
   #hasRecorded = false;
 
-  constructor(shared: Pick<SourcesContext, "options" | "lockedModules">) {
-    this.#context = shared;
+  constructor(context: Pick<SourcesContext, "options" | "lockedModules">) {
+    this.#context = context;
     // The record of a new module is made when its directory is read, maybe after the check.
-    shared.options.state.onChange(() => this.#recordInState());
+    context.options.state.onChange(() => this.#recordInState());
   }
 
   /** Records what the last check of a source found about its modules; forgets modules about which it found nothing. */

@@ -20,9 +20,9 @@ export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
  */
 export function listChartInputs(
   dir: string,
-  place: ChartLocation | undefined,
+  location: ChartLocation | undefined,
 ): ReadonlyMap<string, FoundFile> {
-  const { path = ".", digest } = place ?? {};
+  const { path = ".", digest } = location ?? {};
   const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
   if (stats === undefined) return new Map();
   const chartDir = join(dir, path);
@@ -50,10 +50,10 @@ function listOrEmpty(list: () => string[]): string[] {
 /** The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs. */
 export async function locateChart(
   dir: string,
-  place: ChartLocation,
+  location: ChartLocation,
   archives: ChartArchives,
 ): Promise<LocatedChart> {
-  const { path, digest } = place;
+  const { path, digest } = location;
   const full = resolvePathBelow(dir, path);
   if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
   const opened = await openChart(full, archives);
@@ -67,7 +67,7 @@ export async function locateChart(
     throw new ProblemError({ file: full, message, remedy: "pack the chart with `helm package`" });
   }
   const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
-  return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
+  return { chart: location.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
 /** Directory of a chart, unpacked if it is an archive. `digest` computes the digest for `addon.yaml`, which reads all files. */
