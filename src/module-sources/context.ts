@@ -187,12 +187,9 @@ export class SourcesContext {
 
   /** Describes for support which content is in use, and why. Contains no credentials: the specs only name Secrets. */
   describeState(): Json {
-    const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => ({
-      name,
-      problem,
-      spec,
-      status,
-    }));
+    const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => {
+      return { name, problem, spec, status };
+    });
     const { entries } = this.lockedModules;
     const contents = [...entries.keys()].map((name) => [name, this.lockedModules.getContent(name)] as const);
     return JSON.parse(

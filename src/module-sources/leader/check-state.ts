@@ -90,13 +90,12 @@ function findOverriddenModules(
     const isInDirectory = options.state.tree.modules.some(
       (each) => each.name === module && each.origin === undefined,
     );
-    if (isInDirectory) {
-      const message = "a modules directory has a module of this name, which comes first";
-      errors.push([module, { reason: "Overridden", message }]);
-    } else if (provider !== undefined && provider !== name) {
-      const message = `the older ModuleSource ${provider} names it, too`;
-      errors.push([module, { reason: "Overridden", message }]);
-    }
+    const isNamedByOlder = provider !== undefined && provider !== name;
+    if (!isInDirectory && !isNamedByOlder) continue;
+    const message = isInDirectory
+      ? "a modules directory has a module of this name, which comes first"
+      : `the older ModuleSource ${provider} names it, too`;
+    errors.push([module, { reason: "Overridden", message }]);
   }
   return errors;
 }

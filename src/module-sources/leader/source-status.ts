@@ -174,24 +174,27 @@ function buildRejectedCondition(
   const back = rows.filter(
     ({ name, version }) => version && lockedModules.entries.get(name)?.isBack === true,
   );
-  if (back.length === 0) return [];
   const texts = back.map(({ name, version }) => {
     const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });
-  return [
-    { type: "Rejected", status: "True", reason: "RolledBack", message: toStatusLine(joinFirstErrors(texts)) },
-  ];
+  return buildModulesCondition({ type: "Rejected", reason: "RolledBack" }, texts);
 }
 
 /** The condition Withdrawn, while the registry no longer has requested versions. */
 function buildWithdrawnCondition({ errors }: SourceFindings): UntimedCondition[] {
   const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
-  if (withdrawn.length === 0) return [];
-  const message = toStatusLine(
-    joinFirstErrors(withdrawn.map(([name, { message: error }]) => ({ name, error }))),
-  );
-  return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
+  const texts = withdrawn.map(([name, { message: error }]) => ({ name, error }));
+  return buildModulesCondition({ type: "Withdrawn", reason: "Withdrawn" }, texts);
+}
+
+/** A condition that lists modules, and exists only while there are any. */
+function buildModulesCondition(
+  condition: Pick<UntimedCondition, "type" | "reason">,
+  modules: readonly Pick<ModuleRow, "name" | "error">[],
+): UntimedCondition[] {
+  if (modules.length === 0) return [];
+  return [{ ...condition, status: "True", message: toStatusLine(joinFirstErrors(modules)) }];
 }
 
 /** The condition Stalled if a user has to act, else Reconciling; none if the source is Ready (kstatus). */

@@ -49,6 +49,7 @@ export async function readModule(
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   const otherProblems = problems.slice(1).map(describeProblem);
+  const ownCrds = [...listing.files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
   return {
     name,
     valuesKey: camelCase(name),
@@ -61,7 +62,7 @@ export async function readModule(
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...ownCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
+    crdFiles: [...ownCrds, ...chart.crdFiles].filter(isCrd),
     ...terms,
     namespace,
     origin,
@@ -188,10 +189,6 @@ function chartKind(files: Listing["files"]): ChartKind {
 function buildCrdFilter(filters: string): (path: string) => boolean {
   const prefixes = filters.split(",").flatMap((each) => each.trim() || []);
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
-}
-
-function ownCrdPaths({ files }: Listing): string[] {
-  return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
 }
 
 /** Problems of dangling links in `crds/`: otherwise their CRDs would be missing without an error. */
