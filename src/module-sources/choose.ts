@@ -5,7 +5,15 @@
 
 import { findNextOpening } from "../cron/index.ts";
 import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
-import type { Candidate, Choice, ChoiceInput, ResolvedCandidate, LockEntry, ModuleRequest } from "./types.ts";
+import type {
+  ChartContent,
+  Candidate,
+  Choice,
+  ChoiceInput,
+  ResolvedCandidate,
+  LockEntry,
+  ModuleRequest,
+} from "./types.ts";
 
 /**
  * The value of the annotation that approves a content. It contains the digest, so that it approves no other content of
@@ -111,19 +119,12 @@ function isResolved(candidate: Candidate): candidate is ResolvedCandidate {
   return candidate.version !== undefined && candidate.digest !== undefined;
 }
 
-/** Whether the version of a request is exact, not a range. */
-export function isExactVersion(version: string): boolean {
-  return isVersion(version);
-}
-
 /**
  * Whether the request allows the locked version: it lies in the requested range, or the request is a channel, which
  * allows all.
  */
 export function allowsVersion({ version, tag }: ModuleRequest, locked: string): boolean {
-  return (
-    tag !== undefined || (version !== undefined && !isExactVersion(version) && isInRange(locked, version))
-  );
+  return tag !== undefined || (version !== undefined && !isVersion(version) && isInRange(locked, version));
 }
 
 /** Whether the request names one exact version or digest. That counts as approval, so the update policy does not apply. */
@@ -194,22 +195,29 @@ function deferForTime(
   const until = windows.length === 0 ? oldEnoughAt : findNextOpening(windows, oldEnoughAt, timeZone);
   if (until === now) return undefined;
   const { version } = candidate;
-  if (until !== oldEnoughAt) return deferToWindow(candidate, until);
-  const reason = `${version} waits until it has been known for ${formatDuration(minAgeMs)}`;
-  return { kind: "defer", candidate, waitsFor: "age", reason, until };
-}
-
-/** Defers an update to the next maintenance window. `until`: when it opens; undefined = no window ever opens. */
-function deferToWindow(candidate: ResolvedCandidate, until: number | undefined): Choice {
-  const deferral = { kind: "defer", candidate, waitsFor: "window" } as const;
-  const { version } = candidate;
-  return until === undefined
-    ? { ...deferral, reason: `${version} waits for a window, and none ever opens` }
-    : { ...deferral, reason: `${version} waits for the next window`, until };
+  const deferral = { kind: "defer", candidate } as const;
+  if (until === undefined)
+    return { ...deferral, waitsFor: "window", reason: `${version} waits for a window, and none ever opens` };
+  const [waitsFor, reason] =
+    until === oldEnoughAt
+      ? (["age", `${version} waits until it has been known for ${formatDuration(minAgeMs)}`] as const)
+      : (["window", `${version} waits for the next window`] as const);
+  return { ...deferral, waitsFor, reason, until };
 }
 
 /** Describes that the registry has nothing for the request. */
 function describeNoCandidate({ version, tag = "" }: ModuleRequest): string {
   if (version === undefined) return `the registry has no tag ${tag}`;
   return `the registry has no version ${isVersion(version) ? version : `in the range ${version}`}`;
+}
+
+/**
+ * Whether both are the same chart of the same location, or both are modules (undefined): only then their versions can be
+ * compared.
+ */
+export function areVersionsComparable(
+  left: ChartContent | undefined,
+  right: ChartContent | undefined,
+): boolean {
+  return left?.from === right?.from && left?.name === right?.name;
 }

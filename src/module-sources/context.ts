@@ -2,24 +2,29 @@
 
 import {
   CONFIG_MAPS,
-  toStoredObject,
+  get,
+  ignoreNotFound,
+  isNotFound,
+  listObjects,
   ObjectStore,
+  toStoredObject,
+  type ConfigMap,
   type KubeAccess,
   type WatchedObject,
   type WatchHub,
 } from "../kube/index.ts";
-import { oneLine, type Failures } from "../lib/index.ts";
+import { oneLine, sameJson, type Failures } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
-import type { Tree } from "../model/index.ts";
+import { describeProblem, type Json, type Tree } from "../model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
-import type { Signer } from "../registry/index.ts";
+import { normalizeChartLocation, type Signer } from "../registry/index.ts";
 import type { State } from "../state/index.ts";
-import type { OperatorEvent } from "../status/index.ts";
-import type { BlobStore } from "./disk/blob-store.ts";
-import type { InstallerKeys } from "./trusted-keys.ts";
-import type { LockConfigMap } from "./lock.ts";
-import type { SourceList } from "./source-list.ts";
-import type { ChangedModules, LockedModules } from "./locked-modules.ts";
+import { MODULE_SOURCES, type OperatorEvent } from "../status/index.ts";
+import { BlobStore } from "./disk/blob-store.ts";
+import { LockConfigMap } from "./lock.ts";
+import { LockedModules, type ChangedModules } from "./locked-modules.ts";
+import { SourceList } from "./source-list.ts";
+import { filterKeys, parseInstallerKeys, type InstallerKeys } from "./trusted-keys.ts";
 
 /** What the operator gives to the package, and its settings. */
 export interface ModuleSourcesOptions extends KubeAccess {
@@ -41,35 +46,163 @@ export interface ModuleSourcesOptions extends KubeAccess {
    * record it.
    */
   readonly getInstalledDigest: (module: string) => string | undefined;
+  /** Name of the operator's ConfigMap. */
   readonly configMap: string;
+  /** Directory for blobs, unpacked content and the modules directory. */
   readonly dir: string;
   /** Name of the ConfigMap with keys. */
   readonly keysConfigMap: string;
+  /** Most bytes of blobs on disk. */
   readonly maxBytes: number;
   /** Registries and repositories whose charts may be unsigned. */
   readonly unsignedCharts: readonly string[];
 }
 
-/** The lock, the content on disk and the ModuleSources, with the functions that leader and standby use on them. */
-export interface SourcesContext {
+/** Longest time for one list of ModuleSources. */
+const LIST_TIMEOUT_MS = 30_000;
+
+/** The lock, the content on disk, the installer's keys and the ModuleSources, which leader and standby read and change. */
+export class SourcesContext {
   readonly options: ModuleSourcesOptions;
-  readonly lockedModules: LockedModules;
   readonly blobStore: BlobStore;
   readonly lock: LockConfigMap;
-  /** All keys of the installer. */
-  readonly installerKeys: () => InstallerKeys;
-  readonly currentSources: () => SourceList;
-  readonly setSources: (objects: readonly WatchedObject[]) => void;
-  readonly listSources: () => Promise<readonly WatchedObject[]>;
-  /** Records why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
-  readonly setProblem: (kind: "watch" | "removal", message: string | undefined) => void;
-  /** Runs work that reads or changes the lock, after all such work that was started before. */
-  readonly runExclusively: <T>(work: () => Promise<T>) => Promise<T>;
-  readonly publish: () => Promise<ChangedModules>;
-  /** The keys that may sign content of a module: those of its source. */
-  readonly keysForModule: (module: string) => readonly Signer[];
-  /** Reads the installer's keys again, and verifies all locked content with them if they have changed: then it is true. */
-  readonly rereadKeys: () => Promise<boolean>;
+  readonly lockedModules: LockedModules;
+  #keys: InstallerKeys = { keys: [], problems: [] };
+  /** The data of their ConfigMap; null without it. */
+  #keysData: Json = null;
+  #sources = new SourceList();
+  /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
+  readonly #problems = new Map<"start" | "watch" | "removal", string>();
+  #lastWork: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ModuleSourcesOptions) {
+    const { dir, unsignedCharts } = options;
+    this.options = options;
+    this.blobStore = new BlobStore(
+      dir,
+      unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []),
+    );
+    this.lock = new LockConfigMap(options);
+    this.lockedModules = new LockedModules({ ...options, lock: this.lock, store: this.blobStore });
+  }
+
+  /** All keys and identities of the installer. */
+  get installerKeys(): readonly Signer[] {
+    return this.#keys.keys;
+  }
+
+  get sources(): SourceList {
+    return this.#sources;
+  }
+
+  setSources(objects: readonly WatchedObject[]): void {
+    this.#sources = this.#sources.withObjects(objects);
+    this.setProblem("start", undefined);
+  }
+
+  /** Lists the ModuleSources on the API server. */
+  async listSources(): Promise<readonly WatchedObject[]> {
+    const { client, namespace, clock } = this.options;
+    const objects: WatchedObject[] = [];
+    const signal = AbortSignal.timeout(LIST_TIMEOUT_MS);
+    const spec = { resource: MODULE_SOURCES, namespace };
+    await listObjects(spec, { client, clock, signal, unpaged: false }, (object) => void objects.push(object));
+    return objects;
+  }
+
+  /**
+   * Reads the ModuleSources for a start, after the CRD is served. A failure is recorded: the locked content stays in use.
+   * `served` resolves when the API server serves the CRD.
+   */
+  async readSources(served: Promise<unknown>): Promise<void> {
+    try {
+      const objects = await this.listSources().catch(async (error: unknown) => {
+        if (!isNotFound(error)) throw error;
+        await served;
+        return this.listSources();
+      });
+      this.setSources(objects);
+    } catch (error) {
+      const why = oneLine(error);
+      this.setProblem("start", `The ModuleSources cannot be read: ${why}`);
+      this.options.logger.warn("ModuleSources cannot be read; what is locked stays in force", { error: why });
+    }
+  }
+
+  /**
+   * Records or clears why the ModuleSources cannot be read, or why a missing one does not count as deleted. The state
+   * displays the first problem, which also blocks removals.
+   */
+  setProblem(kind: "start" | "watch" | "removal", message: string | undefined): void {
+    if (message === undefined) this.#problems.delete(kind);
+    else this.#problems.set(kind, message);
+    const [sourcesProblem] = this.#problems.values();
+    const { state } = this.options;
+    if (state.view.sourcesProblem !== sourcesProblem) state.record("factsObserved", { sourcesProblem });
+  }
+
+  /** Reads the installer's keys from their ConfigMap, and logs the keys that cannot be used. */
+  async readKeys(): Promise<void> {
+    const { client, namespace, keysConfigMap: name, logger, unsignedCharts } = this.options;
+    const target = { resource: CONFIG_MAPS, namespace, name };
+    const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
+    // Unsigned charts need no keys.
+    this.#keysData = object === undefined ? null : (object.data ?? {});
+    const isNeeded = object !== undefined || unsignedCharts.length === 0;
+    this.#keys = isNeeded ? parseInstallerKeys(object, name) : { keys: [], problems: [] };
+    for (const problem of this.#keys.problems)
+      logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
+  }
+
+  /** Reads the keys again, and verifies all locked content with them if they have changed. Returns whether they have. */
+  rereadKeys(): Promise<boolean> {
+    return this.runExclusively(async () => {
+      const before = this.#keysData;
+      await this.readKeys();
+      if (sameJson(this.#keysData, before)) return false;
+      await this.lockedModules.verifyAndUnpackAll((name) => this.keysForModule(name));
+      return true;
+    });
+  }
+
+  /** The keys that may sign content of a module: those of the source that requests it, else of the source in its lock entry. */
+  keysForModule(name: string): readonly Signer[] {
+    const source =
+      this.#sources.requested.get(name)?.source ?? this.lockedModules.entries.get(name)?.source ?? "";
+    return filterKeys(this.installerKeys, this.#sources.get(source)?.spec);
+  }
+
+  /** Runs work that reads or changes the lock, after all such work that was started before, whether that failed or not. */
+  runExclusively<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#lastWork.then(work);
+    this.#lastWork = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Writes the modules directory. While ModuleSources cannot be read, no release is purged. */
+  publish(): Promise<ChangedModules> {
+    const startProblem = this.#problems.get("start");
+    return this.lockedModules.writeModulesDir(this.#sources.requested, startProblem);
+  }
+
+  /** Describes for support which content is in use, and why. Contains no credentials: the specs only name Secrets. */
+  describeState(): Json {
+    const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => {
+      return { name, problem, spec, status };
+    });
+    const { entries } = this.lockedModules;
+    const contents = [...entries.keys()].map((name) => [name, this.lockedModules.getContent(name)] as const);
+    return JSON.parse(
+      JSON.stringify({
+        faults: Object.fromEntries(this.#problems),
+        keys: this.#keys.keys.map(({ source, hint }) => `${source} ${hint}`),
+        problems: this.#keys.problems.map(describeProblem),
+        sources,
+        lock: { name: this.lock.name, entries: Object.fromEntries(entries) },
+        contents: Object.fromEntries(contents),
+      }),
+    ) as Json;
+  }
 }
 
 /** Watches one ConfigMap by name. Calls `changed` after the first list and after each change. */

@@ -17,11 +17,6 @@ import { isDigest } from "../registry/index.ts";
 import { describeNameProblem } from "./disk/module-links.ts";
 import type { Lock, LockEntry } from "./types.ts";
 
-/** Name of the ConfigMap that contains the lock of the operator with this ConfigMap. */
-function lockConfigMapName(configMap: string): string {
-  return `${configMap}-modules`;
-}
-
 /** Annotation of the lock with the uid of the CRD whose ModuleSources it follows. */
 const CRD_UID_ANNOTATION = "addon-operator.io/modulesources-crd-uid";
 /** Most characters of an entry: some 500 fit into one ConfigMap. */
@@ -32,6 +27,12 @@ interface LockOptions {
   readonly namespace: string;
   /** Name of the operator's ConfigMap. */
   readonly configMap: string;
+}
+
+/** A change of the ConfigMap; null removes an entry. */
+interface LockChange {
+  readonly data?: Readonly<Record<string, string | null>>;
+  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
 /** What the ConfigMap contains. */
@@ -45,18 +46,17 @@ export interface LockContent {
 /** Reads and writes the lock. */
 export class LockConfigMap {
   readonly #options: LockOptions;
+  /** Name of the ConfigMap. */
   readonly name: string;
 
   constructor(options: LockOptions) {
     this.#options = options;
-    this.name = lockConfigMapName(options.configMap);
+    this.name = `${options.configMap}-modules`;
   }
 
   /** Throws ApiError, ConnectionError. */
   async read(): Promise<LockContent> {
-    const { client, namespace } = this.#options;
-    const target = { resource: CONFIG_MAPS, namespace, name: this.name };
-    return this.parse(await get<ConfigMap>(client, target).catch(ignoreNotFound));
+    return this.parse(await get<ConfigMap>(this.#options.client, this.#target).catch(ignoreNotFound));
   }
 
   /** The content of the ConfigMap. */
@@ -85,19 +85,23 @@ export class LockConfigMap {
     await this.#patchOrCreate({ metadata: { annotations: { [CRD_UID_ANNOTATION]: uid } } });
   }
 
+  get #target(): { resource: typeof CONFIG_MAPS; namespace: string; name: string } {
+    return { resource: CONFIG_MAPS, namespace: this.#options.namespace, name: this.name };
+  }
+
   /** Changes the ConfigMap; creates it if there is none. */
-  async #patchOrCreate(change: {
-    readonly data?: Readonly<Record<string, string | null>>;
-    readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
-  }): Promise<void> {
+  async #patchOrCreate({ data = {}, metadata = {} }: LockChange): Promise<void> {
     const { client, namespace } = this.#options;
     try {
-      await mergePatch(client, { resource: CONFIG_MAPS, namespace, name: this.name }, { body: change });
+      await mergePatch(client, this.#target, { body: { data, metadata } });
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      const metadata = { name: this.name, namespace, labels: MANAGED_BY_OPERATOR, ...change.metadata };
-      const data = Object.fromEntries(Object.entries(change.data ?? {}).filter(([, text]) => text !== null));
-      const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+      const body = {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        metadata: { name: this.name, namespace, labels: MANAGED_BY_OPERATOR, ...metadata },
+        data: Object.fromEntries(Object.entries(data).filter(([, text]) => text !== null)),
+      };
       await create(client, { resource: CONFIG_MAPS, namespace }, { body });
     }
   }
@@ -154,9 +158,6 @@ function parseEntry(text: string): LockEntry | undefined {
 
 /** Whether a value is a `ChartContent`. */
 function isChartContent(value: Json | undefined): boolean {
-  const { from, name, unsigned, terms } = objectOf(value);
-  const hasNames = isString(from) && isString(name);
-  return (
-    hasNames && (unsigned === undefined || unsigned === true) && (terms === undefined || isJsonObject(terms))
-  );
+  const { from, name, unsigned = true, terms = {} } = objectOf(value);
+  return isString(from) && isString(name) && unsigned === true && isJsonObject(terms);
 }

@@ -1,13 +1,14 @@
 /** The locked modules and their content on disk. The operator reads modules from registries only from here. */
 
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 
-import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
-import type { Json, ModuleOrigin, Problem } from "../model/index.ts";
+import { mapInParallel, oneLine } from "../lib/index.ts";
+import type { ModuleOrigin, Problem } from "../model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
 import { CannotVerifyError, NotVerifiedError, type Signer } from "../registry/index.ts";
 import { writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
-import { NotStoredError, WrongContentError } from "./disk/content.ts";
+import { NotStoredError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/blob-store.ts";
 import type { LockContent, LockConfigMap } from "./lock.ts";
 import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
@@ -128,40 +129,37 @@ export class LockedModules {
     this.#errorsBeforeLock.set(name, message);
   }
 
-  /** Writes the modules directory and the origins of its modules. Returns which modules have changed since the last call. */
+  /**
+   * Writes the modules directory and the origins of its modules. Returns which modules have changed since the last call.
+   * `purgeBlocker`: why no release is purged now.
+   */
   async writeModulesDir(
     requested: ReadonlyMap<string, RequestedModule>,
-    holds: readonly string[],
+    purgeBlocker: string | undefined,
   ): Promise<ChangedModules> {
     const { dir, registryModules } = this.#options;
     const modulesDir = join(dir, "modules");
     const unlocked = [...requested].filter(([name]) => !this.entries.has(name));
-    const links: ModuleLink[] = [
-      ...[...this.entries].map(([name, { order, enabled }]) => ({
-        name,
-        order,
-        enabled,
-        content: this.#contents.get(name)?.dir,
-      })),
-      ...unlocked.map(([name, { request }]) => ({
-        name,
-        order: request.order,
-        enabled: request.enabled,
-        content: undefined,
-      })),
-    ];
+    const settings = [...this.entries, ...unlocked.map(([name, { request }]) => [name, request] as const)];
+    const links = settings.map(([name, { order, enabled }]): ModuleLink => {
+      return { name, order, enabled, content: this.#contents.get(name)?.dir };
+    });
     await writeModuleLinks(modulesDir, join(dir, "absent"), links);
-    const origins = new Map<string, ModuleOrigin>([
-      ...[...this.entries].map(
-        ([name, entry]) => [name, this.#buildOrigin(name, entry, requested.has(name))] as const,
-      ),
-      ...unlocked.map(([name, each]) => [name, this.#buildUnlockedOrigin(name, each)] as const),
-    ]);
     const before = registryModules.origins;
-    registryModules.origins = new Map(
-      [...origins].map(([name, origin]) => [name, reuseIfEqual(before.get(name), origin)]),
-    );
-    registryModules.purgeBlockers = [...holds, ...this.#listPurgeBlockers(modulesDir)];
+    const origins = new Map<string, ModuleOrigin>();
+    const setOrigin = (name: string, origin: ModuleOrigin): void => {
+      // A module is read again only if its origin is another object.
+      const earlier = before.get(name);
+      origins.set(name, earlier !== undefined && isDeepStrictEqual(earlier, origin) ? earlier : origin);
+    };
+    for (const [name, entry] of this.entries)
+      setOrigin(name, this.#buildOrigin(name, entry, requested.has(name)));
+    for (const [name, each] of unlocked) setOrigin(name, this.#buildUnlockedOrigin(name, each));
+    registryModules.origins = origins;
+    registryModules.purgeBlockers = [
+      ...(purgeBlocker === undefined ? [] : [purgeBlocker]),
+      ...this.#listPurgeBlockers(modulesDir),
+    ];
     registryModules.dir = modulesDir;
     return this.#findChangedModules(links, before, registryModules);
   }
@@ -172,22 +170,15 @@ export class LockedModules {
     before: ReadonlyMap<string, ModuleOrigin>,
     { origins: now, purgeBlockers }: RegistryModules,
   ): ChangedModules {
-    const rows = links.map(({ name, order, enabled, content }) => [
-      name,
-      order,
-      enabled,
-      content === undefined,
-    ]);
+    const rows = links.map((link) => [link.name, link.order, link.enabled, link.content === undefined]);
     const published = JSON.stringify([rows, purgeBlockers]);
     const isSameList = published === this.#publishedList;
     this.#publishedList = published;
     const dirs = this.#publishedDirs;
     this.#publishedDirs = new Map(links.map(({ name, content }) => [name, content]));
-    const names = [...now]
-      .filter(
-        ([name, origin]) => before.get(name) !== origin || dirs.get(name) !== this.#publishedDirs.get(name),
-      )
-      .map(([name]) => name);
+    const isChanged = (name: string): boolean =>
+      before.get(name) !== now.get(name) || dirs.get(name) !== this.#publishedDirs.get(name);
+    const names = [...now.keys()].filter(isChanged);
     const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
     return isSameList && !isRemovalChanged ? new Set(names) : "all";
   }
@@ -242,42 +233,31 @@ export class LockedModules {
   async #prepareContent(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<LockedContent> {
     const { version, digest, chart } = entry;
     const { store } = this.#options;
-    const describeProblem = (
+    const withProblem = (
       reason: NonNullable<LockedContent["problem"]>["reason"],
       message: string,
     ): LockedContent => ({
       digest,
       dir: undefined,
-      problem: { reason, message },
+      problem: { reason, message: `version ${version} ${message}` },
     });
     if (keys.length === 0 && chart?.unsigned !== true)
-      return describeProblem(
+      return withProblem(
         "NotTrusted",
-        `version ${version} is locked, but no key of the installer counts for its source (--source-keys)`,
+        "is locked, but no key of the installer counts for its source (--source-keys)",
       );
     try {
       const found = await store.verifyContent({ ...entry, name }, keys);
       return { digest, dir: await store.unpack(found), problem: undefined };
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)
-        return describeProblem(
-          "SourceUnavailable",
-          `version ${version} is locked and not on disk, and is fetched again`,
-        );
-      const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
-      return isRefused
-        ? describeProblem(
+        return withProblem("SourceUnavailable", "is locked and not on disk, and is fetched again");
+      return error instanceof NotVerifiedError
+        ? withProblem(
             "NotTrusted",
-            `version ${version} is locked, but no key of the installer vouches for it: ${oneLine(error)}`,
+            `is locked, but no key of the installer vouches for it: ${oneLine(error)}`,
           )
-        : describeProblem("SourceUnavailable", `version ${version} cannot be unpacked: ${oneLine(error)}`);
+        : withProblem("SourceUnavailable", `cannot be unpacked: ${oneLine(error)}`);
     }
   }
 }
-
-/** The earlier origin if it is equal: a module is read again only if its origin is another object. */
-function reuseIfEqual(before: ModuleOrigin | undefined, now: ModuleOrigin): ModuleOrigin {
-  return before !== undefined && sameJson(toJson(before), toJson(now)) ? before : now;
-}
-
-const toJson = (origin: ModuleOrigin): Json => JSON.parse(JSON.stringify(origin)) as Json;

@@ -2,7 +2,6 @@
 
 import type { WatchedObject } from "../kube/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
-import type { Signer } from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { parseSourceSpec } from "./source-spec.ts";
 import type { RequestedModule } from "./locked-modules.ts";
@@ -65,11 +64,6 @@ export class SourceList {
     const found = this.get(source);
     return found !== undefined && (found.spec === undefined || found.spec.suspend);
   }
-}
-
-/** The keys of the installer that may sign content of a source: all, unless its spec names some. */
-export function filterKeys(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
-  return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
 }
 
 /** Sorts the older source first, because it wins if two sources name a module; by name if both are equally old. */

@@ -1,13 +1,25 @@
 /** Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. */
 
+import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
-import { isDigest, isTag } from "../registry/index.ts";
+import { ADDON_FILE, findAddonProblem } from "../modules/index.ts";
+import {
+  isChartRepository,
+  isDigest,
+  isTag,
+  normalizeChartLocation,
+  parseReference,
+} from "../registry/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { describeNameProblem } from "./disk/module-links.ts";
-import { checkModuleFields, parseMirrors, parseLocation } from "./fetch/location.ts";
-import { parseUpdatePolicy, type ReportProblem } from "./update-policy.ts";
-import type { SourceSpec, ModuleRequest } from "./types.ts";
+import type { ChartContent, ModuleRequest, SourceSpec, UpdatePolicy } from "./types.ts";
+
+type Spec = NonNullable<IModuleSource["spec"]>;
+type SourceLocation = Pick<SourceSpec, "registry" | "charts" | "unsigned">;
+
+/** Reports what is wrong with a field of a spec. */
+type ReportProblem = (key: string, message: string, remedy: string) => void;
 
 const DEFAULT_INTERVAL_MS = 300_000;
 const MIN_INTERVAL_MS = 30_000;
@@ -17,19 +29,19 @@ export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceS
   const file = `ModuleSource ${metadata.name}`;
   const problems: Problem[] = [];
   const report: ReportProblem = (key, message, remedy) => problems.push({ file, key, message, remedy });
-  const place = parseLocation(spec, report);
-  const mirrors = parseMirrors(spec, place, report);
+  const location = parseLocation(spec, report);
+  const mirrors = parseMirrors(spec, location, report);
   const intervalMs = parseInterval(spec.interval, report);
   const modules = new Map<string, ModuleRequest>(Object.entries(spec.modules ?? {}));
   for (const [name, request] of modules) {
     checkModuleRequest(name, request, report);
-    checkModuleFields(place, [name, request], report);
+    checkModuleFields(location, [name, request], report);
   }
   const update = parseUpdatePolicy(spec.update, report);
-  if (problems.length > 0 || place === undefined) throw new ProblemError(...problems);
+  if (problems.length > 0 || location === undefined) throw new ProblemError(...problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
   const keys = verify?.keys;
-  return { ...place, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
+  return { ...location, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
 function parseInterval(text: string | undefined, report: ReportProblem): number {
@@ -57,18 +69,159 @@ function describeRequestProblem({ version, tag, digest }: ModuleRequest): string
   if (tag === undefined && !hasVersion) return "has neither version nor digest nor tag";
   if (tag !== undefined && hasVersion) return "has a tag, and also a version or a digest";
   if (tag !== undefined) return isTag(tag) ? undefined : `"${tag}" is no tag`;
-  return digest === undefined
-    ? describeVersionProblem(version ?? "")
-    : describeDigestProblem(version, digest);
+  return describeVersionProblem(version, digest);
 }
 
-function describeVersionProblem(version: string): string | undefined {
-  return isVersion(version) || isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
+/** What is wrong with a version or a digest, and with a version beside a digest. */
+function describeVersionProblem(version: string | undefined, digest: string | undefined): string | undefined {
+  if (digest !== undefined && !isDigest(digest)) return "has a digest that is no sha256 digest";
+  if (version === undefined || isVersion(version)) return undefined;
+  if (digest !== undefined) return `"${version}" is no exact version, which a digest needs`;
+  return isRange(version) ? undefined : `"${version}" is neither a version nor a range`;
 }
 
-/** What is wrong with a digest and the version that goes with it. */
-function describeDigestProblem(version: string | undefined, digest: string): string | undefined {
-  if (!isDigest(digest)) return "has a digest that is no sha256 digest";
-  const isExact = version === undefined || isVersion(version);
-  return isExact ? undefined : `"${version}" is no exact version, which a digest needs`;
+/** Parses the registry or chart repository of a spec. Returns undefined after it has reported a problem. */
+function parseLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
+  const { registry: text, charts, unsigned = false } = spec;
+  if ((text === undefined) === (charts === undefined)) {
+    report("spec", "needs either registry or charts", "name one of them");
+    return undefined;
+  }
+  if (text !== undefined) {
+    if (unsigned) report("spec.unsigned", "is for charts alone", "remove it, and sign the modules");
+    const registry = parseRegistry(text, "spec.registry", report);
+    return registry && { registry, charts: undefined, unsigned: false };
+  }
+  return parseChartLocation(spec, report);
+}
+
+/** Parses `spec.charts`: a registry, or a chart repository, whose charts are never signed. */
+function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation | undefined {
+  const { charts: text = "", unsigned = false, plainHttp = false } = spec;
+  const charts = normalizeChartLocation(text);
+  if (charts === undefined) {
+    report("spec.charts", `"${text}" is no place of charts`, "write https://HOST/PATH or oci://HOST/PATH");
+    return undefined;
+  }
+  if (!isChartRepository(charts)) {
+    const registry = parseRegistry(charts, "spec.charts", report);
+    return registry && { registry, charts, unsigned };
+  }
+  if (!unsigned)
+    report("spec.unsigned", "is missing: chart repositories have no signatures", "set it to true");
+  if (charts.startsWith("http:") && !plainHttp)
+    report("spec.charts", "is called without TLS", "write https://, or set plainHttp: true");
+  const { host, pathname } = new URL(charts);
+  return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
+}
+
+/**
+ * Parses the mirrors of a registry. Content without a signature may come from its own location only, because a mirror
+ * could change it.
+ */
+function parseMirrors(
+  { mirrors = [] }: Spec,
+  location: SourceLocation | undefined,
+  report: ReportProblem,
+): SourceSpec["mirrors"] {
+  const isAllowed =
+    location?.charts === undefined || (!location.unsigned && !isChartRepository(location.charts));
+  if (mirrors.length > 0 && !isAllowed)
+    report("spec.mirrors", "are for registries whose content is signed", "remove them");
+  return mirrors.flatMap((text, index) => parseRegistry(text, `spec.mirrors[${index}]`, report) ?? []);
+}
+
+/** Parses a registry reference, which must have neither tag nor digest. Returns undefined after it has reported a problem. */
+function parseRegistry(text: string, key: string, report: ReportProblem): SourceSpec["registry"] | undefined {
+  const form = "write oci://HOST/PATH, without tag and digest";
+  try {
+    const { host, name, tag, digest } = parseReference(text);
+    if (tag === undefined && digest === undefined) return { host, name };
+    report(key, "has a tag or a digest", form);
+  } catch (error) {
+    const [problem] = error instanceof ProblemError ? error.problems : [];
+    report(key, problem?.message ?? "is no registry", form);
+  }
+  return undefined;
+}
+
+/**
+ * Reports fields of a module that only charts may have, or that charts must not have. Reports nothing if the location
+ * itself is invalid.
+ */
+function checkModuleFields(
+  location: SourceLocation | undefined,
+  [name, request]: readonly [string, ModuleRequest],
+  report: ReportProblem,
+): void {
+  const key = `spec.modules.${name}`;
+  const isChart = request.chart !== undefined || request.module !== undefined;
+  if (location?.charts !== undefined)
+    checkChartFields(location.charts, request, (at, ...rest) => report(key + at, ...rest));
+  else if (location !== undefined && isChart)
+    report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
+}
+
+/** Reports invalid fields of a module that is a chart. Keys are reported relative to the module. */
+function checkChartFields(
+  charts: string,
+  { chart, tag, module: terms = {} }: ModuleRequest,
+  report: ReportProblem,
+): void {
+  if (chart !== undefined && !CHART_NAME.test(chart))
+    report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
+  if (tag !== undefined && isChartRepository(charts))
+    report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
+  if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
+  const problem = findAddonProblem(terms, ADDON_FILE);
+  if (problem !== undefined)
+    report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
+}
+
+const CHART_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
+
+/** The chart that a source names for a module; undefined for a source of modules. */
+export function toChartContent(
+  { charts, unsigned }: SourceLocation,
+  name: string,
+  { chart = name, module: terms }: ModuleRequest,
+): ChartContent | undefined {
+  if (charts === undefined) return undefined;
+  return { from: charts, name: chart, ...(unsigned && { unsigned }), ...(terms && { terms }) };
+}
+
+/** Parses `spec.update`. Returns undefined without one. Reports its problems, and continues with defaults. */
+function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): UpdatePolicy | undefined {
+  if (update === undefined) return undefined;
+  const { approval = "auto", windows = [], after, parallel = 1 } = update;
+  const parsePolicyDuration = (key: string, text: string): number => {
+    const ms = parseDuration(text);
+    if (ms !== undefined && ms >= 0) return ms;
+    report(key, `"${text}" is no duration`, "write one such as 24h");
+    return 0;
+  };
+  return {
+    approval,
+    parallel,
+    minAgeMs: after === undefined ? 0 : parsePolicyDuration("spec.update.after", after),
+    windows: windows.map(({ cron, for: open }, index) => {
+      const key = `spec.update.windows[${index}]`;
+      checkWindowCron(cron, (message) =>
+        report(`${key}.cron`, message, 'write a crontab line such as "0 2 * * 1-5"'),
+      );
+      const forMs = parsePolicyDuration(`${key}.for`, open);
+      if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
+      return { cron, forMs };
+    }),
+  };
+}
+
+/** Reports a crontab line that cannot open a window: invalid, or `@every`, which names no times of the day. */
+function checkWindowCron(line: string, report: (message: string) => void): void {
+  try {
+    if (parseCrontab(line).periodMs !== undefined) report("a window opens at times of the day, not @every");
+  } catch (error) {
+    if (!(error instanceof CrontabError)) throw error;
+    report(error.message);
+  }
 }

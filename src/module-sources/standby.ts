@@ -4,6 +4,7 @@
  */
 
 import { exponentialDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
+import type { Signer } from "../registry/index.ts";
 import { RegistryAccess } from "./fetch/registry-access.ts";
 import { fetchContent } from "./fetch/fetch-content.ts";
 import { watchConfigMap, type SourcesContext } from "./context.ts";
@@ -19,9 +20,9 @@ export class Standby {
   #failures = 0;
   #closed = false;
 
-  constructor(shared: SourcesContext) {
-    this.#context = shared;
-    const { options, lock } = shared;
+  constructor(context: SourcesContext) {
+    this.#context = context;
+    const { options, lock } = context;
     this.#subscription = watchConfigMap(options, lock.name, () => this.#scheduleRefresh(0));
     this.#scheduleRefresh(0);
   }
@@ -41,40 +42,35 @@ export class Standby {
 
   /** Reads the lock again, and fetches content that is missing on disk. Tries again after an error, in growing steps. */
   async #refresh(): Promise<void> {
-    const { options, lockedModules, lock, runExclusively, setSources, listSources, keysForModule } =
-      this.#context;
+    const context = this.#context;
     try {
-      const content = await lock.read();
-      setSources(await listSources());
-      await runExclusively(async () => lockedModules.load(content, keysForModule));
+      const content = await context.lock.read();
+      context.setSources(await context.listSources());
+      const keysOf = (name: string): readonly Signer[] => context.keysForModule(name);
+      await context.runExclusively(() => context.lockedModules.load(content, keysOf));
       await this.#fetchMissingContent();
       this.#failures = 0;
     } catch (error) {
       this.#failures += 1;
-      options.logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
+      context.options.logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
       this.#scheduleRefresh(exponentialDelay(this.#failures, RETRY));
     }
   }
 
   /** Fetches the locked content that is missing on disk. Tries all modules, then throws the last error. */
   async #fetchMissingContent(): Promise<void> {
-    const { options, lockedModules, blobStore, currentSources, keysForModule, runExclusively } =
-      this.#context;
+    const context = this.#context;
+    const { options, lockedModules, blobStore: store } = context;
     let failure: unknown;
     for (const [name, entry] of lockedModules.entries) {
-      const source = currentSources().get(entry.source);
-      if (this.#closed || source?.spec === undefined || lockedModules.getContent(name)?.dir !== undefined)
-        continue;
-      const registry = new RegistryAccess(options, source.spec, () => {});
+      const spec = context.sources.get(entry.source)?.spec;
+      if (this.#closed || spec === undefined || lockedModules.getContent(name)?.dir !== undefined) continue;
+      const registry = new RegistryAccess(options, spec, () => {});
+      const { maxBytes } = options;
+      const keys = context.keysForModule(name);
       try {
-        const { maxBytes } = options;
-        const requested = { ...entry, name };
-        await fetchContent(
-          { store: blobStore, registry, maxBytes, keys: keysForModule(name) },
-          requested,
-          this.#refusals,
-        );
-        await runExclusively(() => lockedModules.verifyAndUnpack(name, keysForModule(name)));
+        await fetchContent({ store, registry, maxBytes, keys }, { ...entry, name }, this.#refusals);
+        await context.runExclusively(() => lockedModules.verifyAndUnpack(name, context.keysForModule(name)));
       } catch (error) {
         failure = error;
       } finally {

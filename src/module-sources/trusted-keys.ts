@@ -3,6 +3,7 @@
 import type { ConfigMap } from "../kube/index.ts";
 import { collect, type Problem } from "../model/index.ts";
 import { readIdentity, readPublicKeys, readTrustedRoot, type Signer } from "../registry/index.ts";
+import type { SourceSpec } from "./types.ts";
 
 /** All signers, and what is wrong with those that cannot be used. */
 export interface InstallerKeys {
@@ -42,4 +43,9 @@ export function parseInstallerKeys(object: Pick<ConfigMap, "data"> | undefined, 
       message: `has more than ${MAX_KEYS} keys and identities; the others do not count`,
     });
   return { keys, problems };
+}
+
+/** The keys of the installer that may sign content of a source: all, unless its spec names some. */
+export function filterKeys(all: readonly Signer[], spec: SourceSpec | undefined): readonly Signer[] {
+  return spec?.keys === undefined ? all : all.filter(({ source }) => spec.keys?.includes(source));
 }

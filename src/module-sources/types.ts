@@ -1,8 +1,7 @@
 /** What a ModuleSource requires, what the lock records, and how the next content of a module is chosen. */
 
 import type { MaintenanceWindow } from "../cron/index.ts";
-import type { JsonObject } from "../model/index.ts";
-import type { UpdateWait } from "../model/index.ts";
+import type { JsonObject, UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
 /**
@@ -27,7 +26,7 @@ export interface ModuleRequest {
 
 /** A public chart as the content of a module: the operator makes the module's directory. */
 export interface ChartContent {
-  /** Registry or repository, in one spelling (`chartsPlace`). */
+  /** Registry or repository, in one spelling (`normalizeChartLocation`). */
   readonly from: string;
   /** The chart there. */
   readonly name: string;
@@ -51,7 +50,7 @@ export interface UpdatePolicy {
 export interface SourceSpec {
   /** `REGISTRY`: module NAME is the repository `REGISTRY/NAME`. Of a chart repository: its host and path. */
   readonly registry: Pick<Reference, "host" | "name">;
-  /** The modules are public charts of this place (`chartsPlace`); undefined = they are modules. */
+  /** The modules are public charts of this place (`normalizeChartLocation`); undefined = they are modules. */
   readonly charts: string | undefined;
   /** The charts need no signature. */
   readonly unsigned: boolean;
@@ -69,14 +68,6 @@ export interface SourceSpec {
   readonly modules: ReadonlyMap<string, ModuleRequest>;
   /** Undefined = every update is used at once. */
   readonly update: UpdatePolicy | undefined;
-}
-
-/** Newer content, and when a check first saw it: its age may decide when it is used. */
-interface FirstSeen {
-  readonly version: string;
-  readonly digest: string;
-  /** Milliseconds since the epoch. */
-  readonly since: number;
 }
 
 /** What the lock records of a module. Every process uses exactly this content. */
@@ -110,10 +101,10 @@ export interface LockEntry {
   readonly removed?: true;
   /** Digests that are not tried again, the last one first, as long as the request is `rejectedFor`. */
   readonly rejected?: readonly string[];
-  /** The request as text (`requestText`) for which they were rejected. */
+  /** The request as text (`serializeRequest`) for which they were rejected. */
   readonly rejectedFor?: string;
-  /** The newest content that is not used yet. */
-  readonly seen?: FirstSeen;
+  /** The newest content that is not used yet, and since when it is known, in milliseconds since the epoch. */
+  readonly seen?: { readonly version: string; readonly digest: string; readonly since: number };
 }
 
 /** The lock: by name of the module. */
@@ -163,6 +154,29 @@ export type Choice =
       readonly waitsFor: UpdateWait;
       /** Why it waits, for people. */
       readonly reason: string;
-      /** When it may be used, in milliseconds since the epoch; undefined = when a user approves it (`approvalOf`). */
+      /** When it may be used, in milliseconds since the epoch; undefined = when a user approves it (`toApproval`). */
       readonly until?: number;
     };
+
+/** Why a module does not have the content that its source requires. */
+export interface ModuleError {
+  readonly reason: "NotVerified" | "Blocked" | "Overridden" | "CheckFailed" | "Withdrawn";
+  /** One line, without credentials. */
+  readonly message: string;
+}
+
+/** Newer content that is not used yet, because of the update policy. */
+export interface PendingUpdate extends ResolvedCandidate {
+  /** When it was first seen, in milliseconds since the epoch. */
+  readonly since: number;
+  /** When it may be used, in milliseconds since the epoch; undefined = when a user approves it. */
+  readonly until: number | undefined;
+  readonly waitsFor: UpdateWait;
+  readonly reason: string;
+}
+
+/** What a check of a source found, by module. */
+export interface CheckFindings {
+  readonly errors: ReadonlyMap<string, ModuleError>;
+  readonly pendingUpdates: ReadonlyMap<string, PendingUpdate>;
+}

@@ -1,17 +1,28 @@
 export { ChartArchives } from "./chart/archives.ts";
 export { listChartFiles, readHelmIgnore, type ChartFile } from "./chart/chart-files.ts";
-export { refuseLinksOutside } from "./chart/outer-links.ts";
-export { MOST_BYTES, MOST_ENTRIES } from "./read/bounds.ts";
-export { readChartYaml, readChartWord, locateChart, openChart } from "./chart/find-chart.ts";
+export { locateChart, openChart, readChartWord, readChartYaml } from "./chart/find-chart.ts";
 export type { LocatedChart } from "./chart/find-chart.ts";
-export { ADDON_FILE, MODULE_FILE, findAddonProblem } from "./chart/addon-file.ts";
-export { addonFilePath, readAddonFile } from "./chart/addon-file.ts";
-export type { ChartLocation, ChartSource } from "./chart/addon-file.ts";
+export {
+  ADDON_FILE,
+  addonFilePath,
+  findAddonProblem,
+  MODULE_FILE,
+  readAddonFile,
+  type ChartLocation,
+  type ChartSource,
+} from "./chart/addon-file.ts";
 export { explainInvalidName, splitEntryName } from "./read/scan-dir.ts";
 export { warningToProblem, collectProblems, reportTree } from "./tree-problems.ts";
 export { resolveDirectories } from "./directories.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
-export { hashModuleFiles, rereadModule } from "./read/reread-module.ts";
+export { hashModuleFiles, rereadModule } from "./read/refresh-module.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
-export { toFoundFile, isTimestampReliable, stat } from "./read/files.ts";
+export {
+  isTimestampReliable,
+  MOST_BYTES,
+  MOST_ENTRIES,
+  refuseLinksOutside,
+  stat,
+  toFoundFile,
+} from "./read/files.ts";

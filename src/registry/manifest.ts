@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 
 import { attempt, parseJson } from "../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
+import { asString, isJsonObject, objectOf, type Json, type JsonObject } from "../model/index.ts";
 import { isDigest } from "./reference.ts";
 
 export const IMAGE_MANIFEST = "application/vnd.oci.image.manifest.v1+json";
@@ -65,7 +65,7 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   // Other readers could read such a document as an index, with other content than this program sees.
   if (value["manifests"] !== undefined) throw new Error("its manifest is an index, too");
   return {
-    artifactType: typeof value["artifactType"] === "string" ? value["artifactType"] : undefined,
+    artifactType: asString(value["artifactType"]),
     config: parseDescriptor(value["config"]),
     layers: layers.map(parseDescriptor),
     subject: value["subject"] === undefined ? undefined : parseDescriptor(value["subject"]),
@@ -73,9 +73,7 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   };
 }
 
-/**
- * Parses the descriptors of an image index. Leaves out invalid descriptors. Throws Error if the bytes are no index.
- */
+/** Parses the descriptors of an image index. Leaves out invalid descriptors. Throws Error if the bytes are no index. */
 export function parseIndex(bytes: Uint8Array): Descriptor[] {
   const { manifests = null } = parseJsonObject(bytes);
   if (manifests !== null && !Array.isArray(manifests)) throw new Error("its manifests are not a list");
@@ -98,20 +96,12 @@ function parseDescriptor(value: Json | undefined): Descriptor {
   if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
     throw new Error("it has a descriptor without size");
   const annotations = pickStrings(value["annotations"]);
-  return {
-    mediaType,
-    digest,
-    size,
-    annotations,
-    ...(typeof artifactType === "string" ? { artifactType } : {}),
-  };
+  const required = { mediaType, digest, size, annotations };
+  return typeof artifactType === "string" ? { ...required, artifactType } : required;
 }
 
 /** The members of a map whose values are strings; leaves out all others, because annotations must be strings. */
 function pickStrings(value: Json | undefined): Record<string, string> {
-  if (!isJsonObject(value)) return {};
-  const entries = Object.entries(value).filter(
-    (entry): entry is [string, string] => typeof entry[1] === "string",
-  );
-  return Object.fromEntries(entries);
+  const isText = (entry: [string, unknown]): entry is [string, string] => typeof entry[1] === "string";
+  return Object.fromEntries(Object.entries(objectOf(value)).filter(isText));
 }

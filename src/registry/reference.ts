@@ -1,4 +1,4 @@
-/** Names of artifacts in a registry: `oci://HOST[:PORT]/NAME[:TAG][@DIGEST]`. */
+/** Names of artifacts in a registry, `oci://HOST[:PORT]/NAME[:TAG][@DIGEST]`, and locations of public charts. */
 
 import { ProblemError } from "../model/index.ts";
 
@@ -48,9 +48,7 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/**
- * Splits a reference into its parts. Each part ends where the next one begins, so that matching takes linear time.
- */
+/** Splits a reference into its parts. Each part ends where the next one begins, so that matching takes linear time. */
 const REFERENCE_PARTS =
   /^oci:\/\/(?<host>[^/@?]+)\/(?<name>[^:@?]+)(?::(?<tag>[^@?/]*))?(?:@(?<digest>[^@?/]*))?$/;
 
@@ -83,7 +81,7 @@ export function formatReference({ host, name, tag, digest }: Reference): string 
  * The host that serves a registry's API, in lower case. Images of Docker Hub are named `docker.io`, but another host
  * serves them.
  */
-export function toRegistryHost(host: string): string {
+function toRegistryHost(host: string): string {
   const lower = host.toLowerCase();
   return lower === "docker.io" || lower === "index.docker.io" ? DOCKER_HUB_HOST : lower;
 }
@@ -99,10 +97,28 @@ function toHostAndName(writtenHost: string, name: string): Pick<Reference, "host
 
 /** The error for an invalid reference. Its text is quoted without user and password. */
 function toReferenceError(text: string, message: string): ProblemError {
-  const address = text.replace(/\/\/[^/@]*@/, "//");
-  return new ProblemError({
-    file: address,
-    message,
-    remedy: "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant",
-  });
+  const file = text.replace(/\/\/[^/@]*@/, "//");
+  const remedy = "write oci://HOST/NAME, with :TAG or @sha256:… where a version is meant";
+  return new ProblemError({ file, message, remedy });
+}
+
+/** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */
+const CHART_LOCATION = /^(oci|https?):\/\/([^\s,/@?#%\\]+)((?:\/[^\s,/@?#%\\]+)*)\/?$/;
+
+/** Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location. */
+export function normalizeChartLocation(text: string): string | undefined {
+  const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
+  const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");
+  if (scheme === "" || hasDots || !URL.canParse(`https://${host}/`)) return undefined;
+  return `${scheme}://${scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host}${path}`;
+}
+
+/** Whether a normalized location equals an allowed one, or is below one. */
+export function isWithinLocations(location: string, allowed: readonly string[]): boolean {
+  return allowed.some((each) => location === each || location.startsWith(`${each}/`));
+}
+
+/** Whether a location is a chart repository with an index.yaml, not an OCI registry. */
+export function isChartRepository(location: string): boolean {
+  return !location.startsWith("oci:");
 }

@@ -1,8 +1,7 @@
 /** One repository of a registry: its manifests, blobs, tags and referrers. All content is checked against its digest. */
 
 import { oneLine, plainLine } from "../lib/index.ts";
-import type { Reference } from "./reference.ts";
-import { isDigest, isTag } from "./reference.ts";
+import { isDigest, isTag, type Reference } from "./reference.ts";
 import {
   MANIFEST_ACCEPT,
   describeBytes,
@@ -12,15 +11,9 @@ import {
   parseIndex,
   type Descriptor,
 } from "./manifest.ts";
-import { RegistryError } from "./http/errors.ts";
-import {
-  discardBody,
-  getFirstHeader,
-  type Answer,
-  type RegistryRequest,
-  type RegistryClient,
-} from "./http/client.ts";
-import { saveBody } from "./http/save.ts";
+import { RegistryError } from "./errors.ts";
+import { discardBody, getFirstHeader } from "./http/client.ts";
+import type { Answer, RegistryRequest, RegistryClient } from "./http/client.ts";
 
 /** The bytes of a manifest as the registry stores them, with their digest and type. */
 export interface StoredManifest {
@@ -40,12 +33,6 @@ export interface Tags {
   readonly tags: readonly string[];
   /** False if the repository has further tags, beyond the limit. */
   readonly isAll: boolean;
-}
-
-/** One page of a list that the registry returns in pages. */
-interface ResponsePage extends Answer {
-  readonly bytes: Buffer;
-  readonly isLast: boolean;
 }
 
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
@@ -78,9 +65,7 @@ export class Repository {
     if (status === 404) return undefined;
     const digest = digestOf(bytes);
     if (isDigest(reference) && digest !== reference)
-      throw new RegistryError(
-        `registry ${this.#host}: the manifest ${reference} has other content (${digest})`,
-      );
+      throw this.#toError(`the manifest ${reference} has other content (${digest})`);
     const mediaType = (getFirstHeader(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
     return { digest, mediaType, bytes };
   }
@@ -106,8 +91,7 @@ export class Repository {
    * descriptor.
    */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
-    if (size > limit)
-      throw new RegistryError(`registry ${this.#host}: the blob ${digest} is larger than ${limit} bytes`);
+    if (size > limit) throw this.#toError(`the blob ${digest} is larger than ${limit} bytes`);
     const { bytes } = await this.#client.sendAndRead(this.#buildReadRequest(`blobs/${digest}`), [200], size);
     this.#requireContent(digest, bytes.length === size && digestOf(bytes) === digest);
     return bytes;
@@ -119,19 +103,8 @@ export class Repository {
    */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
     const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
-    const answer = await this.#client.send(request);
-    if (answer.status !== 200) throw await this.#client.toStatusError(request, answer);
-    const saved = await saveBody(this.#readChunks(request, answer), file, size);
+    const saved = await this.#client.sendAndSave(request, file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);
-  }
-
-  /** Yields the body of an answer in chunks. Turns a connection error into a RegistryError that names the request. */
-  async *#readChunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of body) yield chunk as Buffer;
-    } catch (error) {
-      throw this.#client.toBodyError(request, error);
-    }
   }
 
   /** Uploads a blob unless the registry has it already. Throws RegistryError. */
@@ -140,14 +113,10 @@ export class Repository {
     const { status, body } = await this.#client.send(this.#buildWriteRequest("HEAD", `blobs/${digest}`));
     await discardBody(body);
     if (status === 200) return;
-    const uploadStart = await this.#client.sendAndRead(
-      this.#buildWriteRequest("POST", "blobs/uploads/"),
-      [202],
-      MAX_UPLOAD_START_BYTES,
-    );
+    const start = this.#buildWriteRequest("POST", "blobs/uploads/");
+    const uploadStart = await this.#client.sendAndRead(start, [202], MAX_UPLOAD_START_BYTES);
     const location = URL.parse(getFirstHeader(uploadStart.headers, "location") ?? "", uploadStart.url.href);
-    if (location === null)
-      throw new RegistryError(`registry ${this.#host}: begins an upload without location`);
+    if (location === null) throw this.#toError("begins an upload without location");
     location.searchParams.set("digest", digest);
     const headers = { "content-type": "application/octet-stream" };
     const request = { ...this.#buildWriteRequest("PUT", ""), path: location, headers, body: bytes };
@@ -157,12 +126,10 @@ export class Repository {
   /** Stores a manifest under a tag, or under its digest without one. Returns its descriptor. Throws RegistryError. */
   async pushManifest(bytes: Buffer, mediaType: string, tag?: string): Promise<Descriptor> {
     const descriptor = describeBytes(bytes, mediaType);
-    const request = this.#buildWriteRequest("PUT", `manifests/${tag ?? descriptor.digest}`);
-    await this.#client.sendAndRead(
-      { ...request, headers: { "content-type": mediaType }, body: bytes },
-      [200, 201, 202],
-      MAX_MANIFEST_BYTES,
-    );
+    const path = `manifests/${tag ?? descriptor.digest}`;
+    const content = { headers: { "content-type": mediaType }, body: bytes };
+    const request = { ...this.#buildWriteRequest("PUT", path), ...content };
+    await this.#client.sendAndRead(request, [200, 201, 202], MAX_MANIFEST_BYTES);
     return descriptor;
   }
 
@@ -183,19 +150,15 @@ export class Repository {
     return found.slice(0, limit);
   }
 
-  /**
-   * Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError.
-   */
+  /** Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError. */
   async listTags(): Promise<Tags | undefined> {
     const found = new Set<string>();
     let isAll = false;
-    for await (const { status, bytes, isLast } of this.#fetchPages(
-      this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`),
-      [200, 404],
-    )) {
-      if (status === 404) return undefined;
-      for (const tag of this.#parseTags(bytes)) found.add(tag);
-      isAll = isLast;
+    const first = this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`);
+    for await (const page of this.#fetchPages(first, [200, 404])) {
+      if (page.status === 404) return undefined;
+      for (const tag of this.#parseTags(page.bytes)) found.add(tag);
+      isAll = findNextPageUrl(page) === undefined;
       if (found.size >= MAX_TAGS) break;
     }
     return { tags: [...found].slice(0, MAX_TAGS), isAll: isAll && found.size <= MAX_TAGS };
@@ -208,8 +171,7 @@ export class Repository {
       if (tags !== null && !Array.isArray(tags)) throw new Error("its tags are not a list");
       return (tags ?? []).filter((tag): tag is string => typeof tag === "string" && isTag(tag));
     } catch (error) {
-      const text = `registry ${this.#host}: the list of tags of ${this.name} cannot be read: ${plainLine(oneLine(error))}`;
-      throw new RegistryError(text, undefined, { cause: error });
+      throw this.#toError(`the list of tags of ${this.name} cannot be read: ${plainLine(oneLine(error))}`);
     }
   }
 
@@ -217,31 +179,22 @@ export class Repository {
    * Yields the pages of a list: sends the first request, then follows the links to the next page, up to `MAX_PAGES`.
    * Throws RegistryError.
    */
-  async *#fetchPages(first: RegistryRequest, statuses: readonly number[]): AsyncGenerator<ResponsePage> {
-    let request: RegistryRequest | undefined = first;
-    for (let page = 0; page < MAX_PAGES && request !== undefined; page += 1) {
-      const answer: ResponsePage = {
-        ...(await this.#client.sendAndRead(request, statuses, MAX_PAGE_BYTES)),
-        isLast: false,
-      };
-      const next = findNextPageUrl(answer);
-      yield { ...answer, isLast: next === undefined };
-      request = next === undefined ? undefined : { ...request, path: next };
+  async *#fetchPages(
+    first: RegistryRequest,
+    statuses: readonly number[],
+  ): AsyncGenerator<Answer & { readonly bytes: Buffer }> {
+    let path: RegistryRequest["path"] | undefined = first.path;
+    for (let page = 0; page < MAX_PAGES && path !== undefined; page += 1) {
+      const answer = await this.#client.sendAndRead({ ...first, path }, statuses, MAX_PAGE_BYTES);
+      yield answer;
+      path = findNextPageUrl(answer);
     }
-  }
-
-  get #host(): string {
-    return this.#client.registryUrl.host;
   }
 
   /** A GET request in this repository; its token needs to allow pulls only. */
   #buildReadRequest(path: string, headers: Readonly<Record<string, string>> = {}): RegistryRequest {
-    return {
-      method: "GET",
-      path: `/v2/${this.name}/${path}`,
-      scope: `repository:${this.name}:pull`,
-      headers,
-    };
+    const scope = `repository:${this.name}:pull`;
+    return { method: "GET", path: `/v2/${this.name}/${path}`, scope, headers };
   }
 
   /** A request in this repository whose token must allow pushes. */
@@ -251,10 +204,11 @@ export class Repository {
 
   /** Throws RegistryError unless a blob has the content that its descriptor names. */
   #requireContent(digest: string, isExpected: boolean): void {
-    if (!isExpected)
-      throw new RegistryError(
-        `registry ${this.#host}: the blob ${digest} has other content or another length`,
-      );
+    if (!isExpected) throw this.#toError(`the blob ${digest} has other content or another length`);
+  }
+
+  #toError(message: string): RegistryError {
+    return new RegistryError(`registry ${this.#client.registryUrl.host}: ${message}`);
   }
 }
 

@@ -45,11 +45,7 @@ export function findChartFiles(module: ChartFilesOf): ChartFile[] {
   const files = listChartFiles(chartDir, chart === "synthetic");
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
-  if (serviceAccountName !== undefined && !isArchive)
-    refuseLinksOutside(
-      dir,
-      files.map(({ path }) => path),
-    );
+  if (serviceAccountName !== undefined && !isArchive) refuseLinksOutside(dir, files);
   return files;
 }
 

@@ -1,41 +1,25 @@
 /** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
 
-import { createReadStream, mkdirSync, rmSync } from "node:fs";
-import { copyFile, lstat, lutimes, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { copyFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import {
-  digestOf,
-  findModule,
-  isWithinLocations,
-  isDigest,
-  NotVerifiedError,
-  type ArtifactReader,
-  type BlobReader,
-  type Descriptor,
-  type Signer,
-  type StoredManifest,
-} from "../../registry/index.ts";
+import { digestOf, findModule, isWithinLocations, isDigest, NotVerifiedError } from "../../registry/index.ts";
+import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
-import {
-  listSignatureTags,
-  NotStoredError,
-  parseReferencedDigests,
-  WrongContentError,
-  type RequestedContent,
-  type StoredContent,
-} from "./content.ts";
+import { listSignatureTags, NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
+import type { RequestedContent, StoredContent } from "./content.ts";
 import { UnpackedModules } from "./unpacked-modules.ts";
 
 const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
 /** Content is deleted this long after it was last needed. */
-export const RETENTION_MS = 3_600_000;
+const RETENTION_MS = 3_600_000;
 /** Most bytes of a layer that is unpacked from memory; a larger one is read as a file. */
 const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
 
@@ -47,7 +31,10 @@ export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
   readonly #unsignedLocations: readonly string[];
   readonly #unpacked: UnpackedModules;
+  /** How many files were stored since the start. */
   #writtenFiles = 0;
+  /** What the last garbage collection has seen: the needed digests, the number of stored files, and its time. */
+  #lastCollection = { needed: new Set<string>() as ReadonlySet<string>, writtenFiles: 0, at: -Infinity };
 
   /** `unsigned`: registries and repositories whose charts the installer allows without a signature. */
   constructor(dir: string, unsigned: readonly string[]) {
@@ -65,11 +52,6 @@ export class BlobStore implements ArtifactReader, BlobReader {
       mkdirSync(dir);
     }
     this.#unpacked.prepareDirectory();
-  }
-
-  /** How many files were stored since the start. */
-  get writtenFiles(): number {
-    return this.#writtenFiles;
   }
 
   /** A directory for content that is being checked. */
@@ -201,8 +183,24 @@ export class BlobStore implements ArtifactReader, BlobReader {
     throw new NotStoredError(`the blob ${layer.digest} is not on disk`);
   }
 
-  /** Deletes files last needed `RETENTION_MS` before `now` (milliseconds since the epoch). */
-  async deleteUnneeded(digests: Iterable<string>, now: number): Promise<void> {
+  /**
+   * Deletes content that no digest needs, nor needed in the last hour before `now` (milliseconds since the epoch). Scans the
+   * disk only when something has changed, and every hour, because a scan reads each manifest. Returns the bytes of all
+   * blobs; undefined without a scan.
+   */
+  async collectGarbage(digests: ReadonlySet<string>, now: number): Promise<number | undefined> {
+    const writtenFiles = this.#writtenFiles;
+    const last = this.#lastCollection;
+    const isSame = digests.symmetricDifference(last.needed).size === 0 && writtenFiles === last.writtenFiles;
+    if (isSame && now - last.at < RETENTION_MS) return undefined;
+    // Digests of the last scan count as needed now, so that their hour begins now.
+    await this.#deleteUnneeded(digests.union(last.needed), now);
+    this.#lastCollection = { needed: digests, writtenFiles, at: now };
+    return this.measureBytes();
+  }
+
+  /** Deletes files last needed `RETENTION_MS` before `now`. */
+  async #deleteUnneeded(digests: Iterable<string>, now: number): Promise<void> {
     const needed = new Set<string>();
     for (const digest of digests) await this.#markNeeded(digest, needed);
     const hexes = new Set([...needed].map(hexOf));
@@ -210,16 +208,18 @@ export class BlobStore implements ArtifactReader, BlobReader {
     for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
-        if (isNeeded(name)) await lutimes(path, now / 1000, now / 1000);
-        else if ((await lstat(path)).mtimeMs <= now - RETENTION_MS) await this.#delete(path);
+        // No other task runs between this look and the rename: an unpack may replace or return the directory meanwhile.
+        const stats = lstatSync(path, { throwIfNoEntry: false });
+        if (stats === undefined) continue;
+        if (isNeeded(name)) lutimesSync(path, now / 1000, now / 1000);
+        else if (stats.mtimeMs <= now - RETENTION_MS) await this.#delete(path);
       }
   }
 
   /** Deletes a file or directory. Renames it first, so that nobody uses a directory of which a part is deleted. */
   async #delete(path: string): Promise<void> {
     const part = join(this.#dir, "blobs", "part", randomUUID());
-    this.#unpacked.forget(path);
-    await rename(path, part);
+    renameSync(path, part);
     await rm(part, { recursive: true, force: true });
   }
 
@@ -276,6 +276,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
 }
 
 const JSON_FIRST_BYTE = "{".charCodeAt(0);
+
 function hexOf(digest: string): string {
   return digest.slice(digest.indexOf(":") + 1);
 }

@@ -1,10 +1,11 @@
 /** Charts on disk: verifies them, and makes the directory of a module from a chart. */
 
+import { existsSync, utimesSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
-import { exists, toYaml } from "../../lib/index.ts";
+import { systemClock, toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, readChartWord } from "../../modules/index.ts";
 import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
@@ -55,13 +56,9 @@ export async function readContentVersion(
   try {
     await store.saveBlob(layer, file);
     const found = readChartYaml((await archives.unpack(file)).dir);
-    const name = readChartWord(found, "name");
-    const chartVersion = readChartWord(found, "version");
-    if (
-      name !== chart.name ||
-      chartVersion === undefined ||
-      (version !== undefined && chartVersion !== version)
-    )
+    const [name, chartVersion] = [readChartWord(found, "name"), readChartWord(found, "version")];
+    const isRequested = name === chart.name && chartVersion === (version ?? chartVersion);
+    if (!isRequested || chartVersion === undefined)
       throw new WrongContentError(
         `${digest} is the chart "${name}" in version "${chartVersion}", not "${chart.name}" in version "${version ?? "any"}"`,
       );
@@ -88,10 +85,10 @@ export async function makeChartModule(
 ): Promise<string> {
   const { from = "", name = "", terms } = chart ?? {};
   const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
-  const place = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
-  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: place } as Json)}`;
+  const location = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
+  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: location } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
-  if (await exists(dir)) return dir;
+  if (markNeeded(dir)) return dir;
   // Two modules of the same chart and settings have one directory, and may be made at the same time.
   const part = `${dir}.${randomUUID()}`;
   try {
@@ -101,7 +98,15 @@ export async function makeChartModule(
     await rename(part, dir);
   } catch (error) {
     await rm(part, { recursive: true, force: true });
-    if (!(await exists(dir))) throw error;
+    if (!markNeeded(dir)) throw error;
   }
   return dir;
+}
+
+/** Makes an existing directory count as needed from now on, so that the garbage collection keeps it. False if there is none. */
+function markNeeded(dir: string): boolean {
+  const seconds = systemClock.now() / 1000;
+  if (!existsSync(dir)) return false;
+  utimesSync(dir, seconds, seconds);
+  return true;
 }

@@ -1,8 +1,8 @@
 /** Content of modules on disk: what is required, what exists, and what is wrong with it. */
 
-import { parseJson } from "../../lib/index.ts";
+import { attempt, parseJson } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
-import type { FoundModule } from "../../registry/index.ts";
+import { NotVerifiedError, type FoundModule } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 
 /** The content that a module has to have. */
@@ -11,7 +11,7 @@ export interface RequestedContent {
   readonly version: string | undefined;
   readonly digest: string;
   /** Set if the content is a chart. */
-  readonly chart?: ChartContent;
+  readonly chart?: ChartContent | undefined;
 }
 
 /** Verified content on disk. */
@@ -27,25 +27,19 @@ export class NotStoredError extends Error {
 }
 
 /** A verified artifact that is not the requested content. */
-export class WrongContentError extends Error {
-  override readonly name = "RefusedError";
-}
+export class WrongContentError extends NotVerifiedError {}
 
 /** Parses the digests that a manifest or an index contains: `parts` are blobs, `manifests` contain digests themselves. */
 export function parseReferencedDigests(
   bytes: Buffer,
 ): Readonly<Record<"parts" | "manifests", readonly (Json | undefined)[]>> {
-  try {
-    const { config, layers, manifests } = objectOf(parseJson(bytes.toString("utf8")));
-    const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
-      objects.map(({ digest }) => digest);
-    return {
-      parts: digests([objectOf(config), ...objectsIn(layers)]),
-      manifests: digests(objectsIn(manifests)),
-    };
-  } catch {
-    return { parts: [], manifests: [] };
-  }
+  const { config, layers, manifests } = objectOf(attempt(() => parseJson(bytes.toString("utf8"))));
+  const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
+    objects.map(({ digest }) => digest);
+  return {
+    parts: digests([objectOf(config), ...objectsIn(layers)]),
+    manifests: digests(objectsIn(manifests)),
+  };
 }
 
 /** Tags that signatures of a digest may have. */

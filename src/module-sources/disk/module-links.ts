@@ -47,19 +47,15 @@ export async function writeModuleLinks(
     wanted.add(entry);
     const target = link.content ?? join(absent, link.name);
     if (link.content === undefined) await mkdir(target, { recursive: true });
-    await replaceLink(join(dir, entry), target);
+    const path = join(dir, entry);
+    if (attempt(() => readlinkSync(path)) !== target)
+      await createAtomically(path, (part) => symlink(target, part));
   }
   await writeEnabledFlags(join(dir, VALUES_FILE), links);
   for (const name of await readdir(dir)) if (!wanted.has(name)) await rm(join(dir, name), { force: true });
 }
 
 const VALUES_FILE = "values.yaml";
-
-/** Replaces a link, unless it already leads to the target. */
-async function replaceLink(path: string, target: string): Promise<void> {
-  if (attempt(() => readlinkSync(path)) === target) return;
-  await createAtomically(path, (part) => symlink(target, part));
-}
 
 /** Creates a file or link with `make` under a temporary name, then renames it. */
 async function createAtomically(path: string, make: (part: string) => Promise<void>): Promise<void> {

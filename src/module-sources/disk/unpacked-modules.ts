@@ -1,7 +1,6 @@
 /** Directories with unpacked modules. */
 
-import { chmodSync, lstatSync, mkdirSync, readdirSync, rmSync } from "node:fs";
-import { utimes } from "node:fs/promises";
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 
 import { isPrivateDirectory, systemClock } from "../../lib/index.ts";
@@ -47,18 +46,12 @@ export class UnpackedModules {
     return dir;
   }
 
-  /** To be called before a directory is deleted. */
-  forget(dir: string): void {
-    this.#unpackedDirs.delete(dir);
-  }
-
   async #unpackOnce(dir: string, readLayer: () => Promise<Buffer | string>): Promise<void> {
     // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (this.#unpackedDirs.has(dir) && lstatSync(dir, { throwIfNoEntry: false }) !== undefined) return;
-    await unpackLayer(await readLayer(), dir, true);
-    // A directory of an earlier process counts as needed from now on, as a new one does.
+    if (!this.#unpackedDirs.has(dir) || !existsSync(dir)) await unpackLayer(await readLayer(), dir, true);
+    // The garbage collection deletes old directories: a known one counts as needed from now on, as a new one does.
     const seconds = systemClock.now() / 1000;
-    await utimes(dir, seconds, seconds);
+    utimesSync(dir, seconds, seconds);
     this.#unpackedDirs.add(dir);
   }
 }

@@ -9,16 +9,16 @@ import {
   findModule,
   isChartRepository,
   NotVerifiedError,
+  RegistryError,
+  type ArtifactReader,
+  type BlobReader,
+  type Descriptor,
   type Signer,
+  type StoredManifest,
 } from "../../registry/index.ts";
 import { readContentVersion } from "../disk/charts.ts";
-import {
-  NotStoredError,
-  WrongContentError,
-  type StoredContent,
-  type RequestedContent,
-} from "../disk/content.ts";
-import { fetchLayer, RecordingRegistry, requireDiskSpace } from "../disk/recording-registry.ts";
+import { NotStoredError, WrongContentError } from "../disk/content.ts";
+import type { StoredContent, RequestedContent } from "../disk/content.ts";
 import type { BlobStore } from "../disk/blob-store.ts";
 import type { RegistryAccess } from "./registry-access.ts";
 
@@ -59,7 +59,7 @@ export async function fetchContent(
     const stored = await findStoredOrFetch(fetching, wanted);
     return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
   } catch (error) {
-    if (error instanceof NotVerifiedError || error instanceof WrongContentError) {
+    if (error instanceof NotVerifiedError) {
       memory.why = plainLine(oneLine(error, 1000), 1000);
       fetching.onNotVerified?.(memory.why);
     }
@@ -78,11 +78,10 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
   const { store, keys } = fetching;
   store.requireUnsignedAllowed(wanted.chart);
   const known = await store.verifyContent(wanted, keys).catch((error: unknown) => {
-    const isIncomplete = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
-      (type) => error instanceof type,
-    );
-    if (isIncomplete) return undefined;
-    throw error;
+    const incomplete = [NotStoredError, CannotVerifyError, NotVerifiedError];
+    const isIncomplete = incomplete.some((type) => error instanceof type);
+    if (!isIncomplete || error instanceof WrongContentError) throw error;
+    return undefined;
   });
   if (known !== undefined && (await store.hasBlob(known.layer))) return known;
   const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);
@@ -91,24 +90,22 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
 
 /** Fetches an artifact of a registry. Its signature is verified before its layer is fetched. */
 async function fetchArtifact(
-  { store, registry, keys, maxBytes, onFetched: counted }: FetchTools,
+  { store, registry, keys, maxBytes, onFetched }: FetchTools,
   wanted: RequestedContent,
 ): Promise<StoredContent> {
   const { name, digest, chart } = wanted;
   const fetched = await registry.requestFromAny(chart?.name ?? name, async (repository) => {
     const recording = new RecordingRegistry(repository);
-    const place = {
-      repository: recording,
-      reference: { host: "registry", name: repository.name, digest },
-    };
+    const reference = { host: "registry", name: repository.name, digest };
+    const artifact = { repository: recording, reference };
     const { layer } = await (chart === undefined
-      ? findModule(place, keys)
-      : findChart(place, chart.unsigned === true ? undefined : keys));
+      ? findModule(artifact, keys)
+      : findChart(artifact, chart.unsigned === true ? undefined : keys));
     await recording.storeAnswers(store);
     await fetchLayer(repository, store, { layer, maxBytes }).catch((error: unknown) => {
       throw describeDiskError(error, layer.size);
     });
-    counted?.(layer.size);
+    onFetched?.(layer.size);
     return store.verifyContent(wanted, keys);
   });
   if (fetched === undefined) throw new NotStoredError(`the content ${digest} is not fetched`);
@@ -117,7 +114,7 @@ async function fetchArtifact(
 
 /** Fetches the archive of a chart repository. Nothing is stored unless its digest is the requested one. */
 async function fetchArchive(
-  { store, registry, keys, maxBytes, onFetched: counted }: FetchTools,
+  { store, registry, keys, maxBytes, onFetched }: FetchTools,
   wanted: RequestedContent,
 ): Promise<StoredContent> {
   const { digest, chart } = wanted;
@@ -127,6 +124,71 @@ async function fetchArchive(
     await requireDiskSpace(store, (await stat(part)).size, maxBytes);
   });
   const stored = await store.verifyContent(wanted, keys);
-  counted?.(stored.layer.size);
+  onFetched?.(stored.layer.size);
   return stored;
+}
+
+const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
+
+/**
+ * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
+ * is stored: a registry could fill the disk with signatures that do not count.
+ */
+class RecordingRegistry implements ArtifactReader {
+  readonly #registry: ArtifactReader;
+  readonly #manifests = new Map<string, StoredManifest>();
+  readonly #referrers = new Map<string, readonly Descriptor[]>();
+  /** The last signature that was read: the search ends with the one that counts. */
+  #signature: Buffer | undefined;
+
+  constructor(registry: ArtifactReader) {
+    this.#registry = registry;
+  }
+
+  async readManifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
+    const stored = await this.#registry.readManifest(reference, limit);
+    if (stored !== undefined) this.#manifests.set(reference, stored);
+    return stored;
+  }
+
+  async readBlob(descriptor: Descriptor, limit: number): Promise<Buffer> {
+    this.#signature = await this.#registry.readBlob(descriptor, limit);
+    return this.#signature;
+  }
+
+  async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
+    const list = await this.#registry.listReferrers(digest, limit);
+    if (list !== undefined) this.#referrers.set(digest, list);
+    return list;
+  }
+
+  /** Stores the recorded answers. To be called once the signature was verified. */
+  async storeAnswers(store: BlobStore): Promise<void> {
+    for (const [reference, { bytes, digest }] of this.#manifests) {
+      await store.saveBytes(bytes);
+      if (SIGNATURE_TAG.test(reference)) await store.saveSignatureTag(reference, digest);
+    }
+    for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
+    if (this.#signature !== undefined) await store.saveBytes(this.#signature);
+  }
+}
+
+/** Fetches a layer, unless the disk has it. Throws RegistryError if the store would be larger than `maxBytes`. */
+async function fetchLayer(
+  registry: BlobReader,
+  store: BlobStore,
+  { layer, maxBytes }: { readonly layer: Descriptor; readonly maxBytes: number },
+): Promise<void> {
+  if (await store.hasBlob(layer)) return;
+  await requireDiskSpace(store, layer.size, maxBytes);
+  await store.saveFile(layer.digest, (part) => registry.saveBlob(layer, part));
+}
+
+/** Checks the limit of the disk before a fetch. Throws RegistryError if the store would be larger than `maxBytes`. */
+async function requireDiskSpace(store: BlobStore, more: number, maxBytes: number): Promise<void> {
+  const size = await store.measureBytes();
+  if (size + more > maxBytes)
+    throw new RegistryError(
+      `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${maxBytes} are allowed (--sources-max)`,
+    );
 }

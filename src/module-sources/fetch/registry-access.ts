@@ -17,7 +17,7 @@ import {
   type KnownIndex,
   type Login,
 } from "../../registry/index.ts";
-import { NotStoredError, WrongContentError } from "../disk/content.ts";
+import { NotStoredError } from "../disk/content.ts";
 import type { SourceSpec } from "../types.ts";
 
 export interface AccessOptions {
@@ -47,18 +47,13 @@ interface OpenRegistry {
  */
 const MAX_UNANSWERED = 3;
 
-/** The mirrors of a source in their order, and the registry that they mirror. */
-interface OpenRegistries {
-  readonly mirrors: readonly OpenRegistry[];
-  readonly primary: OpenRegistry;
-}
-
 /** One source's registries, mirrors first, or its chart repository, during one check: opened with the first request. */
 export class RegistryAccess {
   readonly #options: AccessOptions;
   readonly #spec: SourceSpec;
   readonly #onAnswer: (code: string) => void;
-  #registries: Promise<OpenRegistries> | undefined;
+  /** The mirrors in their order; the last one is the registry that they mirror. */
+  #registries: Promise<readonly OpenRegistry[]> | undefined;
   /** Registries that failed during this check. */
   readonly #failed = new Set<OpenRegistry>();
   #index: Promise<KnownIndex> | undefined;
@@ -78,8 +73,7 @@ export class RegistryAccess {
     name: string,
     request: (repository: Repository) => Promise<T | undefined>,
   ): Promise<T | undefined> {
-    const { mirrors, primary } = await this.#openOnce();
-    const all = [...mirrors, primary];
+    const all = await this.#openOnce();
     const working = all.filter((each) => !this.#failed.has(each));
     const errors: Error[] = [];
     for (const each of working.length === 0 ? all : working) {
@@ -99,10 +93,11 @@ export class RegistryAccess {
   /** Opens a chart of the source's chart repository, which has no mirrors. Throws as `requestFromAny`. */
   async openChart(name: string): Promise<ChartRepository> {
     const base = new URL(`${this.#spec.charts}/`);
-    const versions = async (): Promise<KnownIndex["versions"]> =>
-      (await (this.#index ??= this.#readIndex(base))).versions;
-    const { primary } = await this.#openOnce();
-    return new ChartRepository(primary.client, name, { base, readVersions: versions });
+    // Without mirrors, the first one is the chart repository.
+    const [{ client }] = (await this.#openOnce()) as [OpenRegistry];
+    const readVersions = async (): Promise<KnownIndex["versions"]> =>
+      (await (this.#index ??= this.#readIndex(client, base))).versions;
+    return new ChartRepository(client, name, { base, readVersions });
   }
 
   /**
@@ -122,50 +117,46 @@ export class RegistryAccess {
 
   async close(): Promise<void> {
     // The caller of `requestFromAny` got the error.
-    const places = await this.#registries?.catch(() => undefined);
-    if (places !== undefined)
-      for (const { client } of [...places.mirrors, places.primary]) await client.close();
+    const registries = await this.#registries?.catch(() => []);
+    for (const { client } of registries ?? []) await client.close();
   }
 
   /** Opens the registries with the first request: a check without requests reads no Secret. */
-  #openOnce(): Promise<OpenRegistries> {
+  #openOnce(): Promise<readonly OpenRegistry[]> {
     return (this.#registries ??= this.#openRegistries());
   }
 
   /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
-  async #readIndex(base: URL): Promise<KnownIndex> {
+  async #readIndex(client: RegistryClient, base: URL): Promise<KnownIndex> {
     const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
-    const memory = this.#options.indexes?.getOrMake(`${base.href} ${charts.join()}`, () => ({
-      known: undefined,
-    }));
-    const { primary } = await this.#openOnce();
-    const index = await fetchIndex(primary.client, { base, charts }, memory?.known);
+    const key = `${base.href} ${charts.join()}`;
+    const memory = this.#options.indexes?.getOrMake(key, () => ({ known: undefined }));
+    const index = await fetchIndex(client, { base, charts }, memory?.known);
     if (memory !== undefined) memory.known = index;
     return index;
   }
 
   /** Creates the clients of mirrors and registry with their credentials. */
-  async #openRegistries(): Promise<OpenRegistries> {
-    const { registry, mirrors, plainHttp: isPlain, ca, charts = "oci:" } = this.#spec;
-    const { clock, env } = this.#options;
+  async #openRegistries(): Promise<readonly OpenRegistry[]> {
+    const { registry, mirrors, plainHttp, ca, charts = "oci:" } = this.#spec;
+    const { clock, env: proxies } = this.#options;
     const secret = await this.#readSecret();
-    const isBasic = isChartRepository(charts);
-    const plainHttp = isBasic ? charts.startsWith("http:") : isPlain;
+    const usesBasicAuth = isChartRepository(charts);
+    const options = {
+      plainHttp: usesBasicAuth ? charts.startsWith("http:") : plainHttp,
+      usesBasicAuth,
+      ca,
+      proxies,
+      clock,
+      onAnswer: this.#onAnswer,
+    };
     const open = (each: Registry): OpenRegistry => {
       // Each client has the credentials of its own host, and no others.
       const login = this.#findLogin(secret, each);
-      const options = {
-        plainHttp,
-        usesBasicAuth: isBasic,
-        ca,
-        proxies: env,
-        clock,
-        onAnswer: this.#onAnswer,
-      };
       const client = new RegistryClient({ host: each.host, ...options, readLogin: () => login });
       return { client, path: each.name, unansweredErrors: [] };
     };
-    return { mirrors: mirrors.map(open), primary: open(registry) };
+    return [...mirrors.map(open), open(registry)];
   }
 
   /** The content of the source's Secret; undefined if it names none. */
@@ -226,23 +217,17 @@ async function requestFromOne<T>(
 
 /** Whether the next registry is tried after this error. */
 function allowsNextRegistry(error: unknown): error is Error {
-  return (
-    isPermanent(error) ||
-    [RegistryError, CannotVerifyError, NotStoredError].some((type) => error instanceof type)
-  );
+  const types = [NotVerifiedError, RegistryError, CannotVerifyError, NotStoredError];
+  return types.some((type) => error instanceof type);
 }
 
-/** Whether the same content always leads to this error, so that a retry does not help. */
-function isPermanent(error: unknown): boolean {
-  return error instanceof NotVerifiedError || error instanceof WrongContentError;
-}
-
-/** Combines the errors of all registries into one. It is permanent only if each of them is. */
+/** Combines the errors of all registries into one. Only if all refuse the content, a retry does not help. */
 function combineErrors(errors: readonly Error[]): Error {
   const [first] = errors;
   if (first !== undefined && errors.length === 1) return first;
   const text = errors.map((error) => oneLine(error, 1000)).join("; ");
-  return errors.every(isPermanent) ? new NotVerifiedError(text) : new RegistryError(text);
+  const isRefused = errors.every((error) => error instanceof NotVerifiedError);
+  return isRefused ? new NotVerifiedError(text) : new RegistryError(text);
 }
 
 function decodeBase64(text: string): string {

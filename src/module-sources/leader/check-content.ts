@@ -6,43 +6,31 @@ import { join } from "node:path";
 import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
 import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
 import { findCycleProblem } from "../../plan/index.ts";
-import type { State } from "../../state/index.ts";
 import { checkConfig, compileSchemas, explainInvalidValues, ValuesStore } from "../../values/index.ts";
+import type { SourcesContext } from "../context.ts";
+import { toLinkName } from "../disk/module-links.ts";
 
-interface ContentCheckTools {
-  readonly state: Pick<State, "tree" | "values">;
-  /** Reads a modules directory that the operator does not use. */
-  readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
-  readonly serverVersion: () => Promise<string>;
-  readonly configMap: string;
-  /** For a directory of this check. */
-  readonly tmpDir: string;
-}
-
-/** New content of a module. */
+/** Unpacked content of a module, which is checked before it is used. */
 interface NewContent {
   readonly name: string;
-  /** Entry in a modules directory: the name, maybe with an order. */
-  readonly entry: string;
+  readonly order: number | undefined;
   readonly dir: string;
-  /** The module has other content already, which works. */
-  readonly isUpdate: boolean;
 }
 
 /** Why the content must not replace what runs, in one line; undefined if nothing is wrong. */
 export async function describeContentProblem(
-  check: ContentCheckTools,
+  context: SourcesContext,
   content: NewContent,
 ): Promise<string | undefined> {
-  const parent = await mkdtemp(join(check.tmpDir, "check-"));
+  const parent = await mkdtemp(join(context.blobStore.scratchDir, "check-"));
   try {
-    await symlink(content.dir, join(parent, content.entry));
-    const tree = await check.readModulesDir(parent);
+    await symlink(content.dir, join(parent, toLinkName(content)));
+    const tree = await context.options.readModulesDir(parent);
     const module = tree.modules.find(({ name }) => name === content.name);
     const problem =
       module === undefined
         ? { file: content.name, message: "is no module", remedy: "correct its files" }
-        : (module.problem ?? (await findModuleProblem(check, module, content)));
+        : (module.problem ?? (await findModuleProblem(context, module)));
     return problem === undefined ? undefined : describeProblem(problem).replaceAll(`${parent}/`, "");
   } finally {
     await rm(parent, { recursive: true, force: true });
@@ -53,29 +41,25 @@ export async function describeContentProblem(
  * Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in
  * force.
  */
-async function findModuleProblem(
-  check: ContentCheckTools,
-  module: Module,
-  content: NewContent,
-): Promise<Problem | undefined> {
+async function findModuleProblem(context: SourcesContext, module: Module): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];
-  const { tree } = check.state;
+  const { tree } = context.options.state;
   const before = tree.modules.find(({ name }) => name === module.name);
   const candidate = before === undefined ? module : { ...module, common: before.common };
   const others = tree.modules.filter((each) => each !== before);
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     findCycleProblem(next, module.name) ??
-    (await findRequirementProblem(check, module, content)) ??
-    findValuesProblem(check, candidate, next)
+    (await findRequirementProblem(context, module)) ??
+    findValuesProblem(context, candidate, next)
   );
 }
 
 /** Finds the first value in force that the schemas of the new content refuse. A disabled module is not checked. */
 function findValuesProblem(
-  { state, configMap }: ContentCheckTools,
+  { options: { state, configMap } }: SourcesContext,
   module: Module,
   tree: Tree,
 ): Problem | undefined {
@@ -97,9 +81,8 @@ function findValuesProblem(
  * requires.
  */
 async function findRequirementProblem(
-  { state, serverVersion }: ContentCheckTools,
+  { options: { state, serverVersion }, lockedModules }: SourcesContext,
   { name, requires = {} }: Module,
-  { isUpdate }: NewContent,
 ): Promise<Problem | undefined> {
   const { kubernetes, modules = {} } = requires;
   const problem = (key: string, message: string): Problem => ({ file: name, key, message });
@@ -108,7 +91,7 @@ async function findRequirementProblem(
     if (!isInRange(releaseNumbersOf(version), kubernetes))
       return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
   }
-  if (!isUpdate) return undefined;
+  if (!lockedModules.entries.has(name)) return undefined;
   for (const [other, range] of Object.entries(modules)) {
     const found = state.tree.modules.find((each) => each.name === other);
     const key = `requires.modules.${other}`;

@@ -1,77 +1,82 @@
-/** Checks one ModuleSource: fetches, verifies and tests the content of its modules, and locks content that passes. */
+/** Checks one ModuleSource: chooses the content of its modules, and locks content that passes verification and tests. */
 
 import { isDeepStrictEqual } from "node:util";
 
-import { oneLine, plainLine } from "../../lib/index.ts";
-import { NotVerifiedError, type Signer } from "../../registry/index.ts";
+import { oneLine, plainLine, sameJson } from "../../lib/index.ts";
+import type { Json } from "../../model/index.ts";
+import { NotVerifiedError } from "../../registry/index.ts";
+import { areVersionsComparable, toApproval } from "../choose.ts";
 import { RegistryAccess } from "../fetch/registry-access.ts";
-import { fetchContent, type VerifiedContent } from "../fetch/fetch-content.ts";
-import { toLinkName } from "../disk/module-links.ts";
-import { WrongContentError, type RequestedContent } from "../disk/content.ts";
-import { toApproval } from "../choose.ts";
-import { toChartContent, isEqualChartContent, areVersionsComparable } from "../fetch/location.ts";
-import { filterKeys, type Source } from "../source-list.ts";
-import type { CheckFindings, PendingUpdate, ModuleError } from "./entry/findings.ts";
-import {
-  toEntryContent,
-  buildKeptEntry,
-  buildUpdatedEntry,
-  findUnrequestedRollback,
-} from "./entry/next-entry.ts";
-import { BlockedError, rollBackFailedUpdate, restoreLostEntry, type EntryTools } from "./entry/roll-back.ts";
-import type { ChartContent, Choice, ResolvedCandidate, LockEntry, ModuleRequest } from "../types.ts";
+import type { Source } from "../source-list.ts";
+import { toChartContent } from "../source-spec.ts";
+import type {
+  CheckFindings,
+  Choice,
+  LockEntry,
+  ModuleError,
+  PendingUpdate,
+  ResolvedCandidate,
+} from "../types.ts";
 import { chooseFromRegistry } from "./choose-from-registry.ts";
-import type { CheckTools } from "./check-tools.ts";
-import { describeBlockingUpdate } from "./update-progress.ts";
+import {
+  BlockedError,
+  commitEntry,
+  fetchAndCheck,
+  fetchForModule,
+  keysForSource,
+  requireSigners,
+  restoreLostEntry,
+  rollBackFailedUpdate,
+  toNewEntryContent,
+  type CheckTools,
+  type ModuleCheck,
+} from "./module-check.ts";
+import { buildKeptEntry, buildUpdatedEntry, findUnrequestedRollback, toEntryContent } from "./next-entry.ts";
+import { describeBlockingUpdate, getApproval } from "./update-progress.ts";
 
-/** Checks all modules that this source provides. A failure of one does not affect the others. Never throws. */
+/** Checks modules of a source, the `names` among those that its spec requests. `onAnswer` gets the status of each answer of its registry. A failure of one does not affect the others. Never throws. */
 export async function checkSource(
   tools: CheckTools,
   source: Source,
-  names: readonly string[],
+  { names, onAnswer }: { readonly names: readonly string[]; readonly onAnswer: (code: string) => void },
 ): Promise<CheckFindings> {
-  const findings = {
-    errors: new Map<string, ModuleError>(),
-    pendingUpdates: new Map<string, PendingUpdate>(),
-  };
+  const errors = new Map<string, ModuleError>();
+  const pendingUpdates = new Map<string, PendingUpdate>();
   const { spec } = source;
-  if (spec === undefined) return findings;
-  const access = new RegistryAccess(tools.access, spec, (code) => tools.reporter.onAnswer(source.name, code));
+  if (spec === undefined) return { errors, pendingUpdates };
+  const registry = new RegistryAccess(tools.access, spec, onAnswer);
   try {
     for (const name of names) {
       const request = spec.modules.get(name);
       if (request === undefined || !tools.isStillRequested(source, name)) continue;
       const chart = toChartContent(spec, name, request);
-      const check = { ...tools, source, name, request, chart, registry: access };
-      await checkAndRecord(check, findings);
+      const { error, pending } = await findModuleState({ ...tools, source, name, request, chart, registry });
+      if (error !== undefined) errors.set(name, error);
+      if (pending !== undefined) pendingUpdates.set(name, pending);
+      const problem = tools.context.lockedModules.getContent(name)?.problem;
+      tools.reporter.onModuleChecked(name, error, problem?.reason === "SourceUnavailable");
     }
   } finally {
-    await access.close();
+    await registry.close();
   }
-  return findings;
+  return { errors, pendingUpdates };
 }
 
-/** Checks one module, and adds its error or its pending update to the findings. Never throws. */
-async function checkAndRecord(
+/** Checks one module. Returns its error, and its update that has to wait. Never throws. */
+async function findModuleState(
   check: ModuleCheck,
-  findings: {
-    readonly errors: Map<string, ModuleError>;
-    readonly pendingUpdates: Map<string, PendingUpdate>;
-  },
-): Promise<void> {
-  const { name, request, lockedModules, reporter } = check;
-  const { errors, pendingUpdates } = findings;
+): Promise<{ readonly error?: ModuleError; readonly pending?: PendingUpdate }> {
+  const { context, name, request } = check;
   try {
     const pending = await checkModule(check);
-    if (pending !== undefined) pendingUpdates.set(name, pending);
-    const rolledBackTo = findUnrequestedRollback(lockedModules.entries.get(name), request);
-    if (pending !== undefined && rolledBackTo !== undefined)
-      errors.set(name, { reason: "Blocked", message: `${pending.reason}; ${rolledBackTo} is in use again` });
+    if (pending === undefined) return {};
+    const rolledBackTo = findUnrequestedRollback(context.lockedModules.entries.get(name), request);
+    if (rolledBackTo === undefined) return { pending };
+    const message = `${pending.reason}; ${rolledBackTo} is in use again`;
+    return { pending, error: { reason: "Blocked", message } };
   } catch (error) {
-    errors.set(name, toModuleError(error));
+    return { error: toModuleError(error) };
   }
-  const isContentMissing = lockedModules.getContent(name)?.problem?.reason === "SourceUnavailable";
-  reporter.onModuleChecked(name, errors.get(name), isContentMissing);
 }
 
 /** The registry has no version for the request. The locked content stays in use. */
@@ -83,30 +88,7 @@ function toModuleError(error: unknown): ModuleError {
   const message = plainLine(oneLine(error, 1000), 1000);
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
-  const isRefused = error instanceof NotVerifiedError || error instanceof WrongContentError;
-  return { reason: isRefused ? "NotVerified" : "CheckFailed", message };
-}
-
-/** One module of a check. */
-interface ModuleCheck extends CheckTools {
-  readonly source: Source;
-  readonly name: string;
-  readonly request: ModuleRequest;
-  /** The chart that the request names, if it names one. */
-  readonly chart: ChartContent | undefined;
-  readonly registry: RegistryAccess;
-}
-
-/**
- * Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it can be
- * accepted.
- */
-function requireSigners(check: ModuleCheck): void {
-  check.blobStore.requireUnsignedAllowed(check.chart);
-  if (check.chart?.unsigned !== true && keysForSource(check).length === 0)
-    throw new NotVerifiedError(
-      "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
-    );
+  return { reason: error instanceof NotVerifiedError ? "NotVerified" : "CheckFailed", message };
 }
 
 /**
@@ -116,16 +98,11 @@ function requireSigners(check: ModuleCheck): void {
  */
 async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefined> {
   requireSigners(check);
-  const entryTools: EntryTools = {
-    ...check,
-    fetchContent: (requested, chart) => fetchForModule(check, requested, chart),
-    writeEntry: (entry, dir) => commitEntry(check, entry, dir),
-  };
-  await restoreLostEntry(entryTools);
+  await restoreLostEntry(check);
   // The registry may have lost the locked content for good: a newer version can still replace it.
   const fetchFailure = await fetchLockedContent(check).catch((error: unknown) => ({ error }));
   if (fetchFailure === undefined && findComparableEntry(check) !== undefined)
-    await rollBackFailedUpdate(entryTools);
+    await rollBackFailedUpdate(check);
   const choice = applyParallelLimit(check, await chooseNext(check));
   if (choice.kind === "apply") {
     await applyCandidate(check, choice.candidate);
@@ -143,16 +120,13 @@ async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefine
  * this one.
  */
 function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
-  const { name, lockedModules, source, getApproval } = check;
-  if (choice.kind !== "apply" || !lockedModules.entries.has(name)) return choice;
+  const { context, name: module, source } = check;
+  const { entries } = context.lockedModules;
+  if (choice.kind !== "apply" || !entries.has(module)) return choice;
   const { candidate } = choice;
-  if (getApproval(name) === toApproval(candidate)) return choice;
+  if (getApproval(context, module) === toApproval(candidate)) return choice;
   const parallel = source.spec?.update?.parallel ?? 1;
-  const blocker = describeBlockingUpdate(lockedModules.entries, {
-    module: name,
-    source: source.name,
-    parallel,
-  });
+  const blocker = describeBlockingUpdate(entries, { module, source: source.name, parallel });
   return blocker === undefined
     ? choice
     : { kind: "defer", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
@@ -160,7 +134,8 @@ function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
 
 /** Chooses the content of a module from what the registry has, the request and the update policy. */
 function chooseNext(check: ModuleCheck): Promise<Choice> {
-  const { name, source, request, registry, timeZone, getPendingUpdate, getApproval } = check;
+  const { context, name, source, request, registry, chart, getPendingUpdate } = check;
+  const { clock, timeZone } = context.options;
   const locked = findComparableEntry(check);
   return chooseFromRegistry({
     name,
@@ -168,17 +143,17 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
     registry,
     timeZone,
     locked,
-    now: check.now(),
+    now: clock.now(),
     update: source.spec?.update,
-    approved: getApproval(name),
+    approved: getApproval(context, name),
     verifiedContents: [locked ?? [], locked?.seen ?? [], getPendingUpdate(source.name, name) ?? []].flat(),
-    fetchVersion: async (content) => (await fetchForModule(check, content, check.chart)).version,
+    fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
   });
 }
 
 /** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
-function findComparableEntry({ lockedModules, name, chart }: ModuleCheck): LockEntry | undefined {
-  const locked = lockedModules.entries.get(name);
+function findComparableEntry({ context, name, chart }: ModuleCheck): LockEntry | undefined {
+  const locked = context.lockedModules.entries.get(name);
   return areVersionsComparable(locked?.chart, chart) ? locked : undefined;
 }
 
@@ -190,15 +165,16 @@ async function recordPendingUpdate(
   check: ModuleCheck,
   { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
 ): Promise<PendingUpdate> {
-  const { name, source, lockedModules, getPendingUpdate, now } = check;
+  const { context, name, source, getPendingUpdate, reporter } = check;
   const { version, digest } = candidate;
-  const locked = lockedModules.entries.get(name);
+  const locked = context.lockedModules.entries.get(name);
   const before = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
-  const since = before?.digest === digest ? before.since : now();
+  const isKnown = before?.digest === digest;
+  const since = isKnown ? before.since : context.options.clock.now();
   const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
-  if (before?.digest === digest) return pending;
+  if (isKnown) return pending;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
-  check.reporter.onUpdateDeferred(name, pending);
+  reporter.onUpdateDeferred(name, pending);
   return pending;
 }
 
@@ -207,93 +183,40 @@ async function recordPendingUpdate(
  * settings pass the same checks as new content, because they change what the operator applies.
  */
 async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<void> {
-  const { lockedModules, source, name, request, chart } = check;
+  const { context, source, name, request, chart } = check;
   const locked = findComparableEntry(check);
-  if (locked === undefined || lockedModules.getContent(name)?.dir === undefined) return;
+  if (locked === undefined || context.lockedModules.getContent(name)?.dir === undefined) return;
   const isRequested = choice.kind === "keep" && choice.reason === undefined;
   const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
-  if (isEqualChartContent(next.chart, locked.chart)) return commitEntry(check, next);
-  const { found, dir } = await fetchAndCheck(check, locked);
-  const { verifiedBy } = toEntryContent(found, { source: source.name, at: locked.at });
+  const isSameChart = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
+  if (isSameChart) return commitEntry(check, next);
+  const { found, dir } = await fetchAndCheck(check, { ...locked, chart });
+  const { verifiedBy } = toEntryContent(found, locked);
   await commitEntry(check, { ...next, verifiedBy }, dir);
 }
 
 /** Fetches the locked content if it is missing on disk, for example after a restart with an empty volume. */
 async function fetchLockedContent(check: ModuleCheck): Promise<void> {
-  const { lockedModules, name } = check;
+  const { context, name } = check;
+  const { lockedModules } = context;
   const locked = findComparableEntry(check);
   if (locked === undefined || lockedModules.getContent(name)?.dir !== undefined) return;
-  await fetchForModule(check, locked, locked.chart);
+  await fetchForModule(check, locked);
   await check.commit(() => lockedModules.verifyAndUnpack(name, keysForSource(check)));
   if (lockedModules.getContent(name)?.dir !== undefined) check.reporter.onRecovered(name);
 }
 
 /** Fetches and checks new content, locks it, and so puts it into use. An approval of the content ends with that. */
 async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate): Promise<void> {
-  const { name, lockedModules, getApproval, reporter } = check;
-  const { found, dir } = await fetchAndCheck(check, candidate);
-  const locked = lockedModules.entries.get(name);
-  const next = buildUpdatedEntry(
-    toEntryContent(found, { source: check.source.name, at: check.now() }),
-    check.request,
-    locked,
-  );
+  const { context, name, request, chart, reporter } = check;
+  const { version, digest } = candidate;
+  const { found, dir } = await fetchAndCheck(check, { version, digest, chart });
+  const locked = context.lockedModules.entries.get(name);
+  const next = buildUpdatedEntry(toNewEntryContent(check, found), request, locked);
   await commitEntry(check, next, dir);
   const approval = toApproval(candidate);
-  if (getApproval(name) === approval) reporter.onApproved(name, next.version);
+  if (getApproval(context, name) === approval) reporter.onApproved(name, next.version);
   reporter.onLocked(name, next, locked);
-  check.endApproval(name, approval);
-}
-
-/**
- * Fetches, verifies and unpacks content, and checks it with the values in force. Throws BlockedError if the operator
- * cannot use it.
- */
-async function fetchAndCheck(
-  check: ModuleCheck,
-  { version, digest }: ResolvedCandidate | LockEntry,
-): Promise<{ readonly found: VerifiedContent; readonly dir: string }> {
-  const { name, lockedModules, blobStore, request } = check;
-  const found = await fetchForModule(check, { version, digest }, check.chart);
-  const dir = await blobStore.unpack(found);
-  const entry = toLinkName({ name, order: request.order });
-  const problem = await check.findContentProblem({
-    name,
-    entry,
-    dir,
-    isUpdate: lockedModules.entries.has(name),
-  });
-  if (problem !== undefined) throw new BlockedError(`version ${found.version} is not used: ${problem}`);
-  return { found, dir };
-}
-
-/** Writes the entry of the lock, unless the source was edited meanwhile and no longer requests the module in this way. */
-async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
-  await check.commit(async () => {
-    if (check.isStillRequested(check.source, check.name))
-      await check.lockedModules.writeEntry(check.name, entry, dir);
-  });
-}
-
-/** Verifies content (`chart`: a public chart) with the keys of its source, and fetches what the disk does not have and was not refused before. */
-function fetchForModule(
-  check: ModuleCheck,
-  { version, digest }: Pick<RequestedContent, "version" | "digest">,
-  chart: ChartContent | undefined,
-): Promise<VerifiedContent> {
-  const { name, source, reporter } = check;
-  const fetchTools = {
-    ...check,
-    store: check.blobStore,
-    keys: keysForSource(check),
-    onFetched: (bytes: number) => reporter.onFetched(bytes),
-    onNotVerified: (message: string) => reporter.onNotVerified(source.name, name, message),
-  };
-  return fetchContent(fetchTools, { name, version, digest, ...(chart && { chart }) }, check.refusals);
-}
-
-/** The keys and identities that may sign content of this source. */
-function keysForSource({ installerKeys, source }: ModuleCheck): readonly Signer[] {
-  return filterKeys(installerKeys(), source.spec);
+  context.options.state.recordModule(name, "confirmationEnded", "confirmedUpdate", approval);
 }

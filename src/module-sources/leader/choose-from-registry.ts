@@ -1,7 +1,8 @@
 /** Chooses the next content of a module with as few requests to the registry as possible. */
 
+import { isVersion } from "../../lib/index.ts";
 import { RegistryError, versionToTag } from "../../registry/index.ts";
-import { parseVersionTags, chooseContent, isExactVersion } from "../choose.ts";
+import { chooseContent, parseVersionTags } from "../choose.ts";
 import type { RegistryAccess } from "../fetch/registry-access.ts";
 import type { Candidate, Choice, ChoiceInput, ResolvedCandidate } from "../types.ts";
 
@@ -41,16 +42,13 @@ async function listCandidates(question: RegistryChoiceInput): Promise<readonly C
     const named = await readTagDigest(question, tag);
     return named === undefined ? [] : [{ version: undefined, tag, digest: named }];
   }
-  if (version !== undefined && isExactVersion(version))
+  if (version !== undefined && isVersion(version))
     return [{ version, tag: versionToTag(version), digest: undefined }];
   const { name, registry } = question;
-  const { tags, isAll } = (await registry.queryVersions(name, (offers) => offers.listTags())) ?? {
-    tags: [],
-    isAll: true,
-  };
-  if (isAll) return parseVersionTags(tags);
+  const found = await registry.queryVersions(name, (offers) => offers.listTags());
+  if (found?.isAll !== false) return parseVersionTags(found?.tags ?? []);
   throw new RegistryError(
-    `the registry has more than ${tags.length} tags of ${name}, too many for a range: name a version or a channel`,
+    `the registry has more than ${found.tags.length} tags of ${name}, too many for a range: name a version or a channel`,
   );
 }
 
@@ -67,11 +65,8 @@ async function resolveCandidate(
     );
   const known = question.verifiedContents.find((each) => each.digest === resolvedDigest)?.version;
   const isKnown = known !== undefined && (version === undefined || version === known);
-  return {
-    version: isKnown ? known : await question.fetchVersion({ version, digest: resolvedDigest }),
-    tag,
-    digest: resolvedDigest,
-  };
+  const content = { version, digest: resolvedDigest };
+  return { ...content, tag, version: isKnown ? known : await question.fetchVersion(content) };
 }
 
 /** The digest that a tag names now; undefined if the registry shows none. */

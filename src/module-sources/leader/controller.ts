@@ -4,18 +4,22 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { Memo, oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
-import { createCheckTools, type CheckTools } from "./check-tools.ts";
-import { GarbageCollector } from "../disk/garbage-collector.ts";
 import { Removals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
-import type { ChangedModules } from "../locked-modules.ts";
 import type { Source } from "../source-list.ts";
-import { newCheckState, readCheckToken, runCheck, type CheckState } from "./check-state.ts";
-import { MAX_START_DELAY_MS } from "./next-check.ts";
-import { ApprovalObserver, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
+import { CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
+import type { CheckTools } from "./module-check.ts";
+import { CheckReporter } from "./reporter.ts";
+import { ApprovalObserver, getApproval, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
+import type { UpdateObserverPorts } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
+
+/** Most refused digests that are remembered, so that a check does not fetch them again. */
+const MAX_REFUSALS = 1000;
+/** Most indexes of chart repositories that are kept in memory between checks. */
+const MAX_INDEXES = 100;
 
 /** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
 export class SourceController {
@@ -26,7 +30,6 @@ export class SourceController {
   readonly #subscriptions: { close(): void }[] = [];
   readonly #checkTools: CheckTools;
   readonly #statusWriter: StatusWriter;
-  readonly #garbageCollector: GarbageCollector;
   readonly #startedAt: number;
   #isReconcileScheduled = false;
   /** The first converge has ended. */
@@ -35,36 +38,31 @@ export class SourceController {
 
   constructor(context: SourcesContext) {
     this.#context = context;
-    const { options, lockedModules, currentSources, listSources, setProblem } = context;
-    const { state, hub, namespace, clock } = options;
+    const { options } = context;
+    const { hub, namespace, clock } = options;
     this.#startedAt = clock.monotonic();
-    this.#garbageCollector = new GarbageCollector(context.blobStore);
     const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
     this.#statusWriter = new StatusWriter(context, {
       runInBackground,
       getFindings: (name) => this.#checkStates.get(name)?.findings,
     });
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
-    this.#removals = new Removals({
-      ...options,
-      lockedModules,
-      currentSources,
-      listSources,
-      commit,
-      getRecord: (module) => state.module(module),
-      onBlocked: (reason) => setProblem("removal", reason),
-    });
-    this.#checkTools = createCheckTools(context, {
+    this.#removals = new Removals(context, commit);
+    this.#checkTools = {
+      context,
+      access: { ...options, indexes: new Memo(MAX_INDEXES) },
+      refusals: new Memo(MAX_REFUSALS),
+      reporter: new CheckReporter(options),
       commit,
       isStillRequested: (source, module) => this.#isStillRequested(source, module),
       getPendingUpdate: (source, module) =>
         this.#checkStates.get(source)?.findings.pendingUpdates.get(module),
-    });
+    };
     const onChange = (): void => this.#scheduleReconcile();
     const onError = (error: Error | undefined): void => this.#onWatchError(error);
     const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
-      this.#observeState(runInBackground),
+      this.#observeState({ runInBackground, commit }),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
     );
@@ -73,34 +71,30 @@ export class SourceController {
   }
 
   /** A change of the state may decide or approve an update, or complete the deletion of a module. */
-  #observeState(runInBackground: (work: () => Promise<void>) => void): { close(): void } {
-    const { options, currentSources } = this.#context;
-    const { state, clock } = options;
+  #observeState(ports: Pick<UpdateObserverPorts, "runInBackground" | "commit">): { close(): void } {
+    const context = this.#context;
+    const { state, clock } = context.options;
     const approvals = new ApprovalObserver();
-    const updates = new UpdateObserver({
-      ...this.#checkTools,
-      state,
-      clock,
-      onDecided: (source) => this.#scheduleCheck(source, 0),
-      runInBackground,
-    });
+    const onDecided = (source: string): void => this.#scheduleCheck(source, 0);
+    const updates = new UpdateObserver(context, { ...ports, onDecided });
     return reviewAfterChanges(state, clock, () => {
-      runInBackground(() => this.#removals.deleteEntriesOfDeleted());
+      this.#runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
       this.#startDelayedChecks();
-      const { requested } = currentSources();
-      for (const source of approvals.findNewlyApproved(requested, this.#checkTools.getApproval))
+      const readApproval = (module: string): string | undefined => getApproval(context, module);
+      for (const source of approvals.findNewlyApproved(context.sources.requested, readApproval))
         this.#scheduleCheck(source, 0);
     });
   }
 
   /** Reports that the watch of ModuleSources fails; without an error, that it works again. */
   #onWatchError(error: Error | undefined): void {
-    const { options, setProblem } = this.#context;
     const message = error && oneLine(error);
-    setProblem("watch", message && `The ModuleSources cannot be read: ${message}`);
+    this.#context.setProblem("watch", message && `The ModuleSources cannot be read: ${message}`);
     if (message === undefined) return;
-    options.logger.warn("ModuleSources cannot be watched; what is locked stays in force", { error: message });
+    this.#context.options.logger.warn("ModuleSources cannot be watched; what is locked stays in force", {
+      error: message,
+    });
   }
 
   close(): void {
@@ -133,12 +127,12 @@ export class SourceController {
 
   /** Schedules checks of new and changed sources, and forgets deleted sources and the modules that no source names. */
   async #reconcile(): Promise<void> {
-    const { currentSources, setSources } = this.#context;
-    setSources([...this.#sourceObjects.values()].map(({ object }) => object));
+    const context = this.#context;
+    context.setSources([...this.#sourceObjects.values()].map(({ object }) => object));
     await this.#publish();
     for (const name of this.#checkStates.keys())
-      if (currentSources().get(name) === undefined) this.#forgetSource(name);
-    for (const source of currentSources().all()) this.#checkIfDue(source);
+      if (context.sources.get(name) === undefined) this.#forgetSource(name);
+    for (const source of context.sources.all()) this.#checkIfDue(source);
     this.#removals.scheduleRemovals();
     await this.#recordCrdUid();
   }
@@ -167,8 +161,8 @@ export class SourceController {
 
   /** The time that a check waits after the start of the operator, in ms: its modules do not need it, and run first. */
   #getStartDelay({ name }: Source): number {
-    const { options, lockedModules, currentSources } = this.#context;
-    const isComplete = currentSources()
+    const { options, lockedModules, sources } = this.#context;
+    const isComplete = sources
       .listModules(name)
       .every((module) => lockedModules.getContent(module)?.dir !== undefined);
     if (options.state.view.boot === "running" || !isComplete) return 0;
@@ -184,15 +178,14 @@ export class SourceController {
   }
 
   #getOrCreateState(name: string): CheckState {
-    const checkState = this.#checkStates.get(name) ?? newCheckState();
+    const checkState = this.#checkStates.get(name) ?? new CheckState();
     this.#checkStates.set(name, checkState);
     return checkState;
   }
 
   /** Ends the timer, the pending status and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
-    const checkState = this.#checkStates.get(name);
-    checkState?.timer?.cancel();
+    this.#checkStates.get(name)?.timer?.cancel();
     this.#statusWriter.forgetSource(name);
     this.#checkStates.delete(name);
     this.#context.options.metrics.dropSeries({ source: name });
@@ -214,13 +207,13 @@ export class SourceController {
 
   /** Checks a source, schedules its next check, and then updates directory, status, lock and disk. */
   async #check(name: string): Promise<void> {
-    const source = this.#context.currentSources().get(name);
+    const source = this.#context.sources.get(name);
     const checkState = this.#checkStates.get(name);
     if (source === undefined || checkState === undefined || this.#closed) return;
     checkState.isRunning = true;
     checkState.isCheckDue = false;
     try {
-      await runCheck({ context: this.#context, checkTools: this.#checkTools }, source, checkState);
+      await runCheck(this.#checkTools, source, checkState);
     } finally {
       checkState.isRunning = false;
     }
@@ -235,22 +228,21 @@ export class SourceController {
 
   /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
   #isStillRequested({ name, object }: Source, module: string): boolean {
-    const { currentSources } = this.#context;
-    if (this.#closed) return false;
-    return (
-      currentSources().get(name)?.object.metadata.generation === object.metadata.generation &&
-      currentSources().requested.get(module)?.source === name
-    );
+    const { sources } = this.#context;
+    const isSameSpec = sources.get(name)?.object.metadata.generation === object.metadata.generation;
+    return !this.#closed && isSameSpec && sources.requested.get(module)?.source === name;
   }
 
   /** Changes the lock while nothing else does, then updates modules directory and state. */
   async #commit(work: () => Promise<void>): Promise<void> {
-    const { runExclusively, publish, lockedModules } = this.#context;
-    await runExclusively(async () => {
+    const context = this.#context;
+    await context.runExclusively(async () => {
       if (this.#closed) throw new Error("the operator stops");
       await work();
-      this.#checkTools.reporter.onLockChanged(lockedModules.entries);
-      this.#notifyChangedFiles(await publish());
+      this.#checkTools.reporter.onLockChanged(context.lockedModules.entries);
+      const changed = await context.publish();
+      // The state reads these modules again.
+      if (changed === "all" || changed.size > 0) context.options.state.record("filesChanged", changed);
     });
   }
 
@@ -259,16 +251,10 @@ export class SourceController {
     return this.#commit(() => Promise.resolve());
   }
 
-  /** Reports to the state which modules have other files now, so that it reads them again. */
-  #notifyChangedFiles(modules: ChangedModules): void {
-    if (modules === "all" || modules.size > 0) this.#context.options.state.record("filesChanged", modules);
-  }
-
   /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */
   #onKeysChanged(): void {
-    const { rereadKeys } = this.#context;
     this.#runInBackground(async () => {
-      if (!(await rereadKeys())) return;
+      if (!(await this.#context.rereadKeys())) return;
       await this.#publish();
       for (const name of this.#checkStates.keys()) this.#scheduleCheck(name, 0);
     });
@@ -276,12 +262,12 @@ export class SourceController {
 
   /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
   async #collectGarbage(): Promise<void> {
-    const { lockedModules, options, runExclusively } = this.#context;
-    const bytes = await runExclusively(() => {
+    const { lockedModules, options, blobStore } = this.#context;
+    const bytes = await this.#context.runExclusively(() => {
       const digests = new Set(lockedModules.listDigests());
       for (const { findings } of this.#checkStates.values())
         for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
-      return this.#garbageCollector.collect(digests, options.clock.now());
+      return blobStore.collectGarbage(digests, options.clock.now());
     });
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);
   }

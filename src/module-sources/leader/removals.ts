@@ -3,43 +3,20 @@
  * deleted.
  */
 
-import {
-  CUSTOM_RESOURCE_DEFINITIONS,
-  getMetadata,
-  type KubeClient,
-  type NamedMeta,
-  type WatchedObject,
-} from "../../kube/index.ts";
-import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, getMetadata, type NamedMeta } from "../../kube/index.ts";
+import { oneLine, type Timer } from "../../lib/index.ts";
 import { SECOND_CHECK_MS } from "../../plan/index.ts";
 import type { ModuleRecord } from "../../state/index.ts";
+import type { SourcesContext } from "../context.ts";
 import type { SourceList } from "../source-list.ts";
-import type { LockedModules } from "../locked-modules.ts";
 import type { LockEntry } from "../types.ts";
-
-interface RemovalOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly lockedModules: LockedModules;
-  /** The ModuleSources now. */
-  readonly currentSources: () => SourceList;
-  /** Lists them on the server. Throws if it does not answer. */
-  readonly listSources: () => Promise<readonly WatchedObject[]>;
-  /** Changes the lock, while nothing else does, and then publishes it. */
-  readonly commit: (work: () => Promise<void>) => Promise<void>;
-  readonly getRecord: (module: string) => ModuleRecord | undefined;
-  /** Whether this operator has a release of this name. */
-  readonly hasRelease: (module: string) => boolean;
-  /** Called with the reason why nothing is removed, and with undefined when it is over. */
-  readonly onBlocked: (why: string | undefined) => void;
-}
 
 const CRD = "modulesources.addon-operator.io";
 
 /** Decides what is removed. Nothing but a user's change of a ModuleSource removes a module. */
 export class Removals {
-  readonly #options: RemovalOptions;
+  readonly #context: SourcesContext;
+  readonly #commit: (work: () => Promise<void>) => Promise<void>;
   #timer: Timer | undefined;
   /** Modules that no source named when the timer was set. */
   #unnamedAtFirstCheck: ReadonlySet<string> = new Set();
@@ -49,8 +26,10 @@ export class Removals {
   /** The CRD is the one that the lock names. */
   #isCrdRecorded = false;
 
-  constructor(options: RemovalOptions) {
-    this.#options = options;
+  /** `commit` changes the lock, while nothing else does, and then publishes it. */
+  constructor(context: SourcesContext, commit: (work: () => Promise<void>) => Promise<void>) {
+    this.#context = context;
+    this.#commit = commit;
   }
 
   /**
@@ -58,10 +37,10 @@ export class Removals {
    * a source again.
    */
   scheduleRemovals(): void {
-    const missing = this.#listUnnamed(this.#options.currentSources());
+    const missing = this.#listUnnamed(this.#context.sources);
     if (missing.length === 0 || this.#timer !== undefined) return;
     this.#unnamedAtFirstCheck = new Set(missing.map(([name]) => name));
-    this.#timer = this.#options.clock.setTimer(SECOND_CHECK_MS, () => this.#confirmRemovals());
+    this.#timer = this.#context.options.clock.setTimer(SECOND_CHECK_MS, () => this.#confirmRemovals());
   }
 
   close(): void {
@@ -70,14 +49,12 @@ export class Removals {
 
   /** Deletes the entries of removed modules whose release is deleted and whose delete hooks have run. */
   async deleteEntriesOfDeleted(): Promise<void> {
-    const deleted = [...this.#options.lockedModules.entries].filter(([name, entry]) =>
-      this.#isDeleted(name, entry),
-    );
+    const { lockedModules } = this.#context;
+    const deleted = [...lockedModules.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
     if (deleted.length === 0) return;
-    await this.#options.commit(async () => {
+    await this.#commit(async () => {
       for (const [name, entry] of deleted)
-        if (this.#options.lockedModules.entries.get(name) === entry)
-          await this.#options.lockedModules.deleteEntry(name);
+        if (lockedModules.entries.get(name) === entry) await lockedModules.deleteEntry(name);
     });
   }
 
@@ -87,18 +64,18 @@ export class Removals {
    */
   async recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
-    const { lockedModules, currentSources } = this.#options;
+    const { lockedModules, sources } = this.#context;
     const uid = await this.#readCrdUid();
     if (uid !== undefined && uid !== lockedModules.crdUid) {
-      if (this.#listUnnamed(currentSources()).length > 0) return;
-      await this.#options.commit(() => lockedModules.writeCrdUid(uid));
+      if (this.#listUnnamed(sources).length > 0) return;
+      await this.#commit(() => lockedModules.writeCrdUid(uid));
     }
     this.#isCrdRecorded = uid !== undefined;
   }
 
   /** The locked modules that no source names, and that are not marked as removed yet. */
   #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
-    return [...this.#options.lockedModules.entries].filter(
+    return [...this.#context.lockedModules.entries].filter(
       ([name, { source, removed }]) =>
         removed === undefined && !sources.requested.has(name) && !sources.mayStillProvide(source),
     );
@@ -109,23 +86,23 @@ export class Removals {
    * blocked.
    */
   async #confirmRemovals(): Promise<void> {
-    const { lockedModules, commit, logger, clock } = this.#options;
+    const { lockedModules, options } = this.#context;
+    const { logger, clock } = options;
     this.#timer = undefined;
     const before = this.#unnamedAtFirstCheck;
     try {
-      const sources = this.#options.currentSources().withObjects(await this.#options.listSources());
+      const sources = this.#context.sources.withObjects(await this.#context.listSources());
       const blocker = await this.#describeBlocker();
       if (blocker !== undefined) return this.#block(blocker);
-      this.#unblock();
-      await commit(async () => {
+      this.#blocker = undefined;
+      this.#context.setProblem("removal", undefined);
+      await this.#commit(async () => {
         for (const [name, entry] of this.#listUnnamed(sources)) {
           // Only the second check found it, or a source names it again.
-          if (!before.has(name) || this.#options.currentSources().requested.has(name)) continue;
+          if (!before.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
-          logger.info("No ModuleSource names the module any more; it is switched off", {
-            module: name,
-            source: entry.source,
-          });
+          const fields = { module: name, source: entry.source };
+          logger.info("No ModuleSource names the module any more; it is switched off", fields);
         }
       });
       this.scheduleRemovals();
@@ -140,15 +117,11 @@ export class Removals {
   /** Records why no module is removed, and logs it once. */
   #block(why: string): void {
     if (this.#blocker !== why)
-      this.#options.logger.warn("Modules that no ModuleSource names stay as they are", { reason: why });
+      this.#context.options.logger.warn("Modules that no ModuleSource names stay as they are", {
+        reason: why,
+      });
     this.#blocker = why;
-    this.#options.onBlocked(`Modules that no ModuleSource names are not removed: ${why}`);
-  }
-
-  /** Records that nothing blocks removals any more. */
-  #unblock(): void {
-    this.#blocker = undefined;
-    this.#options.onBlocked(undefined);
+    this.#context.setProblem("removal", `Modules that no ModuleSource names are not removed: ${why}`);
   }
 
   /**
@@ -156,7 +129,7 @@ export class Removals {
    * CRD.
    */
   async #describeBlocker(): Promise<string | undefined> {
-    const { lockedModules } = this.#options;
+    const { lockedModules } = this.#context;
     const uid = await this.#readCrdUid();
     if (uid === undefined) return `the CRD ${CRD} is missing or being deleted`;
     if (lockedModules.crdUid === uid) return undefined;
@@ -166,30 +139,27 @@ export class Removals {
   /** The uid of the CRD; undefined if it is missing or being deleted. Throws errors of the API. */
   async #readCrdUid(): Promise<string | undefined> {
     const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: CRD };
-    const { metadata } = await getMetadata<{ metadata: NamedMeta }>(this.#options.client, target);
+    const { metadata } = await getMetadata<{ metadata: NamedMeta }>(this.#context.options.client, target);
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
   /** Whether a removed module is deleted completely, or a directory of the same name has replaced it. */
   #isDeleted(name: string, { removed }: LockEntry): boolean {
-    const { getRecord, hasRelease } = this.#options;
-    if (removed !== true || this.#options.currentSources().requested.has(name)) return false;
-    const record = getRecord(name);
+    const { options, sources } = this.#context;
+    if (removed !== true || sources.requested.has(name)) return false;
+    const record = options.state.module(name);
     if (record === undefined) return false;
     const { origin } = record.module;
     // Without an origin, a directory of the same name has taken over.
-    return origin === undefined || (origin.removed && isSwitchedOffAndDeleted(record) && !hasRelease(name));
+    return (
+      origin === undefined || (origin.removed && isSwitchedOffAndDeleted(record) && !options.hasRelease(name))
+    );
   }
 }
 
 /** Whether discovery has switched the module off, and nothing of it is left to be deleted. */
-function isSwitchedOffAndDeleted({
-  enabled,
-  isDiscovered,
-  hasRunInProcess,
-  isRemovalDecided,
-}: ModuleRecord): boolean {
-  return isDiscovered && !enabled && !hasRunInProcess && !isRemovalDecided;
+function isSwitchedOffAndDeleted(record: ModuleRecord): boolean {
+  return record.isDiscovered && !record.enabled && !record.hasRunInProcess && !record.isRemovalDecided;
 }
 
 /** Time between two checks while removals are blocked. */

@@ -1,25 +1,14 @@
 /** The status of a ModuleSource (docs/guides/module-sources.md): what this process has locked, verified and put in place. */
 
-import { canonicalJson, formatUtc } from "../../lib/index.ts";
+import { formatUtc, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
-import {
-  toStatusLine,
-  indexConditionTimes,
-  addTransitionTimes,
-  type IModuleSource,
-  type UntimedCondition,
-} from "../../status/index.ts";
-import { allowsVersion } from "../choose.ts";
-import type { LockEntry, ModuleRequest } from "../types.ts";
-import {
-  REASONS_FOR_USER_ACTION,
-  type CheckFindings,
-  type PendingUpdate,
-  type ModuleError,
-} from "./entry/findings.ts";
-import type { Source } from "../source-list.ts";
+import { toStatusLine, indexConditionTimes, omitUndefined, addTransitionTimes } from "../../status/index.ts";
+import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
+import { APPROVE_UPDATE } from "../../state/index.ts";
+import { allowsVersion, toApproval } from "../choose.ts";
 import type { LockedModules } from "../locked-modules.ts";
-import { describePendingUpdate } from "../pending-updates.ts";
+import type { Source } from "../source-list.ts";
+import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";
 
 type Status = NonNullable<IModuleSource["status"]>;
 
@@ -48,6 +37,8 @@ export const FINDINGS_BEFORE_CHECK: SourceFindings = {
   handledToken: undefined,
 };
 
+/** Reasons that need a user's action: a retry does not help. */
+const REASONS_FOR_USER_ACTION: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);
 const MAX_LISTED_MODULES = 3;
 const MAX_ERROR_CHARS = 1000;
 
@@ -75,9 +66,11 @@ export function buildStatus(facts: StatusInput): Status {
     observedGeneration: generation,
     summary: `${readyCount}/${names.length}`,
     waiting: rows.filter(({ next }) => next !== undefined).length,
-    ...(lastCheck === undefined ? {} : { lastCheck: formatUtc(lastCheck) }),
-    ...(nextCheck === undefined ? {} : { nextCheck: formatUtc(nextCheck) }),
-    ...(handledToken === undefined ? {} : { lastHandledReconcileAt: handledToken }),
+    ...omitUndefined({
+      lastCheck: formatIfKnown(lastCheck),
+      nextCheck: formatIfKnown(nextCheck),
+      lastHandledReconcileAt: handledToken,
+    }),
     modules: rows.toSorted((a, b) => Number(b.error !== undefined) - Number(a.error !== undefined)),
     conditions: conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
   };
@@ -85,7 +78,7 @@ export function buildStatus(facts: StatusInput): Status {
 
 /** Whether two statuses are equal, including the transition times of their conditions. */
 export function isSameStatus(a: Status | undefined, b: Status): boolean {
-  return a !== undefined && canonicalJson(a as unknown as Json) === canonicalJson(b as unknown as Json);
+  return a !== undefined && sameJson(a as unknown as Json, b as unknown as Json);
 }
 
 type ModuleRow = NonNullable<Status["modules"]>[number];
@@ -95,26 +88,32 @@ function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   const { source, lockedModules, findings, namespace } = facts;
   const entry = lockedModules.entries.get(name);
   const own = entry?.source === source.name ? entry : undefined;
-  const held = findings.pendingUpdates.get(name);
-  const next = held && toNextField(held, describePendingUpdate(held, namespace, name));
-  const error =
-    describeModuleError(name, facts, own) ?? (own === undefined ? describeMissingContent(next) : undefined);
+  const pending = findings.pendingUpdates.get(name);
+  const next = pending && toNextField(pending, describePendingUpdate(pending, namespace, name));
+  const error = describeModuleError(name, facts, own) ?? (own === undefined ? describeWait(next) : undefined);
+  const { version, digest, verifiedBy, rejected }: Partial<LockEntry> = own ?? {};
   return {
     name,
-    ...(own && toContentFields(own)),
+    ...omitUndefined({ version, digest, verifiedBy, rejected }),
     ...(error === undefined ? {} : { error: toStatusLine(error).slice(0, MAX_ERROR_CHARS) }),
     ...(next && { next }),
   };
 }
 
-function toContentFields({ version, digest, verifiedBy, rejected }: LockEntry): Partial<ModuleRow> {
-  return { version, digest, verifiedBy, ...(rejected && { rejected }) };
-}
-
-/** Why a module has no content although its check found no error. */
-function describeMissingContent(next: ModuleRow["next"]): string {
+/** Describes what a module without content waits for, if its check found no error. */
+function describeWait(next: ModuleRow["next"]): string {
   return next?.held ?? "waits for its first check";
 }
+
+/** Describes why an update is not used yet, with the command that approves it. */
+export function describePendingUpdate(pending: PendingUpdate, namespace: string, module: string): string {
+  const target = `-n ${namespace} addonmodule/${module}`;
+  const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${toApproval(pending)}`;
+  return toStatusLine(`${pending.reason}; to use it now: ${command}`);
+}
+
+const formatIfKnown = (time: number | undefined): string | undefined =>
+  time === undefined ? undefined : formatUtc(time);
 
 /**
  * Describes why the module does not have the requested content; undefined if it has. A failed check is no error while the
@@ -151,25 +150,19 @@ function toNextField(
   { version, digest, since, until }: PendingUpdate,
   held: string,
 ): NonNullable<ModuleRow["next"]> {
-  return {
-    version,
-    digest,
-    since: formatUtc(since),
-    held,
-    ...(until === undefined ? {} : { until: formatUtc(until) }),
-  };
+  return omitUndefined({ version, digest, since: formatUtc(since), held, until: formatIfKnown(until) });
 }
 
 /** Builds all conditions; Withdrawn and Rejected exist only while they are true. */
 function buildConditions(facts: StatusInput, rows: readonly ModuleRow[]): UntimedCondition[] {
   const { source, findings } = facts;
   const ready = { type: "Ready", ...evaluateReady(source, rows, findings) } as const;
-  const special = [...buildWithdrawnCondition(findings), ...buildRejectedCondition(rows, facts)];
   return [
     ready,
     ...buildProgressCondition(source, ready, findings),
-    ...special,
-    buildReachableCondition(findings),
+    ...buildWithdrawnCondition(findings),
+    ...buildRejectedCondition(rows, facts),
+    { type: "Reachable", ...REACHABLE_BY_ANSWER[`${findings.isReachable}`] },
   ];
 }
 
@@ -181,24 +174,27 @@ function buildRejectedCondition(
   const back = rows.filter(
     ({ name, version }) => version && lockedModules.entries.get(name)?.isBack === true,
   );
-  if (back.length === 0) return [];
   const texts = back.map(({ name, version }) => {
     const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });
-  return [
-    { type: "Rejected", status: "True", reason: "RolledBack", message: toStatusLine(joinFirstErrors(texts)) },
-  ];
+  return buildModulesCondition({ type: "Rejected", reason: "RolledBack" }, texts);
 }
 
 /** The condition Withdrawn, while the registry no longer has requested versions. */
 function buildWithdrawnCondition({ errors }: SourceFindings): UntimedCondition[] {
   const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
-  if (withdrawn.length === 0) return [];
-  const message = toStatusLine(
-    joinFirstErrors(withdrawn.map(([name, { message: error }]) => ({ name, error }))),
-  );
-  return [{ type: "Withdrawn", status: "True", reason: "Withdrawn", message }];
+  const texts = withdrawn.map(([name, { message: error }]) => ({ name, error }));
+  return buildModulesCondition({ type: "Withdrawn", reason: "Withdrawn" }, texts);
+}
+
+/** A condition that lists modules, and exists only while there are any. */
+function buildModulesCondition(
+  condition: Pick<UntimedCondition, "type" | "reason">,
+  modules: readonly Pick<ModuleRow, "name" | "error">[],
+): UntimedCondition[] {
+  if (modules.length === 0) return [];
+  return [{ ...condition, status: "True", message: toStatusLine(joinFirstErrors(modules)) }];
 }
 
 /** The condition Stalled if a user has to act, else Reconciling; none if the source is Ready (kstatus). */
@@ -214,6 +210,7 @@ function buildProgressCondition(
   return [{ type: "Reconciling", status: "True", reason: progress, message }];
 }
 
+/** The condition Reachable: whether the registry answered the last request. */
 const REACHABLE_BY_ANSWER = {
   undefined: { status: "Unknown", reason: "NotAsked", message: "No request was necessary" },
   true: { status: "True", reason: "Answered", message: "The registry answered" },
@@ -223,11 +220,6 @@ const REACHABLE_BY_ANSWER = {
     message: "The registry did not answer; what is locked stays in force",
   },
 } as const;
-
-/** The condition Reachable: whether the registry answered the last request. */
-function buildReachableCondition({ isReachable }: SourceFindings): UntimedCondition {
-  return { type: "Reachable", ...REACHABLE_BY_ANSWER[`${isReachable}`] };
-}
 
 /** Evaluates Ready: the spec is valid, and each module has its requested content. Unknown before the first check. */
 function evaluateReady(

@@ -1,12 +1,15 @@
-/** Writes the statuses of ModuleSources, again after failures. */
+/** Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. */
+
+import { isDeepStrictEqual } from "node:util";
 
 import { jsonPatch } from "../../kube/index.ts";
 import { oneLine, type Timer } from "../../lib/index.ts";
-import { MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
+import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
+import { MODULE_SOURCES, toStatusLine, type IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { Source } from "../source-list.ts";
-import { PendingUpdateRecorder } from "../pending-updates.ts";
-import { isSameStatus, buildStatus, type SourceFindings } from "./source-status.ts";
+import type { LockEntry, ModuleError, PendingUpdate } from "../types.ts";
+import { buildStatus, describePendingUpdate, isSameStatus, type SourceFindings } from "./source-status.ts";
 
 const RETRY_MS = 10_000;
 
@@ -26,10 +29,10 @@ export class StatusWriter {
   readonly #sourcesWithSeries = new Set<string>();
   #closed = false;
 
-  constructor(shared: SourcesContext, ports: StatusWriterPorts) {
-    this.#context = shared;
+  constructor(context: SourcesContext, ports: StatusWriterPorts) {
+    this.#context = context;
     this.#ports = ports;
-    this.#pendingUpdates = new PendingUpdateRecorder(shared);
+    this.#pendingUpdates = new PendingUpdateRecorder(context);
   }
 
   close(): void {
@@ -51,9 +54,9 @@ export class StatusWriter {
 
   /** Builds the status of a source from its findings and writes it if it has changed. */
   writeIfChanged(name: string): void {
-    const { options, lockedModules, currentSources } = this.#context;
+    const { options, lockedModules, sources } = this.#context;
     const findings = this.#ports.getFindings(name);
-    const source = currentSources().get(name);
+    const source = sources.get(name);
     if (findings === undefined || source === undefined || this.#closed) return;
     const { clock, namespace, metrics } = options;
     const status = buildStatus({ source, lockedModules, findings, now: clock.now(), namespace });
@@ -93,4 +96,117 @@ export class StatusWriter {
         );
     }
   }
+}
+
+/** What a check has found about one module. */
+interface ModuleFindings {
+  readonly source: string;
+  readonly module: string;
+  readonly namespace: string;
+  readonly pendingUpdate: PendingUpdate | undefined;
+  readonly error: ModuleError | undefined;
+  /** The entry whose content is in use. */
+  readonly locked: LockEntry | undefined;
+  readonly now: number;
+}
+
+const WAIT_BY_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefined>> = {
+  NotVerified: "refused",
+  Blocked: "blocked",
+  Withdrawn: "withdrawn",
+  CheckFailed: "registry",
+  // Nothing waits: another directory or source provides the module.
+  Overridden: undefined,
+};
+
+/**
+ * Turns the findings about a module into the update that the state displays as waiting; undefined if none waits. An error
+ * of a module that has no content in use is a problem of the module instead.
+ */
+export function toWaitingUpdate(findings: ModuleFindings): WaitingUpdate | undefined {
+  const { source, pendingUpdate, error, locked, now } = findings;
+  if (pendingUpdate !== undefined) {
+    const { version, digest, since, until, waitsFor } = pendingUpdate;
+    const message = describePendingUpdate(pendingUpdate, findings.namespace, findings.module);
+    return { source, waitsFor, version, digest, since, until, message };
+  }
+  const waitsFor = error && WAIT_BY_ERROR[error.reason];
+  if (error === undefined || waitsFor === undefined || locked === undefined) return undefined;
+  const about = waitsFor === "registry" ? "newer versions cannot be looked up" : "newer content is not used";
+  const message = toStatusLine(`${about}: ${error.message}; ${locked.version} stays in force`);
+  return { source, waitsFor, version: undefined, digest: undefined, since: now, until: undefined, message };
+}
+
+/** Records pending updates in the state and in metrics. */
+export class PendingUpdateRecorder {
+  readonly #context: Pick<SourcesContext, "options" | "lockedModules">;
+  readonly #updates = new Map<string, WaitingUpdate>();
+  /** Whether the state may contain updates. While it does not, and there are none, its changes are of no interest. */
+  #hasRecorded = false;
+
+  constructor(context: Pick<SourcesContext, "options" | "lockedModules">) {
+    this.#context = context;
+    // The record of a new module is made when its directory is read, maybe after the check.
+    context.options.state.onChange(() => this.#recordInState());
+  }
+
+  /** Records what the last check of a source found about its modules; forgets modules about which it found nothing. */
+  recordFindings(
+    source: string,
+    pendingUpdates: ReadonlyMap<string, PendingUpdate>,
+    errors: ReadonlyMap<string, ModuleError> | undefined,
+  ): void {
+    const { namespace, clock } = this.#context.options;
+    const names = new Set([...pendingUpdates.keys(), ...(errors?.keys() ?? [])]);
+    for (const [module, { source: before }] of this.#updates)
+      if (before === source && !names.has(module)) this.#setUpdate(module, undefined);
+    for (const module of names) {
+      const found = { pendingUpdate: pendingUpdates.get(module), error: errors?.get(module) };
+      const locked = this.#findUsableEntry(source, module);
+      const about = { source, module, namespace, now: clock.now(), locked };
+      this.#setUpdate(module, toWaitingUpdate({ ...about, ...found }));
+    }
+    this.#recordInState();
+  }
+
+  /** Finds the locked entry of a module of this source, if its content can be used. */
+  #findUsableEntry(source: string, module: string): LockEntry | undefined {
+    const { lockedModules } = this.#context;
+    const own = lockedModules.entries.get(module);
+    return own?.source === source && lockedModules.getContent(module)?.problem === undefined
+      ? own
+      : undefined;
+  }
+
+  /** Replaces the pending update of a module, and its series. */
+  #setUpdate(module: string, found: WaitingUpdate | undefined): void {
+    const { metrics } = this.#context.options;
+    const before = this.#updates.get(module);
+    if (before?.waitsFor !== found?.waitsFor) metrics.dropSeries({ module }, ["sourceUpdateWaiting"]);
+    if (found === undefined) return void this.#updates.delete(module);
+    const now = keepEarlierTime(before, found);
+    this.#updates.set(module, now);
+    metrics.set("sourceUpdateWaiting", { module, reason: now.waitsFor }, 1);
+  }
+
+  /** Writes the updates into the records of the modules. Called again after each change of the state, see the constructor. */
+  #recordInState(): void {
+    if (this.#updates.size === 0 && !this.#hasRecorded) return;
+    this.#hasRecorded = this.#updates.size > 0;
+    const { state } = this.#context.options;
+    for (const { module, update } of state.records()) {
+      const now = this.#updates.get(module.name);
+      if (update !== now) state.recordModule(module.name, "factsObserved", { update: now });
+    }
+  }
+}
+
+/**
+ * Keeps the time at which an error first occurred, and the earlier object if nothing has changed: the state compares
+ * objects.
+ */
+function keepEarlierTime(before: WaitingUpdate | undefined, found: WaitingUpdate): WaitingUpdate {
+  const isSame = before?.source === found.source && before.waitsFor === found.waitsFor;
+  const now = isSame && found.version === undefined ? { ...found, since: before.since } : found;
+  return before !== undefined && isDeepStrictEqual(before, now) ? before : now;
 }

@@ -3,7 +3,8 @@
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
 import { evaluateModule } from "../../status/index.ts";
-import type { LockedModules, RequestedModule } from "../locked-modules.ts";
+import type { SourcesContext } from "../context.ts";
+import type { RequestedModule } from "../locked-modules.ts";
 import type { Lock, LockEntry } from "../types.ts";
 
 /** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
@@ -23,81 +24,109 @@ function hasRunSince(at: number, { lastRun }: ModuleView): boolean {
 }
 
 /**
- * Describes for which other update an update of `module` has to wait; undefined if it may begin. At most `parallel` updates of a source are under
+ * Describes for which other update an update has to wait; undefined if it may begin. At most `parallel` updates of a source are under
  * way, or have failed and wait for other content.
  */
 export function describeBlockingUpdate(
   lock: Lock,
-  {
-    module,
-    source,
-    parallel,
-  }: { readonly module: string; readonly source: string; readonly parallel: number },
+  update: { readonly module: string; readonly source: string; readonly parallel: number },
 ): string | undefined {
   const unfinished = [...lock].filter(
     ([name, each]) =>
-      name !== module &&
-      each.source === source &&
+      name !== update.module &&
+      each.source === update.source &&
       (each.isNew === true || each.isBack === true) &&
       each.removed !== true,
   );
   const [first] = unfinished;
-  if (first === undefined || unfinished.length < parallel) return undefined;
+  if (first === undefined || unfinished.length < update.parallel) return undefined;
   const [name, { version, isBack }] = first;
   return isBack === true
     ? `because an update of ${name} has failed, and ${version} is in use again`
     : `until the update of ${name} to ${version} has proven itself`;
 }
 
-interface UpdateObserverOptions {
-  readonly state: State;
-  readonly lockedModules: LockedModules;
-  readonly clock: Clock;
+/**
+ * Describes why an update has failed; undefined if it has not. An update has failed when the operator refused its run and
+ * helm has rolled the release back to the content before the update. `getInstalledDigest` returns the digest of the content
+ * from which the installed revision was made; undefined if the revision does not record it, then an update that has not
+ * proven itself yet counts as rolled back.
+ */
+export function describeUpdateFailure(
+  { previous, digest, isNew }: LockEntry,
+  view: ModuleView | undefined,
+  getInstalledDigest: () => string | undefined,
+): string | undefined {
+  if (previous === undefined || view?.rollbackReason === undefined) return undefined;
+  if (view.module.origin?.digest !== digest) return undefined;
+  const installedDigest = getInstalledDigest();
+  const isRolledBack = installedDigest === undefined ? isNew === true : installedDigest === previous.digest;
+  return isRolledBack ? view.rollbackReason : undefined;
+}
+
+/** Describes why the update of a module that is in use has failed; undefined if it has not. */
+export function findUpdateFailure(
+  { options, lockedModules }: SourcesContext,
+  module: string,
+): string | undefined {
+  const entry = lockedModules.entries.get(module);
+  const view = options.state.view.modules.get(module);
+  return entry && describeUpdateFailure(entry, view, () => options.getInstalledDigest(module));
+}
+
+/** The content that a user has approved for a module: `VERSION@DIGEST`. */
+export function getApproval({ options }: SourcesContext, module: string): string | undefined {
+  return options.state.module(module)?.confirmedUpdate;
+}
+
+/** What the observer of updates calls. */
+export interface UpdateObserverPorts {
   /** Does work in the background, and reports its errors. */
   readonly runInBackground: (work: () => Promise<void>) => void;
   readonly commit: (work: () => Promise<void>) => Promise<void>;
-  /** Why the update of a module has failed; undefined if it has not. */
-  readonly getUpdateFailure: (module: string) => string | undefined;
   /** Called when an update of this source has proven itself, or has failed. */
   readonly onDecided: (source: string) => void;
 }
 
 /** Observes updates: records in the lock that one has proven itself, and requests a check of the source when one has failed. */
 export class UpdateObserver {
-  readonly #options: UpdateObserverOptions;
+  readonly #context: SourcesContext;
+  readonly #ports: UpdateObserverPorts;
   readonly #recording = new Set<string>();
   /** Updates that have failed, as module and digest. */
   readonly #reportedFailures = new Set<string>();
 
-  constructor(options: UpdateObserverOptions) {
-    this.#options = options;
+  constructor(context: SourcesContext, ports: UpdateObserverPorts) {
+    this.#context = context;
+    this.#ports = ports;
   }
 
   /** To be called after changes of the state. */
   reviewUpdates(): void {
-    const { state, lockedModules, clock, runInBackground } = this.#options;
+    const { lockedModules, options } = this.#context;
+    const { state, clock } = options;
     for (const [name, entry] of lockedModules.entries) {
       this.#reportFailureOnce(name, entry);
       if (entry.isNew !== true || this.#recording.has(name)) continue;
       if (!isProven(entry, state.view.modules.get(name), clock.now())) continue;
       this.#recording.add(name);
-      runInBackground(() => this.#recordProven(name, entry));
+      this.#ports.runInBackground(() => this.#recordProven(name, entry));
     }
   }
 
   /** Requests a check of the source once for each failed update; the check rolls it back. */
   #reportFailureOnce(name: string, { source, digest }: LockEntry): void {
-    const { getUpdateFailure, onDecided } = this.#options;
     const key = `${name} ${digest}`;
-    if (getUpdateFailure(name) === undefined) return void this.#reportedFailures.delete(key);
+    if (findUpdateFailure(this.#context, name) === undefined) return void this.#reportedFailures.delete(key);
     if (this.#reportedFailures.has(key)) return;
     this.#reportedFailures.add(key);
-    onDecided(source);
+    this.#ports.onDecided(source);
   }
 
   /** Removes the mark of a new update from its entry, so that updates of other modules may begin. */
   async #recordProven(name: string, { digest }: LockEntry): Promise<void> {
-    const { lockedModules, commit, onDecided } = this.#options;
+    const { lockedModules } = this.#context;
+    const { commit, onDecided } = this.#ports;
     try {
       await commit(async () => {
         const entry = lockedModules.entries.get(name);
@@ -115,22 +144,19 @@ export class UpdateObserver {
 
 /** Observes the approvals of users: each new one requests a check of its source. */
 export class ApprovalObserver {
-  readonly #lastApprovals = new Map<string, string>();
+  #lastApprovals: ReadonlyMap<string, string | undefined> = new Map();
 
   /** Returns the sources of modules whose approval is new since the last call. */
   findNewlyApproved(
     requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
     approvedOf: (module: string) => string | undefined,
   ): ReadonlySet<string> {
-    const sources = new Set<string>();
-    for (const [module, { source }] of requested) {
-      const approval = approvedOf(module);
-      if (approval === this.#lastApprovals.get(module)) continue;
-      if (approval === undefined) this.#lastApprovals.delete(module);
-      else this.#lastApprovals.set(module, approval);
-      if (approval !== undefined) sources.add(source);
-    }
-    return sources;
+    const before = this.#lastApprovals;
+    const now = new Map([...requested.keys()].map((module) => [module, approvedOf(module)]));
+    this.#lastApprovals = now;
+    const isNew = (module: string): boolean =>
+      now.get(module) !== undefined && now.get(module) !== before.get(module);
+    return new Set([...requested].filter(([name]) => isNew(name)).map(([, { source }]) => source));
   }
 }
 

@@ -59,11 +59,13 @@ export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
   const settings = readDeprecatedSettings(dir);
-  if (existsAsNonFile(file)) return { problem: nonFileProblem(file), accountIsUnknown: true };
-  if (!isFile(file))
-    return settings === undefined
-      ? {}
-      : { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
+  if (!isFile(file)) {
+    // The author of a dangling link or a directory meant a file: to ignore it would hide the mistake.
+    const problem = { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
+    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return { problem, accountIsUnknown: true };
+    if (settings === undefined) return {};
+    return { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
+  }
   const read = readSettings(file);
   const newSettings = objectOf(read);
   const differingKeys = Object.entries(settings ?? {})
@@ -78,11 +80,8 @@ export function readAddonFile(dir: string): AddonFile {
 /** The warning that settings in `module.yaml` must move to `addon.yaml`. */
 function deprecationText(oldFile: string, file: string): string {
   const message = `contains settings that the next version reads from ${ADDON_FILE} only`;
-  return describeProblem({
-    file: oldFile,
-    message,
-    remedy: `git mv ${oldFile} ${file}, or mv ${oldFile} ${file}`,
-  });
+  const remedy = `git mv ${oldFile} ${file}, or mv ${oldFile} ${file}`;
+  return describeProblem({ file: oldFile, message, remedy });
 }
 
 /** The content of a `module.yaml` with only keys of `addon.yaml`; undefined for any other or invalid file. */
@@ -100,15 +99,6 @@ function readDeprecatedSettings(dir: string): JsonObject | undefined {
     if (error instanceof ProblemError) return undefined;
     throw error;
   }
-}
-
-/** Whether the path is a dangling link or a directory: its author meant a file, so ignoring it would hide the mistake. */
-function existsAsNonFile(file: string): boolean {
-  return !isFile(file) && lstatSync(file, { throwIfNoEntry: false }) !== undefined;
-}
-
-function nonFileProblem(file: string): Problem {
-  return { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
 }
 
 function isFile(file: string): boolean {
@@ -187,12 +177,8 @@ function toProblem(file: string, { path, rule, message }: Violation): Problem {
   if (rule !== "additionalProperties")
     return { file, key, message, remedy: "docs/reference/addon-yaml.md lists its keys" };
   const known = listKnownKeys(path.split("/").slice(1, -1)).join(", ");
-  return {
-    file,
-    key,
-    message: `is no key of ${basename(file)}`,
-    remedy: `remove or correct it; known here: ${known}`,
-  };
+  const remedy = `remove or correct it; known here: ${known}`;
+  return { file, key, message: `is no key of ${basename(file)}`, remedy };
 }
 
 /** The keys that the schema declares for the object at a path of `addon.yaml`. */
@@ -207,4 +193,26 @@ function listKnownKeys(path: readonly string[]): string[] {
 function propertiesOf(schema: Json | undefined): JsonObject {
   const properties = isJsonObject(schema) ? schema["properties"] : undefined;
   return isJsonObject(properties) ? properties : {};
+}
+
+/** The longest name of a namespace that Kubernetes allows. */
+const MAX_NAMESPACE_LENGTH = 63;
+
+/**
+ * The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined
+ * means the operator's namespace.
+ */
+export function chooseNamespace(
+  template: string | undefined,
+  module: string,
+  { namespace }: Pick<AddonOptions, "namespace">,
+): string | undefined {
+  return namespace ?? template?.replaceAll("{name}", module);
+}
+
+/** The problem of a namespace that the template makes too long; the remedy belongs into `file`, the module's `addon.yaml`. */
+export function checkNamespaceLength(namespace = "", file: string): Problem[] {
+  if (namespace.length <= MAX_NAMESPACE_LENGTH) return [];
+  const message = `would be ${namespace} by --module-namespace-template, which is longer than ${MAX_NAMESPACE_LENGTH} characters`;
+  return [{ file, key: "namespace", message, remedy: "set a shorter one here, or shorten the template" }];
 }

@@ -7,7 +7,7 @@ import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
-import type { ReadEntry } from "tar";
+import type { Parser, ReadEntry } from "tar";
 
 import { oneLine } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
@@ -114,14 +114,12 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
     // The parser would decompress the inner archive without a limit.
     if (COMPRESSION_MAGICS.some((magic) => bytes.subarray(0, magic.length).equals(magic)))
       throw new Error("it is compressed twice");
-    const { Parser, Unpack } = await import("tar");
-    await writeAndWait(new Parser({ strict: true, onReadEntry: createEntryCheck() }), bytes);
+    const tar = await import("tar");
+    await writeAndWait(new tar.Parser({ strict: true, onReadEntry: createEntryCheck() }), bytes);
     await rm(partialDir, { recursive: true, force: true });
     for (const each of [dirname(partialDir), partialDir]) await mkdir(each, { recursive: true, mode: 0o700 });
-    await writeAndWait(
-      new Unpack({ cwd: partialDir, strip: 1, strict: true, noMtime: true, onReadEntry: setPrivateMode }),
-      bytes,
-    );
+    const options = { cwd: partialDir, strip: 1, strict: true, noMtime: true };
+    await writeAndWait(new tar.Unpack({ ...options, onReadEntry: setPrivateMode }), bytes);
     await rename(partialDir, dir);
   } catch (error) {
     // A write that has begun may still add files while `rm` runs.
@@ -154,13 +152,8 @@ function setPrivateMode(entry: ReadEntry): void {
   entry.mode = entry.type === "Directory" ? 0o700 : 0o600;
 }
 
-interface TarWriter {
-  on(event: "error" | "close" | "end", listener: (error?: unknown) => void): unknown;
-  end(bytes: Buffer): unknown;
-}
-
 /** Writes all bytes to a tar stream and waits for its end. */
-function writeAndWait(writer: TarWriter, bytes: Buffer): Promise<void> {
+function writeAndWait(writer: Parser, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     writer.on("error", (error) => reject(error as Error));
     for (const event of ["close", "end"] as const) writer.on(event, () => resolve());

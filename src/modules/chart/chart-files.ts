@@ -2,12 +2,11 @@
 
 import { lstatSync, readdirSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
+import { RE2JS } from "re2js";
 
 import { attempt, readRegularFile } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { SizeLimits } from "../read/bounds.ts";
-import { fileProblem, toFoundFile, stat, type FoundFile } from "../read/files.ts";
-import { parseHelmIgnore, type Ignore } from "./helm-ignore.ts";
+import { fileProblem, identifyFile, SizeLimits, stat, toFoundFile, type FoundFile } from "../read/files.ts";
 
 export interface ChartFile extends FoundFile {
   readonly rel: string;
@@ -41,7 +40,9 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
   const visit = (rel: string, above: readonly string[]): void => {
-    for (const name of listNames(join(dir, rel))) {
+    for (const name of readdirSync(join(dir, rel)).sort()) {
+      // A chart from a git checkout may contain git's files.
+      if (name === ".git") continue;
       limits.countEntry();
       const below = rel === "" ? name : `${rel}/${name}`;
       const path = join(dir, below);
@@ -59,13 +60,6 @@ function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
   return files;
 }
 
-/** Names in a directory, sorted; without git's files, which a chart from a git checkout may contain. */
-function listNames(dir: string): string[] {
-  return readdirSync(dir)
-    .filter((name) => name !== ".git")
-    .sort();
-}
-
 /** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */
 function statTargetOrLink(path: string): Stats | undefined {
   try {
@@ -76,17 +70,15 @@ function statTargetOrLink(path: string): Stats | undefined {
 }
 
 /** Identity of a directory, whatever links lead to it. Throws ProblemError for a circular link and for endless nesting. */
-function identifyDirectory(path: string, { dev, ino }: Stats, above: readonly string[]): string {
-  const id = `${dev}:${ino}`;
+function identifyDirectory(path: string, stats: Stats, above: readonly string[]): string {
+  const id = identifyFile(stats);
   if (above.includes(id)) refuse(path, "is a link to a directory that it lies in");
   if (above.length > MAX_DEPTH) refuse(path, `lies more than ${MAX_DEPTH} directories deep`);
   return id;
 }
 
-const REMEDY = "remove it from the chart, or name it in .helmignore";
-
 function refuse(file: string, message: string): never {
-  throw new ProblemError({ file, message, remedy: REMEDY });
+  throw new ProblemError({ file, message, remedy: "remove it from the chart, or name it in .helmignore" });
 }
 
 /** The rules of a chart's `.helmignore`; only helm's default rule if the file is missing or unreadable. */
@@ -95,6 +87,72 @@ export function readHelmIgnore(dir: string): Ignore {
   // Most charts have none, and an exception for each takes longer than to list its files.
   if (attempt(() => stat(file)) === undefined) return DEFAULT_IGNORE;
   return attempt(() => parseHelmIgnore(readRegularFile(file).toString("utf8"))) ?? DEFAULT_IGNORE;
+}
+
+/** Returns whether helm ignores a path of a chart. `path` is relative, with `/`. */
+type Ignore = (path: string, isDirectory: boolean) => boolean;
+
+/** Built into helm: hidden files among the templates. */
+const DEFAULT_RULE = "templates/.?*";
+
+/**
+ * Reads a `.helmignore` as helm does, which differs from git: no `**`, a rule without slash is compared with the
+ * last part of the path only, one with a slash with the whole path, and a `!` rule ignores everything that it does
+ * not match.
+ */
+export function parseHelmIgnore(text: string): Ignore {
+  const lines = text.split("\n").map((line) => line.trim());
+  const rules = [...lines, DEFAULT_RULE]
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map(parseRule);
+  return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
+}
+
+/** Parses one line: `!` negates it, a slash at its end restricts it to directories. */
+function parseRule(line: string): Ignore {
+  const isNegated = line.startsWith("!");
+  const isForDirectories = line.endsWith("/");
+  const pattern = line.slice(isNegated ? 1 : 0, isForDirectories ? -1 : undefined);
+  const isForWholePath = pattern.includes("/");
+  const glob = compileGlob(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  return (path, isDirectory) => {
+    const isMatch = glob.matches(isForWholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+    const isRightKind = isDirectory || !isForDirectories;
+    return (isRightKind && isMatch) !== isNegated;
+  };
+}
+
+/**
+ * Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]`
+ * are copied into the regular expression.
+ */
+function compileGlob(glob: string): RE2JS {
+  const lastBracket = glob.lastIndexOf("]");
+  let source = "";
+  for (let at = 0; at < glob.length;) {
+    const end = glob[at] === "[" && at < lastBracket ? findClassEnd(glob, at) : undefined;
+    const part = glob.slice(at, end ?? at + (glob[at] === "\\" ? 2 : 1));
+    source += end === undefined ? translateToken(part) : part;
+    at += part.length;
+  }
+  return RE2JS.compile(source, RE2JS.DOTALL);
+}
+
+/** The regular expression for `*`, `?`, an escaped or a plain character. */
+function translateToken(part: string): string {
+  if (part === "*") return "[^/]*";
+  if (part === "?") return "[^/]";
+  return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
+}
+
+/** Index of the end of a class such as `[a-z]`; undefined if it is empty or not closed. */
+function findClassEnd(glob: string, from: number): number | undefined {
+  const first = from + (glob[from + 1] === "^" ? 2 : 1);
+  for (let at = first; at < glob.length; at++) {
+    if (glob[at] === "]") return at > first ? at + 1 : undefined;
+    if (glob[at] === "\\") at++;
+  }
+  return undefined;
 }
 
 const DEFAULT_IGNORE = parseHelmIgnore("");

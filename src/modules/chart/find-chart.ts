@@ -1,14 +1,14 @@
 /** Finds a module's chart at its path in `addon.yaml`, and reads its `Chart.yaml`. */
 
-import { readdirSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
-import { toFoundFile, readText, stat, type FoundFile } from "../read/files.ts";
+import { findFiles, readText, SizeLimits, stat, toFoundFile, walkDirectory } from "../read/files.ts";
+import type { FoundFile } from "../read/files.ts";
 import type { ChartArchives } from "./archives.ts";
-import { SizeLimits } from "../read/bounds.ts";
 import { listChartCrds, readHelmIgnore } from "./chart-files.ts";
 import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 
@@ -20,9 +20,9 @@ export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
  */
 export function listChartInputs(
   dir: string,
-  place: ChartLocation | undefined,
+  location: ChartLocation | undefined,
 ): ReadonlyMap<string, FoundFile> {
-  const { path = ".", digest } = place ?? {};
+  const { path = ".", digest } = location ?? {};
   const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
   if (stats === undefined) return new Map();
   const chartDir = join(dir, path);
@@ -31,7 +31,10 @@ export function listChartInputs(
     digest === undefined
       ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]
       : listOrEmpty(() => listDigestedFiles(chartDir));
-  return new Map(rels.flatMap((rel) => fileEntry(join(path, rel), join(chartDir, rel))));
+  return findFiles(
+    dir,
+    rels.map((rel) => join(path, rel)),
+  );
 }
 
 /** Calls `list`; no paths for a chart with a problem, which `locateChart` reports later. */
@@ -44,30 +47,27 @@ function listOrEmpty(list: () => string[]): string[] {
   }
 }
 
-/** A file with its state as a list of one; empty if it is no file. */
-function fileEntry(rel: string, path: string): [string, FoundFile][] {
-  const stats = stat(path);
-  return stats?.isFile() === true ? [[rel, toFoundFile(path, stats)]] : [];
-}
-
 /** The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs. */
 export async function locateChart(
   dir: string,
-  place: ChartLocation,
+  location: ChartLocation,
   archives: ChartArchives,
 ): Promise<LocatedChart> {
-  const { path, digest } = place;
+  const { path, digest } = location;
   const full = resolvePathBelow(dir, path);
   if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
-  const openedChart = await openChart(full, archives);
-  if (digest !== undefined) checkDigest(dir, digest, openedChart.digest());
-  const chartDir = openedChart.dir;
-  if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true)
-    throw chartDir === full
-      ? chartProblem(dir, "path", "contains no Chart.yaml: it is no chart")
-      : noChart(full);
+  const opened = await openChart(full, archives);
+  const foundDigest = digest === undefined ? undefined : opened.digest();
+  if (foundDigest !== digest)
+    throw chartProblem(dir, "digest", `is not the chart's, which is ${foundDigest}`);
+  const chartDir = opened.dir;
+  if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true) {
+    if (chartDir === full) throw chartProblem(dir, "path", "contains no Chart.yaml: it is no chart");
+    const message = "contains no Chart.yaml in its one directory: it is no chart";
+    throw new ProblemError({ file: full, message, remedy: "pack the chart with `helm package`" });
+  }
   const crdFiles = listChartCrds(chartDir).map((crd) => crd.path);
-  return { chart: place.values === "section" ? "own" : "root", chartDir, crdFiles };
+  return { chart: location.values === "section" ? "own" : "root", chartDir, crdFiles };
 }
 
 /** Directory of a chart, unpacked if it is an archive. `digest` computes the digest for `addon.yaml`, which reads all files. */
@@ -89,15 +89,6 @@ function chartProblem(dir: string, key: keyof typeof REMEDIES, message: string):
   return new ProblemError({ file: addonFilePath(dir), key: `chart.${key}`, message, remedy: REMEDIES[key] });
 }
 
-function noChart(archive: string): ProblemError {
-  const message = "contains no Chart.yaml in its one directory: it is no chart";
-  return new ProblemError({ file: archive, message, remedy: "pack the chart with `helm package`" });
-}
-
-function checkDigest(dir: string, wanted: string, digest: string): void {
-  if (wanted !== digest) throw chartProblem(dir, "digest", `is not the chart's, which is ${digest}`);
-}
-
 /** Whether `chart.path` names the module's directory itself or one outside: both are refused. */
 function leavesDirectory(path: string): boolean {
   const normalized = normalize(path);
@@ -116,24 +107,18 @@ function resolvePathBelow(dir: string, path: string): string | undefined {
  * circular links, which helm refuses to render.
  */
 function listDigestedFiles(chart: string): string[] {
+  if (stat(chart)?.isDirectory() !== true) return [];
   const files: string[] = [];
   const limits = new SizeLimits(chart);
   const ignore = readHelmIgnore(chart);
-  const visit = (rel: string, above: readonly string[]): void => {
-    const dir = realpathSync(join(chart, rel));
-    if (above.includes(dir)) return;
-    for (const name of readdirSync(dir).sort()) {
-      limits.countEntry();
-      const below = rel === "" ? name : join(rel, name);
-      const stats = stat(join(dir, name));
-      if (stats === undefined || ignore(below, stats.isDirectory())) continue;
-      if (stats.isDirectory()) visit(below, [...above, dir]);
-      if (!stats.isFile()) continue;
+  walkDirectory(chart, limits, (path, stats) => {
+    if (stats === undefined || ignore(path, stats.isDirectory())) return false;
+    if (stats.isFile()) {
       limits.countFileBytes(stats.size);
-      files.push(below);
+      files.push(path);
     }
-  };
-  if (stat(chart)?.isDirectory() === true) visit("", []);
+    return stats.isDirectory();
+  });
   return files;
 }
 

@@ -56,11 +56,8 @@ export function mergeCommonValues(
 
 /** File and line of a value in the first file that contains it, which is the file whose value wins. For messages. */
 export function findFirstPosition(files: readonly CommonFile[], pointer: string): string | undefined {
-  for (const { values } of files) {
-    const position = values.findPosition(pointer);
-    if (position !== undefined) return position;
-  }
-  return undefined;
+  const positions = files.values().map(({ values }) => values.findPosition(pointer));
+  return positions.find((position) => position !== undefined);
 }
 
 /** Merges section and enabled flag of one module from all files; the first directory wins. */
@@ -81,27 +78,15 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
 function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
   const before = reading.before.values.get(file);
   const found = scan.valuesFile;
-  if (found === undefined) return keepUntilConfirmedMissing(reading, file, before);
+  if (found === undefined) {
+    // A file that never existed is a problem in strict mode; a missing one counts as deleted after a second read.
+    if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
+    if (reading.options.strict) reading.problems.push(missingValuesFile(file));
+    return undefined;
+  }
   if (before?.isSignatureReliable === true && before.signature === found.signature) return before;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
   if (values === undefined) return before;
-  return {
-    signature: found.signature,
-    isSignatureReliable: isTimestampReliable(found.changedAt, reading.now),
-    values,
-  };
-}
-
-/**
- * For a missing file, returns its last content until a second read confirms the deletion, then undefined. A file that
- * never existed is a problem in strict mode.
- */
-function keepUntilConfirmedMissing(
-  reading: Reading,
-  file: string,
-  before?: RememberedValues,
-): RememberedValues | undefined {
-  if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
-  if (reading.options.strict) reading.problems.push(missingValuesFile(file));
-  return undefined;
+  const isSignatureReliable = isTimestampReliable(found.changedAt, reading.now);
+  return { signature: found.signature, isSignatureReliable, values };
 }

@@ -1,6 +1,7 @@
-/** Reads files as text, and detects changes of files without reading them. */
+/** Reads and lists files of modules within limits, and detects changes of files without reading them. */
 
-import { closeSync, openSync, readSync, statSync, type Stats } from "node:fs";
+import { closeSync, openSync, readdirSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
+import { dirname, join, sep } from "node:path";
 
 import { oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
@@ -68,6 +69,17 @@ export function toFoundFile(path: string, stats: Stats): FoundFile {
   };
 }
 
+/** The regular files among paths below a directory, by path. */
+export function findFiles(dir: string, paths: Iterable<string>): Map<string, FoundFile> {
+  const files = new Map<string, FoundFile>();
+  for (const path of paths) {
+    const full = join(dir, path);
+    const stats = stat(full);
+    if (stats?.isFile() === true) files.set(path, toFoundFile(full, stats));
+  }
+  return files;
+}
+
 /** File systems may give two changes within this time the same time stamp. */
 const TIMESTAMP_RESOLUTION_MS = 50;
 
@@ -77,4 +89,84 @@ const TIMESTAMP_RESOLUTION_MS = 50;
  */
 export function isTimestampReliable(changedAt: number, now: number): boolean {
   return changedAt < now - TIMESTAMP_RESOLUTION_MS;
+}
+
+/** Most paths below one directory: links can multiply a few directories into very many paths. */
+export const MOST_ENTRIES = 30_000;
+/** Most bytes of all files, as in a chart archive. */
+export const MOST_BYTES = 100 * 1024 * 1024;
+
+/**
+ * Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a
+ * module would otherwise stall the operator.
+ */
+export class SizeLimits {
+  readonly #dir: string;
+  readonly #remedy: string;
+  #entries = 0;
+  #bytes = 0;
+
+  /** `remedy` explains to users how to fix a directory that is too large. */
+  constructor(dir: string, remedy = "remove the link that leads to them") {
+    this.#dir = dir;
+    this.#remedy = remedy;
+  }
+
+  /** Counts one file or directory. Throws ProblemError if there are too many. */
+  countEntry(): void {
+    if (++this.#entries > MOST_ENTRIES)
+      this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
+  }
+
+  /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */
+  countFileBytes(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes > MOST_BYTES) this.#refuse(`contains more than ${MOST_BYTES >> 20} MiB`);
+  }
+
+  #refuse(message: string): never {
+    throw new ProblemError({ file: this.#dir, message, remedy: this.#remedy });
+  }
+}
+
+/**
+ * Visits the entries below a directory in the order of their names, and enters the directories for which `visit` returns
+ * true. Follows links, except to a directory that the link lies in. `path` is relative to `root`. Throws ProblemError if
+ * there are too many entries.
+ */
+export function walkDirectory(
+  root: string,
+  limits: SizeLimits,
+  visit: (path: string, stats: Stats | undefined) => boolean,
+): void {
+  const enter = (dir: string, above: readonly string[]): void => {
+    for (const name of readdirSync(join(root, dir)).sort()) {
+      limits.countEntry();
+      const path = join(dir, name);
+      const stats = stat(join(root, path));
+      if (!visit(path, stats) || stats === undefined) continue;
+      const id = identifyFile(stats);
+      if (!above.includes(id)) enter(path, [...above, id]);
+    }
+  };
+  enter("", [identifyFile(statSync(root))]);
+}
+
+/** The identity of a file or directory, whatever links lead to it. */
+export function identifyFile({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`;
+}
+
+/**
+ * Throws ProblemError if one of the files, which exist, lies outside of the directory of `moduleDir` and of `moduleDir` itself,
+ * which may be a link.
+ */
+export function refuseLinksOutside(moduleDir: string, files: Iterable<{ readonly path: string }>): void {
+  const roots = [dirname(moduleDir), moduleDir].map((dir) => realpathSync(dir) + sep);
+  for (const { path: file } of files) {
+    const target = realpathSync(file);
+    if (roots.some((root) => target.startsWith(root))) continue;
+    const message = "is a link out of the modules directory, and the module has a serviceAccountName";
+    throw new ProblemError({ file, message, remedy: "replace it by a copy of what it leads to" });
+  }
 }

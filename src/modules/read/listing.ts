@@ -1,14 +1,14 @@
 /** Lists the files of a module's directory, hooks among them, without reading them. */
 
-import { readdirSync, realpathSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 
 import type { HookFile } from "../../model/index.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
-import { SizeLimits } from "./bounds.ts";
-import { toFoundFile, isScript, stat, type FoundFile } from "./files.ts";
+import { findFiles, identifyFile, isScript, SizeLimits, stat, toFoundFile, walkDirectory } from "./files.ts";
+import type { FoundFile } from "./files.ts";
 
 /** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
@@ -32,15 +32,15 @@ export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "ope
 
 /** Lists a module's directory. Throws ProblemError if it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
-  const files = new Map<string, FoundFile>();
-  let hooks: ReadonlyMap<string, FoundFile> = new Map();
-  for (const entry of readdirSync(dir).sort()) {
-    if (TOP_LEVEL_FILES.has(entry)) addFile(files, dir, entry);
-    else if (entry === "templates") addDirectory(files, dir, entry);
-    else if (entry === "openapi") Object.values(SCHEMA_FILES).forEach((rel) => addFile(files, dir, rel));
-    else if (entry === "crds") listOwnCrds(dir).forEach((rel) => addFile(files, dir, rel));
-    else if (entry === "hooks") hooks = findHookFiles(join(dir, entry));
-  }
+  const entries = readdirSync(dir).sort();
+  const paths = entries.flatMap((entry) => {
+    if (entry === "openapi") return Object.values(SCHEMA_FILES);
+    if (entry === "crds") return listOwnCrds(dir);
+    return TOP_LEVEL_FILES.has(entry) ? [entry] : [];
+  });
+  const files = findFiles(dir, paths);
+  if (entries.includes("templates")) addTemplates(files, dir);
+  const hooks = entries.includes("hooks") ? findHookFiles(join(dir, "hooks")) : new Map<string, FoundFile>();
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   return { dir, files, hooks, chart, addonFile, ...summarize([...files, ...hooks, ...chart]) };
@@ -55,28 +55,20 @@ export function listedPaths(listing: Listing): string[] {
 }
 
 /** Combines the signatures of the listed files into one fingerprint, and finds the time of their latest change. */
-function summarize(entries: readonly (readonly [string, FoundFile])[]): {
-  fingerprint: string;
-  changedAt: number;
-} {
+function summarize(
+  entries: readonly (readonly [string, FoundFile])[],
+): Pick<Listing, "fingerprint" | "changedAt"> {
   return {
     fingerprint: entries.map(([rel, file]) => `${rel}\0${file.signature}`).join("\n"),
     changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),
   };
 }
 
-/** Adds the file at `rel` to `files`, if it exists. */
-export function addFile(files: Map<string, FoundFile>, dir: string, rel: string): void {
-  const path = join(dir, rel);
-  const stats = stat(path);
-  if (stats?.isFile()) files.set(rel, toFoundFile(path, stats));
-}
-
-/** Adds a directory to `files` if it exists. Its signature is constant: changes of its content are detected by the chart's digest. */
-function addDirectory(files: Map<string, FoundFile>, dir: string, rel: string): void {
-  const path = join(dir, rel);
-  if (!stat(path)?.isDirectory()) return;
-  files.set(rel, { path, signature: "directory", executable: true, changedAt: 0 });
+/** Adds `templates` to `files` if it is a directory. Its signature is constant: changes of its content are detected by the chart's digest. */
+function addTemplates(files: Map<string, FoundFile>, dir: string): void {
+  const path = join(dir, "templates");
+  if (stat(path)?.isDirectory() === true)
+    files.set("templates", { path, signature: "directory", executable: true, changedAt: 0 });
 }
 
 /**
@@ -88,32 +80,16 @@ export function listOwnCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readHelmIgnore(dir);
-  const all = pathsBelow(crds)
-    .filter((rel) => /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
-    .sort()
-    .map((rel) => `crds/${rel}`);
+  const all: string[] = [];
+  walkDirectory(crds, new SizeLimits(crds), (rel, stats) => {
+    if (/\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel)) all.push(`crds/${rel}`);
+    return stats?.isDirectory() === true;
+  });
+  all.sort();
   const notIgnored = all.filter(
     (rel) => !ignore(rel, false) && !listParentDirs(rel).some((dir) => ignore(dir, true)),
   );
   return notIgnored.length === 0 ? all : notIgnored;
-}
-
-/** Lists all paths below a directory, following links except circular ones. Throws ProblemError if there are too many. */
-function pathsBelow(root: string): string[] {
-  const limits = new SizeLimits(root);
-  const rels: string[] = [];
-  const visit = (rel: string, above: readonly string[]): void => {
-    const dir = realpathSync(join(root, rel));
-    if (above.includes(dir)) return;
-    for (const name of readdirSync(dir)) {
-      limits.countEntry();
-      const below = join(rel, name);
-      rels.push(below);
-      if (stat(join(dir, name))?.isDirectory() === true) visit(below, [...above, dir]);
-    }
-  };
-  visit("", []);
-  return rels;
 }
 
 /** The parent directories of a relative path: `.helmignore` ignores a file also through a rule for its directory. */
@@ -128,8 +104,21 @@ const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
 /** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError if there are too many. */
 export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
+  const rootStats = stat(root);
   const files: [string, FoundFile][] = [];
-  walkHookDir({ root, files, seen: new Set(), limits: new SizeLimits(root) }, "");
+  if (rootStats?.isDirectory() !== true) return new Map();
+  // Several links may lead to one directory: its hooks are listed once.
+  const seen = new Set([identifyFile(rootStats)]);
+  walkDirectory(root, new SizeLimits(root), (rel, stats) => {
+    const name = basename(rel);
+    if (stats === undefined || name.startsWith(".")) return false;
+    if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel)))
+      files.push([rel, toFoundFile(join(root, rel), stats)]);
+    const id = identifyFile(stats);
+    if (!stats.isDirectory() || SKIPPED_DIRS.has(name) || seen.has(id)) return false;
+    seen.add(id);
+    return true;
+  });
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -147,39 +136,4 @@ export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>)
  */
 export function findNonExecutableScripts(files: ReadonlyMap<string, FoundFile>): FoundFile[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
-}
-
-/** State of one walk through a hooks directory. */
-interface HookWalk {
-  readonly root: string;
-  readonly files: [string, FoundFile][];
-  /** Directories entered so far, to stop at circular symlinks. */
-  readonly seen: Set<string>;
-  readonly limits: SizeLimits;
-}
-
-/** Visits the entries of a directory once: a circular link leads to a directory that was visited before. */
-function walkHookDir(state: HookWalk, rel: string): void {
-  const dir = join(state.root, rel);
-  const stats = stat(dir);
-  if (stats === undefined) return;
-  const id = `${stats.dev}:${stats.ino}`;
-  if (state.seen.has(id)) return;
-  state.seen.add(id);
-  for (const entry of readdirSync(dir)) {
-    state.limits.countEntry();
-    if (!entry.startsWith(".")) visitHookEntry(state, rel === "" ? entry : `${rel}/${entry}`);
-  }
-}
-
-/** Enters a directory, or records a file that could be a hook by its name. */
-function visitHookEntry(state: HookWalk, rel: string): void {
-  const path = join(state.root, rel);
-  const stats = stat(path);
-  if (stats === undefined) return;
-  if (stats.isDirectory()) {
-    if (!SKIPPED_DIRS.has(basename(rel))) walkHookDir(state, rel);
-  } else if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel))) {
-    state.files.push([rel, toFoundFile(path, stats)]);
-  }
 }

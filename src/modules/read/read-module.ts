@@ -9,12 +9,10 @@ import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../.
 import type { StaticValues } from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
-import { addonFilePath } from "../chart/addon-file.ts";
-import { refuseLinksOutside } from "../chart/outer-links.ts";
-import { fileProblem, missingValuesFile, readText, stat, type FoundFile } from "./files.ts";
-import { toHookFiles, findNonExecutableScripts } from "./listing.ts";
-import { listOwnCrds, SCHEMA_FILES, type Listing } from "./listing.ts";
-import { chooseNamespace, checkNamespaceLength } from "./module-namespace.ts";
+import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";
+import { fileProblem, missingValuesFile, readText, refuseLinksOutside, stat } from "./files.ts";
+import type { FoundFile } from "./files.ts";
+import { findNonExecutableScripts, listOwnCrds, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { Candidate } from "./scan-dir.ts";
@@ -36,42 +34,42 @@ export async function readModule(
   const { name, order, dir, common } = candidate;
   const listing = readOrReport({ ...listed, ...NO_FILES }, () => checkOuterLinks(listed));
   const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
-  const namespace = chooseNamespace(reading.options, name, listing.addonFile);
-  problems.push(...checkNamespaceLength(namespace, addonFilePath(dir)));
+  const namespace = chooseNamespace(reading.options.namespaceTemplate, name, listing.addonFile);
+  const addonPath = addonFilePath(dir);
+  problems.push(...checkNamespaceLength(namespace, addonPath));
   const script = listing.files.get("enabled");
-  const own = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
-  const { section, enabled, findPosition } = own;
+  const values = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
+  const { warnings: valuesWarnings, ...own } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
   const chart = await findChart(reading, listing, problems);
   const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
-  problems.push(...(await checkAddonFile(reading, candidate, listing)));
+  problems.push(...(await findCelProblems(listing.addonFile, addonPath)));
+  const refusal = reading.options.findRefusal?.({ ...listing.addonFile, name, namespace }, addonPath);
+  if (refusal !== undefined) problems.push(refusal);
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
+  const otherProblems = problems.slice(1).map(describeProblem);
+  const ownCrds = [...listing.files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
   return {
     name,
     valuesKey: camelCase(name),
     order,
     dir,
     common,
-    own: { file: join(dir, "values.yaml"), section, enabled, findPosition: findPosition },
+    own: { file: join(dir, "values.yaml"), ...own },
     schemas,
     ...chart,
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...ownCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
+    crdFiles: [...ownCrds, ...chart.crdFiles].filter(isCrd),
     ...terms,
     namespace,
     origin,
     problem: problems[0],
     deprecations,
     notExecutableWarnings: notExecutableWarnings(listing),
-    warnings: [
-      ...own.warnings,
-      ...warnings,
-      ...unusedChartWarnings(listing),
-      ...problems.slice(1).map(describeProblem),
-    ],
+    warnings: [...valuesWarnings, ...warnings, ...unusedChartWarnings(listing), ...otherProblems],
   };
 }
 
@@ -114,22 +112,15 @@ function checkOuterLinks(listing: Listing): Listing {
   const { dir, addonFile, files, hooks, chart } = listing;
   const all = [...files.values(), ...hooks.values(), ...chart.values()];
   if (addonFile.serviceAccountName !== undefined || addonFile.accountIsUnknown === true)
-    refuseLinksOutside(
-      dir,
-      all.map(({ path }) => path),
-    );
+    refuseLinksOutside(dir, all);
   return listing;
 }
 
 /**
- * Makes the module of a directory that cannot be listed: no files, and the error as its problem. It must stay in the
- * tree, because the operator purges the releases of modules that are not.
+ * Makes the module of a directory that cannot be listed: it has no files, and the caller sets its problem. It must stay in
+ * the tree, because the operator purges the releases of modules that are not.
  */
-export async function unreadableModule(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  error: unknown,
-): Promise<Module> {
+export function unreadableModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
   const empty: Listing = {
     dir: candidate.dir,
@@ -138,10 +129,7 @@ export async function unreadableModule(
     fingerprint: "",
     changedAt: 0,
   };
-  return {
-    ...(await readModule(lenient, candidate, empty)),
-    problem: toProblems(error, candidate.dir)[0],
-  };
+  return readModule(lenient, candidate, empty);
 }
 
 /** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
@@ -150,13 +138,10 @@ export function readSchemas(
   dir: string,
   files: ReadonlyMap<string, FoundFile>,
 ): SchemaFiles {
-  const read = (rel: string) => {
-    const file = files.get(rel);
-    return file === undefined ? undefined : { file: file.path, text: readText(file.path) };
-  };
-  const config = read(SCHEMA_FILES.config);
-  const values = read(SCHEMA_FILES.values);
-  const schemas = { ...(config && { config }), ...(values && { values }) };
+  const paths = Object.entries(SCHEMA_FILES).map(([kind, rel]) => [kind, files.get(rel)?.path] as const);
+  const schemas: SchemaFiles = Object.fromEntries(
+    paths.flatMap(([kind, file]) => (file === undefined ? [] : [[kind, { file, text: readText(file) }]])),
+  );
   const references = readReferences([dir, ...(options.schemaDirs ?? [])], schemas);
   return references.length === 0 ? schemas : { ...schemas, references };
 }
@@ -179,22 +164,8 @@ async function findChart(
   }
 }
 
-/** Checks the CEL expressions of `addon.yaml`, and whether the operator's settings allow its keys. */
-async function checkAddonFile(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  listing: Listing,
-): Promise<Problem[]> {
-  const { name, dir } = candidate;
-  const { addonFile } = listing;
-  const namespace = chooseNamespace(reading.options, name, addonFile);
-  const refusal = reading.options.findRefusal?.({ ...addonFile, name, namespace }, addonFilePath(dir));
-  return [...(await checkCelExpressions(candidate, listing)), ...(refusal === undefined ? [] : [refusal])];
-}
-
-/** The problems of CEL expressions in `requires.objects` and `health.checks`. */
-async function checkCelExpressions({ dir }: ModuleCandidate, { addonFile }: Listing): Promise<Problem[]> {
-  const { requires, health } = addonFile;
+/** The problems of CEL expressions in `requires.objects` and `health.checks` of an `addon.yaml`. */
+async function findCelProblems({ requires, health }: Listing["addonFile"], file: string): Promise<Problem[]> {
   const lists = { "requires.objects": requires?.objects ?? [], "health.checks": health?.checks ?? [] };
   const problems: Problem[] = [];
   for (const [list, items] of Object.entries(lists))
@@ -203,7 +174,7 @@ async function checkCelExpressions({ dir }: ModuleCandidate, { addonFile }: List
       if (celError === undefined) continue;
       const remedy = "write an expression in CEL over `object` that is true or false";
       const key = `${list}.${index}.cel`;
-      problems.push({ file: addonFilePath(dir), key, message: celError.message, remedy });
+      problems.push({ file, key, message: celError.message, remedy });
     }
   return problems;
 }
@@ -220,19 +191,12 @@ function buildCrdFilter(filters: string): (path: string) => boolean {
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
-function ownCrdPaths({ files }: Listing): string[] {
-  return [...files].filter(([rel]) => rel.startsWith("crds/")).map(([, file]) => file.path);
-}
-
 /** Problems of dangling links in `crds/`: otherwise their CRDs would be missing without an error. */
 function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
   const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
   const dangling = missing.filter((rel) => isDanglingLink(join(dir, rel)));
-  return dangling.map((rel) => ({
-    file: join(dir, rel),
-    message: "is a link to nothing",
-    remedy: "remove or fix it",
-  }));
+  const problem = { message: "is a link to nothing", remedy: "remove or fix it" };
+  return dangling.map((rel) => ({ file: join(dir, rel), ...problem }));
 }
 
 function isDanglingLink(path: string): boolean {
@@ -259,9 +223,8 @@ const EMPTY_VALUES: ModuleValues = {
 /** The module's own `values.yaml`. A missing file is an error in strict mode only. */
 function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing: Listing): ModuleValues {
   const path = listing.files.get("values.yaml")?.path;
-  if (path !== undefined) {
+  if (path !== undefined)
     return parseModuleValues(readText(path), path, { valuesKey: camelCase(candidate.name) });
-  }
   if (!options.strict) return EMPTY_VALUES;
   throw new ProblemError(missingValuesFile(join(candidate.dir, "values.yaml")));
 }

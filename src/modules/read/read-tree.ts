@@ -4,19 +4,32 @@ import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 
 import { attempt, yieldToEventLoop } from "../../lib/index.ts";
-import { camelCase, collect, describeProblem, ProblemError } from "../../model/index.ts";
+import { camelCase, collect, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
-import { mergeCommonValues, mergeGlobals, findFirstPosition, readCommonFiles } from "./common-values.ts";
-import { type CommonFile } from "./common-values.ts";
-import { fileProblem, type FoundFile } from "./files.ts";
-import { addFile, findHookFiles, toHookFiles, findNonExecutableScripts, SCHEMA_FILES } from "./listing.ts";
+import { findFirstPosition, mergeCommonValues, mergeGlobals, readCommonFiles } from "./common-values.ts";
+import type { CommonFile } from "./common-values.ts";
+import { fileProblem, findFiles } from "./files.ts";
+import { findHookFiles, toHookFiles, findNonExecutableScripts, SCHEMA_FILES } from "./listing.ts";
 import { notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
-import { beginReading, confirmMissing, recallMemory, RECHECK_MS, nextRecheckAt } from "./reading.ts";
-import { keepMemory } from "./reading.ts";
-import type { Reading, ReadTreeOptions, GlobalHooks } from "./reading.ts";
-import { isListingCurrent, rememberModule, keepUntilConfirmedMissing } from "./refresh-module.ts";
-import { refreshModule } from "./refresh-module.ts";
+import {
+  beginReading,
+  confirmMissing,
+  keepMemory,
+  nextRecheckAt,
+  recallMemory,
+  RECHECK_MS,
+  reportNotRead,
+  type GlobalHooks,
+  type Reading,
+  type ReadTreeOptions,
+} from "./reading.ts";
+import {
+  isListingCurrent,
+  keepUntilConfirmedMissing,
+  refreshModule,
+  rememberModule,
+} from "./refresh-module.ts";
 import { byOrder, findFlagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
 
 /** Modules that are read before the event loop gets a turn, so that probes and watches are not delayed. */
@@ -120,8 +133,7 @@ function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanR
   } catch (error) {
     const problem = { ...fileProblem(dir, error), remedy: "create it, or correct --modules-dir" };
     if (reading.options.previous === undefined) fatal.push(problem);
-    reading.warnings.push(describeProblem(problem));
-    reading.purgeBlockers.push(describeProblem(problem));
+    reportNotRead(reading, problem);
     const scan = reading.before.scans.get(dir);
     return scan === undefined ? undefined : { scan, readable: false };
   }
@@ -186,8 +198,7 @@ function refuseFlagCollisions(
     const message = `no module: its values key ${module.valuesKey} is a flag of module "${other}"`;
     const problem = { file: module.dir, message, remedy: "rename one of the two directories" };
     reading.refused.push(problem);
-    reading.warnings.push(describeProblem(problem));
-    reading.purgeBlockers.push(describeProblem(problem));
+    reportNotRead(reading, problem);
     return false;
   });
 }
@@ -201,8 +212,7 @@ const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [],
  */
 function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
   const before = reading.before.globalHooks;
-  const global =
-    dir === undefined ? NO_GLOBAL_HOOKS : (readGlobalOrReport(reading, dir) ?? before ?? NO_GLOBAL_HOOKS);
+  const global = dir === undefined ? NO_GLOBAL_HOOKS : readGlobalDir(reading, dir);
   const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
   const mayReturn = missing.length > 0 && !confirmMissing(reading, missing);
   const inForce = mayReturn && before !== undefined ? before : global;
@@ -210,19 +220,9 @@ function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
   return inForce;
 }
 
-/** Reads the global hooks directory; undefined if that fails, with the error in the problems of the read. */
-function readGlobalOrReport(reading: Reading, dir: string): GlobalHooks | undefined {
-  try {
-    return readGlobalDir(reading, dir);
-  } catch (error) {
-    reading.problems.push(...toProblems(error, dir));
-    return undefined;
-  }
-}
-
 /**
  * Reads the global hooks directory: hooks are in its `hooks/` if that exists, else in the directory itself. A missing
- * directory is a warning only.
+ * directory is a warning only. Returns what the last read found if it cannot be read, with the error in the problems.
  */
 function readGlobalDir(reading: Reading, dir: string): GlobalHooks {
   if (!existsSync(dir)) {
@@ -230,27 +230,25 @@ function readGlobalDir(reading: Reading, dir: string): GlobalHooks {
     return NO_GLOBAL_HOOKS;
   }
   const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
-  const hooks = findHookFiles(root);
-  const schemaFiles = listSchemaFiles(dir);
-  return {
-    hookFiles: toHookFiles(root, hooks),
-    notExecutableWarnings: findNonExecutableScripts(hooks).map(notExecutableWarning),
-    schemas: validSchemas(reading, readSchemas(reading, dir, schemaFiles)),
-    paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
-  };
+  try {
+    const hooks = findHookFiles(root);
+    const schemaFiles = findFiles(dir, Object.values(SCHEMA_FILES));
+    return {
+      hookFiles: toHookFiles(root, hooks),
+      notExecutableWarnings: findNonExecutableScripts(hooks).map(notExecutableWarning),
+      schemas: validSchemas(reading, readSchemas(reading, dir, schemaFiles)),
+      paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
+    };
+  } catch (error) {
+    reading.problems.push(...toProblems(error, dir));
+    return reading.before.globalHooks ?? NO_GLOBAL_HOOKS;
+  }
 }
 
 /** Returns the global schemas if they compile. Otherwise adds a problem and returns those of the last read. */
 function validSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   const compiled = collect(reading.problems, () => compileSchemas(files));
   return compiled === undefined ? (reading.before.globalHooks?.schemas ?? {}) : files;
-}
-
-/** The schema files that exist in a directory, by relative path. */
-function listSchemaFiles(dir: string): Map<string, FoundFile> {
-  const files = new Map<string, FoundFile>();
-  for (const rel of Object.values(SCHEMA_FILES)) addFile(files, dir, rel);
-  return files;
 }
 
 /** The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files at once. */

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 
 import { systemClock, type Clock } from "../../lib/index.ts";
+import { describeProblem } from "../../model/index.ts";
 import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../model/index.ts";
 import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
@@ -135,6 +136,12 @@ export function beginReading(options: ReadTreeOptions): Reading {
   const times = { now: clock.now(), monotonic: clock.monotonic() };
   const memory = { before: recallMemory(previous), after: emptyMemory() };
   return { options, ...times, ...memory, problems: [], refused: [], warnings: [], purgeBlockers: [] };
+}
+
+/** Warns that modules could not be read; as long as that is so, no release is purged. */
+export function reportNotRead({ warnings, purgeBlockers }: Reading, problem: Problem): void {
+  warnings.push(describeProblem(problem));
+  purgeBlockers.push(describeProblem(problem));
 }
 
 /**

@@ -23,7 +23,10 @@ export function readReferences(dirs: readonly string[], schemas: SchemaFiles): S
   const queue = roots.flatMap(({ text, file }) => referencedFiles(text, file));
   for (const path of queue) {
     if (known.has(path)) continue;
-    const reference = known.size < MAX_FILES ? readReference(dirs, path) : tooManyReferences(path);
+    // Beyond the limit, one reference is reported in place of all others.
+    const problem = `schemas refer to more than ${MAX_FILES} files`;
+    const reference =
+      known.size < MAX_FILES ? readReference(dirs, path) : { file: path, signature: "", problem };
     known.set(path, reference);
     if (known.size > MAX_FILES) break;
     if (reference.text !== undefined && !rootPaths.has(path))
@@ -43,12 +46,8 @@ function readReference(dirs: readonly string[], file: string): SchemaReference {
   try {
     // Resolve links, which must not lead out of the directory either.
     const path = realpathSync(file);
-    if (!dirs.some((dir) => isBelow(dir, path)))
-      return {
-        file,
-        signature,
-        problem: "it lies outside of the directory of the module (see --schema-dirs)",
-      };
+    const problem = "it lies outside of the directory of the module (see --schema-dirs)";
+    if (!dirs.some((dir) => isBelow(dir, path))) return { file, signature, problem };
     const size = stat(file)?.size ?? 0;
     if (size > MAX_BYTES) return { file, signature, problem: "it is larger than 1 MiB" };
     return { file, signature, text: readText(file) };
@@ -60,11 +59,6 @@ function readReference(dirs: readonly string[], file: string): SchemaReference {
 /** Whether `path` is below `dir`; false if `dir` does not exist. */
 function isBelow(dir: string, path: string): boolean {
   return stat(dir) !== undefined && path.startsWith(join(realpathSync(dir), sep));
-}
-
-/** The reference that is reported in place of all beyond the limit. */
-function tooManyReferences(file: string): SchemaReference {
-  return { file, signature: "", problem: `schemas refer to more than ${MAX_FILES} files` };
 }
 
 /** A text that changes when the file does; empty if the file does not exist. */

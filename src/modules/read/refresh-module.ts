@@ -1,15 +1,26 @@
-/** Reads a module again if its files changed, or keeps the result of the last read. */
+/** Reads a module again if its files changed, or keeps the result of the last read; also while other modules run. */
 
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { join, sep } from "node:path";
 
-import { attempt } from "../../lib/index.ts";
-import type { Module } from "../../model/index.ts";
-import { isTimestampReliable } from "./files.ts";
+import { attempt, hashFiles, readRegularFile } from "../../lib/index.ts";
+import type { Module, Tree } from "../../model/index.ts";
+import { listChartFiles } from "../chart/chart-files.ts";
+import { isTimestampReliable, stat } from "./files.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
-import { registryOrigin, toProblems, readModule, unreadableModule } from "./read-module.ts";
-import { type ModuleCandidate } from "./read-module.ts";
-import { confirmMissing, getMissingSince, type Reading, type RememberedModule } from "./reading.ts";
+import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";
+import type { ModuleCandidate } from "./read-module.ts";
+import {
+  beginReading,
+  confirmMissing,
+  getMissingSince,
+  keepMemory,
+  nextRecheckAt,
+  recallMemory,
+  type Reading,
+  type ReadTreeOptions,
+  type RememberedModule,
+} from "./reading.ts";
 import { areReferencesUnchanged } from "./references.ts";
 
 /**
@@ -17,24 +28,43 @@ import { areReferencesUnchanged } from "./references.ts";
  * while it is broken, or while files are missing and no second read has confirmed the deletion.
  */
 export async function refreshModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
-  const before = recallModule(reading, candidate);
+  const known = reading.before.modules.get(candidate.name);
+  // Another directory may provide the module now.
+  const before = known?.module.dir === candidate.dir ? known : undefined;
+  const lastValid = before?.lastValid;
   let listing: Listing;
   try {
     listing = listModule(candidate.dir);
   } catch (error) {
-    return rememberModule(reading, await moduleAfterFailedListing(reading, candidate, error));
+    const problem = toProblems(error, candidate.dir)[0];
+    const module = lastValid ?? (await unreadableModule(reading, candidate));
+    const unlisted = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
+    return rememberModule(reading, { module: { ...module, problem }, lastValid, ...unlisted });
   }
-  const paths = listedPaths(listing);
+  const kept = before && keepIfUnchanged(reading, before, { candidate, listing });
+  if (kept !== undefined) return kept;
+  const fresh = await readModule(reading, candidate, listing);
+  const { fingerprint, changedAt } = listing;
+  return rememberModule(reading, {
+    ...keepLastValid(fresh, lastValid),
+    paths: listedPaths(listing),
+    fingerprint,
+    isFingerprintReliable: isTimestampReliable(changedAt, reading.now),
+  });
+}
+
+/** The module of the last read while files are missing and may return, or if nothing has changed; else undefined. */
+function keepIfUnchanged(
+  reading: Reading,
+  before: RememberedModule,
+  { candidate, listing }: { readonly candidate: ModuleCandidate; readonly listing: Listing },
+): Module | undefined {
   const origin = registryOrigin(reading, candidate);
-  if (before !== undefined) {
-    const missing = findMissingPaths(before, paths, origin);
-    const full = missing.map((path) => join(candidate.dir, path));
-    if (missing.length > 0 && !confirmMissing(reading, full))
-      return keepWithMissing(reading, before, missing);
-    const isSameOrigin = origin === before.module.origin;
-    if (isSameOrigin && isUnchanged(before, listing, candidate)) return rememberModule(reading, before);
-  }
-  return rememberModule(reading, { paths, ...(await readOrKeepLastValid(reading, candidate, listing)) });
+  const missing = findMissingPaths(before, listedPaths(listing), origin);
+  const full = missing.map((path) => join(candidate.dir, path));
+  if (missing.length > 0 && !confirmMissing(reading, full)) return keepWithMissing(reading, before, missing);
+  const isSame = origin === before.module.origin && isUnchanged(before, listing, candidate);
+  return isSame ? rememberModule(reading, before) : undefined;
 }
 
 /**
@@ -66,27 +96,6 @@ export function isListingCurrent({ fingerprint, module }: RememberedModule): boo
   return fingerprint === "" || fingerprint === attempt(() => listModule(module.dir).fingerprint);
 }
 
-/** The module of the last read, unless another directory provides the module now. */
-function recallModule(reading: Reading, candidate: ModuleCandidate): RememberedModule | undefined {
-  const before = reading.before.modules.get(candidate.name);
-  return before?.module.dir === candidate.dir ? before : undefined;
-}
-
-/** The state of a module whose directory cannot be listed: its last valid content, else an unreadable module. */
-async function moduleAfterFailedListing(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  error: unknown,
-): Promise<RememberedModule> {
-  const before = recallModule(reading, candidate);
-  const lastValid = before?.lastValid;
-  const module =
-    lastValid === undefined
-      ? await unreadableModule(reading, candidate, error)
-      : { ...lastValid, problem: toProblems(error, candidate.dir)[0] };
-  return { module, lastValid, paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
-}
-
 /** Returns the last content of a module, marked with the paths that are missing but may return. */
 function keepWithMissing(
   reading: Reading,
@@ -111,19 +120,84 @@ function isUnchanged(before: RememberedModule, listing: Listing, candidate: Modu
   );
 }
 
-/** Reads a module. If it is broken, returns the content of its last valid read with the new problem and warnings. */
-async function readOrKeepLastValid(
-  reading: Reading,
-  candidate: ModuleCandidate,
-  listing: Listing,
-): Promise<Omit<RememberedModule, "paths">> {
-  const fresh = await readModule(reading, candidate, listing);
-  const lastValid = fresh.problem === undefined ? fresh : recallModule(reading, candidate)?.lastValid;
+/** The module as it was read; if it is broken, the content of its last valid read with the new problem and warnings. */
+function keepLastValid(
+  fresh: Module,
+  lastValid: Module | undefined,
+): Pick<RememberedModule, "module" | "lastValid"> {
   const { problem, order, common, origin, warnings, notExecutableWarnings = [] } = fresh;
-  const module =
-    lastValid === undefined
-      ? fresh
-      : { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
-  const isFingerprintReliable = isTimestampReliable(listing.changedAt, reading.now);
-  return { module, lastValid, fingerprint: listing.fingerprint, isFingerprintReliable };
+  if (problem === undefined) return { module: fresh, lastValid: fresh };
+  if (lastValid === undefined) return { module: fresh, lastValid };
+  const module = { ...lastValid, order, common, origin, problem, warnings, notExecutableWarnings };
+  return { module, lastValid };
+}
+
+/** Most reads of a module whose files keep changing; then the last read is used. */
+const MOST_TRIES = 10;
+
+/**
+ * The tree with one module as it is on disk now; `previous` itself if nothing has changed, which a listing of
+ * the directory decides without opening files. Missing files stay in force until a later read confirms the deletion. Never
+ * throws: errors are in the module's `problem`.
+ */
+export async function rereadModule(
+  options: Omit<ReadTreeOptions, "previous" | "namesToRead" | "onlyDir">,
+  previous: Tree,
+  name: string,
+): Promise<Tree> {
+  const before = recallMemory(previous);
+  const module = previous.modules.find((each) => each.name === name);
+  if (module === undefined || !before.modules.has(name)) return previous;
+  for (let tries = 1; ; tries += 1) {
+    const reading = beginReading({ ...options, previous });
+    const fresh = await rereadOrKeep(reading, module);
+    if (fresh === module) return previous;
+    const remembered = reading.after.modules.get(name);
+    if (tries < MOST_TRIES && remembered !== undefined && !isListingCurrent(remembered)) continue;
+    const modules = previous.modules.map((each) => (each === module ? fresh : each));
+    const missingElsewhere = [...before.missingSince].filter(
+      ([path]) => path !== module.dir && !path.startsWith(module.dir + sep),
+    );
+    const after = {
+      ...before,
+      modules: new Map([...before.modules, ...reading.after.modules]),
+      missingSince: new Map([...missingElsewhere, ...reading.after.missingSince]),
+    };
+    const next = nextRecheckAt({ ...reading, after });
+    const { recheckAt: _, ...rest } = previous;
+    return keepMemory({ ...rest, modules, ...(next !== undefined && { recheckAt: next }) }, after);
+  }
+}
+
+/** Reads a module again; keeps the module while its directory is missing, because only a converge removes modules. */
+async function rereadOrKeep(reading: Reading, module: Module): Promise<Module> {
+  const { name, order, dir, common } = module;
+  const known = reading.before.modules.get(name);
+  // The next converge handles a directory that was missing at the last read, too.
+  if (stat(dir) === undefined) return (known && keepUntilConfirmedMissing(reading, known)) ?? module;
+  return refreshModule(reading, { name, order, dir, common });
+}
+
+/**
+ * Digest of all files of modules, by which a converge notices that hooks have written into the directories. A module
+ * with an unreadable file counts as one empty file.
+ */
+export function hashModuleFiles(modules: readonly Module[]): string {
+  return hashFiles(modules.flatMap(readFiles));
+}
+
+/** Paths and contents of all files of a module and its chart. */
+function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
+  try {
+    const { files, hooks } = listModule(dir);
+    const moduleFiles = [...files, ...hooks].filter(([rel]) => rel !== "templates");
+    const chartFiles = chart === "none" ? [] : listChartFiles(chartDir, chart === "synthetic");
+    const paths = new Set([
+      ...moduleFiles.map(([, file]) => file.path),
+      ...chartFiles.map(({ path }) => path),
+    ]);
+    return [...paths].map((path) => [path, readRegularFile(path)] as const);
+  } catch {
+    return [[name, new Uint8Array()]];
+  }
 }

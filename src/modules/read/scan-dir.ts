@@ -40,10 +40,9 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   const unreadable: string[] = [];
   let valuesFile: FoundFile | undefined;
   for (const name of readdirSync(dir).sort()) {
-    if (name.startsWith(".") || IGNORED_NAMES.has(name)) continue;
     const entry = classifyEntry(join(dir, name), name);
     if (entry.type === "broken") unreadable.push(entry.why);
-    else if (entry.type === "file") warnings.push(...unexpectedFileWarning(join(dir, name), name));
+    else if (entry.type === "other") warnings.push(...entry.warnings);
     else if (entry.type === "values") valuesFile = entry.file;
     else {
       const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
@@ -55,13 +54,10 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   }
   const notRead = [...unreadable, ...refused.map(describeProblem)];
   warnings.push(...notRead);
-  const purgeBlockers = [...notRead, ...emptyDirBlocker(dir, candidates.length > 0 || mayBeEmpty)];
+  // The volume of a directory without modules may not be mounted.
+  const isEmpty = candidates.length === 0 && !mayBeEmpty;
+  const purgeBlockers = isEmpty ? [...notRead, `${dir}: contains no module`] : notRead;
   return { dir, candidates: candidates.sort(byOrder), valuesFile, refused, warnings, purgeBlockers };
-}
-
-/** A reason not to purge releases for a directory without modules: its volume may not be mounted. */
-function emptyDirBlocker(dir: string, isExpected: boolean): string[] {
-  return isExpected ? [] : [`${dir}: contains no module`];
 }
 
 /** Compares modules by order, then by name. */
@@ -71,33 +67,25 @@ export function byOrder(a: Candidate, b: Candidate): number {
 
 /** The kind of an entry of a modules directory; `broken` entries cannot be read. */
 type DirEntry =
-  | { readonly type: "directory" | "file" }
+  | { readonly type: "directory" }
+  | { readonly type: "other"; readonly warnings: readonly string[] }
   | { readonly type: "values"; readonly file: FoundFile }
   | { readonly type: "broken"; readonly why: string };
 
 /** Determines the kind of an entry of a modules directory. Never throws. */
 function classifyEntry(path: string, name: string): DirEntry {
+  if (name.startsWith(".") || IGNORED_NAMES.has(name)) return { type: "other", warnings: [] };
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
     if (stats.isDirectory()) return { type: "directory" };
-    return name === "values.yaml" ? { type: "values", file: toFoundFile(path, stats) } : { type: "file" };
+    if (name === "values.yaml") return { type: "values", file: toFoundFile(path, stats) };
+    const isText = IGNORED_EXTENSIONS.has(extname(name));
+    const warnings = isText ? [] : [`${path}: is neither a module directory nor values.yaml`];
+    return { type: "other", warnings };
   } catch (error) {
     return { type: "broken", why: `${path}: cannot be read: ${oneLine(error)}` };
   }
-}
-
-/** Warns about a file that does not belong in a modules directory; text files are fine. */
-function unexpectedFileWarning(path: string, name: string): string[] {
-  return IGNORED_EXTENSIONS.has(extname(name))
-    ? []
-    : [`${path}: is neither a module directory nor values.yaml`];
-}
-
-/** Order and name of a module, taken from the name of its directory or symlink. */
-export interface EntryName {
-  readonly order: number;
-  readonly name: string;
 }
 
 const NUMBERED_NAME = /^(\d+)-(.+)$/;
@@ -109,7 +97,7 @@ const MAX_RELEASE_NAME_LENGTH = 53;
 const FLAG_SUFFIXES = ["Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
-export function splitEntryName(entry: string, unnumberedOrder: number): EntryName {
+export function splitEntryName(entry: string, unnumberedOrder: number): Pick<Candidate, "order" | "name"> {
   const match = NUMBERED_NAME.exec(entry);
   if (match === null) return { order: unnumberedOrder, name: entry };
   return { order: Number(match[1]), name: match[2] ?? "" };

@@ -1,24 +1,17 @@
-/** Modules as artifacts: an OCI image with the module's directory as its one layer. */
+/** Modules as artifacts, OCI images with the module's directory as their one layer; and charts, as helm pushes them. */
 
-import { mkdtemp, readdir, rename, rm, rmdir } from "node:fs/promises";
+import { mkdtemp, rename, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { oneLine, plainLine } from "../../lib/index.ts";
-import { NotVerifiedError } from "../cosign/errors.ts";
+import { exists, oneLine, plainLine } from "../../lib/index.ts";
+import { MAX_ARCHIVE_BYTES } from "../charts/chart-repository.ts";
+import { NotVerifiedError, RegistryError } from "../errors.ts";
 import { verifySignature, type VerifiedSignature } from "../cosign/verify.ts";
 import type { Signer } from "../cosign/identity.ts";
 import type { SigningKey } from "../cosign/keys.ts";
 import { signArtifact } from "../cosign/sign.ts";
-import {
-  describeBytes,
-  IMAGE_CONFIG,
-  IMAGE_MANIFEST,
-  LAYER_TAR_GZIP,
-  parseManifest,
-  type Descriptor,
-  type Manifest,
-} from "../manifest.ts";
-import { RegistryError } from "../http/errors.ts";
+import { describeBytes, IMAGE_CONFIG, IMAGE_MANIFEST, LAYER_TAR_GZIP, parseManifest } from "../manifest.ts";
+import type { Descriptor, Manifest } from "../manifest.ts";
 import { formatReference, versionToTag, type Reference } from "../reference.ts";
 import type { ArtifactReader, BlobReader, Repository, StoredManifest } from "../repository.ts";
 import { LIMITS, unpackLayer } from "./unpack.ts";
@@ -27,11 +20,24 @@ import type { Packed } from "./pack.ts";
 const MODULE_TYPE = "application/vnd.addon-operator.module.v1";
 const TITLE_ANNOTATION = "org.opencontainers.image.title";
 const VERSION_ANNOTATION = "org.opencontainers.image.version";
+const CHART_CONFIG_TYPE = "application/vnd.cncf.helm.config.v1+json";
+/** Media types of the layer with the archive; helm before 3.7 wrote the second one. */
+const CHART_ARCHIVE_TYPES: ReadonlySet<string> = new Set([
+  "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+  "application/tar+gzip",
+]);
 
 /** Name and version of a module, from the annotations of its manifest; a signature covers them. */
-export interface ModuleIdentity {
+interface ModuleIdentity {
   readonly name: string;
   readonly version: string;
+}
+
+/** A packed module to push, signed by `key` if there is one. */
+interface PushedModule {
+  readonly identity: ModuleIdentity;
+  readonly packed: Packed;
+  readonly key: SigningKey | undefined;
 }
 
 /** The result of a push. */
@@ -47,11 +53,7 @@ export interface PushResult {
  */
 export async function pushModule(
   { repository, reference }: NamedRepository,
-  {
-    identity,
-    packed,
-    key,
-  }: { readonly identity: ModuleIdentity; readonly packed: Packed; readonly key: SigningKey | undefined },
+  { identity, packed, key }: PushedModule,
 ): Promise<PushResult> {
   const tag = versionToTag(identity.version);
   const { config, manifest } = buildManifest(identity, packed);
@@ -79,7 +81,7 @@ export interface NamedRepository {
 }
 
 /** The same for callers that only read, also from stored copies. */
-export type ReadableRepository = Omit<NamedRepository, "repository"> & {
+type ReadableRepository = Omit<NamedRepository, "repository"> & {
   readonly repository: ArtifactReader;
 };
 
@@ -90,13 +92,19 @@ export async function moveTag({ repository, reference }: NamedRepository, tag: s
   return stored.digest;
 }
 
-/** A module in a registry whose manifest and, if required, signature are verified; its layer is not fetched yet. */
-export interface FoundModule extends ModuleIdentity {
+/** An artifact whose manifest and, if required, signature are verified; its layer is not fetched yet. */
+interface FoundArtifact {
   readonly digest: string;
   readonly layer: Descriptor;
   /** The valid signature; undefined if no signature is required. */
   readonly verified: VerifiedSignature | undefined;
 }
+
+/** A verified module in a registry. */
+export type FoundModule = FoundArtifact & ModuleIdentity;
+
+/** A verified chart in a registry. Name and version are in its archive. */
+export type FoundChart = FoundArtifact;
 
 /**
  * Reads the manifest of a module and verifies its signature by one of `signers`, its name, version and layer.
@@ -107,20 +115,39 @@ export async function findModule(
   source: ReadableRepository,
   signers: readonly Signer[] | undefined,
 ): Promise<FoundModule> {
+  return findArtifact(source, signers, (manifest) => {
+    const { [TITLE_ANNOTATION]: name = "", [VERSION_ANNOTATION]: version = "" } = manifest.annotations;
+    const layer = findModuleLayer(manifest);
+    const problem = findIdentityProblem({ name, version }, source.reference);
+    if (problem !== undefined) return problem;
+    return typeof layer === "string" ? layer : { name, version, layer };
+  });
+}
+
+/** Reads the manifest of a chart, and verifies its signature and the layer with the archive, as `findModule` does. */
+export async function findChart(
+  source: ReadableRepository,
+  signers: readonly Signer[] | undefined,
+): Promise<FoundChart> {
+  return findArtifact(source, signers, (manifest) => {
+    const layer = findArchiveLayer(manifest);
+    return typeof layer === "string" ? layer : { layer };
+  });
+}
+
+/** Reads and verifies an artifact. `inspect` returns its properties, or the reason why its manifest is refused. */
+async function findArtifact<T extends object>(
+  source: ReadableRepository,
+  signers: readonly Signer[] | undefined,
+  inspect: (manifest: Manifest) => T | string,
+): Promise<T & Omit<FoundArtifact, "layer">> {
   const { repository, reference } = source;
   const stored = await fetchManifest(source);
-  const verified =
-    signers === undefined ? undefined : await verifySignature(repository, stored.digest, signers);
-  const manifest = parseManifestOrRefuse(stored, reference);
-  const identity = readModuleIdentity(manifest);
-  const layer = findModuleLayer(manifest);
-  const layerProblem = typeof layer === "string" ? layer : "";
-  const reason = findIdentityProblem(identity, reference) ?? layerProblem;
-  if (reason === "" && typeof layer !== "string")
-    return { ...identity, digest: stored.digest, layer, verified };
-  throw new NotVerifiedError(
-    `${formatReference({ ...reference, digest: stored.digest })} is refused: ${plainLine(reason)}`,
-  );
+  const { digest } = stored;
+  const verified = signers === undefined ? undefined : await verifySignature(repository, digest, signers);
+  const found = inspect(parseManifestOrRefuse(stored, reference));
+  if (typeof found !== "string") return { ...found, digest, verified };
+  throw new NotVerifiedError(`${formatReference({ ...reference, digest })} is refused: ${plainLine(found)}`);
 }
 
 /**
@@ -138,17 +165,12 @@ export async function unpackModule(
     await repository.saveBlob(layer, file);
     const content = join(scratch, "content");
     await unpackLayer(file, content);
-    await moveToEmptyPath(content, dir);
+    // A directory is replaced only if it is empty.
+    if (await exists(dir)) await rmdir(dir);
+    await rename(content, dir);
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-}
-
-/** Renames a directory to a path where nothing or an empty directory exists. */
-async function moveToEmptyPath(content: string, dir: string): Promise<void> {
-  const names = await readdir(dir).catch(() => undefined);
-  if (names !== undefined) await rmdir(dir);
-  await rename(content, dir);
 }
 
 /**
@@ -156,17 +178,14 @@ async function moveToEmptyPath(content: string, dir: string): Promise<void> {
  * again.
  */
 async function isSignedBy(repository: Repository, { digest }: Descriptor, key: SigningKey): Promise<boolean> {
-  return verifySignature(repository, digest, [key]).then(
-    () => true,
-    () => false,
-  );
+  return (await verifySignature(repository, digest, [key]).catch(() => undefined)) !== undefined;
 }
 
 /**
  * Reads the manifest that a reference names: by its digest, else by its tag, else by the tag `latest`. Throws
  * RegistryError if the registry has none.
  */
-export async function fetchManifest({ repository, reference }: ReadableRepository): Promise<StoredManifest> {
+async function fetchManifest({ repository, reference }: ReadableRepository): Promise<StoredManifest> {
   const { tag, digest } = reference;
   const stored = await repository.readManifest(digest ?? tag ?? "latest");
   if (stored === undefined)
@@ -177,16 +196,12 @@ export async function fetchManifest({ repository, reference }: ReadableRepositor
 /**
  * Parses a manifest. Throws NotVerifiedError for an invalid one, because the same digest always has the same content.
  */
-export function parseManifestOrRefuse(stored: StoredManifest, reference: Reference): Manifest {
+function parseManifestOrRefuse(stored: StoredManifest, reference: Reference): Manifest {
   try {
     return parseManifest(stored.bytes);
   } catch (error) {
     throw new NotVerifiedError(`${formatReference(reference)} is refused: ${oneLine(error)}`);
   }
-}
-
-function readModuleIdentity({ annotations }: Manifest): ModuleIdentity {
-  return { name: annotations[TITLE_ANNOTATION] ?? "", version: annotations[VERSION_ANNOTATION] ?? "" };
 }
 
 /** Returns the one layer of a module, or the reason why the artifact is no module that can be used. */
@@ -196,6 +211,15 @@ function findModuleLayer({ layers, artifactType }: Manifest): Descriptor | strin
   if (layer === undefined || layers.length !== 1) return `it has ${layers.length} layers`;
   if (layer.mediaType !== LAYER_TAR_GZIP) return `its layer is of type ${layer.mediaType}`;
   return layer.size > LIMITS.packed ? `it is larger than ${LIMITS.packed >> 20} MiB` : layer;
+}
+
+/** Returns the layer with the archive, or the reason why the artifact is no chart that can be used. */
+function findArchiveLayer({ config, layers }: Manifest): Descriptor | string {
+  const archives = layers.filter(({ mediaType }) => CHART_ARCHIVE_TYPES.has(mediaType));
+  const [archive] = archives;
+  if (config.mediaType !== CHART_CONFIG_TYPE) return `it is of type ${config.mediaType}, not a chart`;
+  if (archive === undefined || archives.length !== 1) return `it has ${archives.length} archives of a chart`;
+  return archive.size > MAX_ARCHIVE_BYTES ? `it is larger than ${MAX_ARCHIVE_BYTES >> 20} MiB` : archive;
 }
 
 /**
@@ -220,26 +244,16 @@ function buildManifest(
   { name, version }: ModuleIdentity,
   { layer, diffId }: Packed,
 ): { readonly config: Buffer; readonly manifest: Buffer } {
-  const config = Buffer.from(
-    JSON.stringify({
-      architecture: "amd64",
-      os: "linux",
-      config: {},
-      rootfs: { type: "layers", diff_ids: [diffId] },
-    }),
-  );
+  const rootfs = { type: "layers", diff_ids: [diffId] };
+  const config = Buffer.from(JSON.stringify({ architecture: "amd64", os: "linux", config: {}, rootfs }));
+  // Without a file name, `oras pull` skips the layer.
+  const fileName = `${name}-${versionToTag(version)}.tar.gz`;
   const manifest = {
     schemaVersion: 2,
     mediaType: IMAGE_MANIFEST,
     artifactType: MODULE_TYPE,
     config: describeBytes(config, IMAGE_CONFIG),
-    // Without a file name, `oras pull` skips the layer.
-    layers: [
-      {
-        ...describeBytes(layer, LAYER_TAR_GZIP),
-        annotations: { [TITLE_ANNOTATION]: `${name}-${versionToTag(version)}.tar.gz` },
-      },
-    ],
+    layers: [{ ...describeBytes(layer, LAYER_TAR_GZIP), annotations: { [TITLE_ANNOTATION]: fileName } }],
     annotations: { [TITLE_ANNOTATION]: name, [VERSION_ANNOTATION]: version },
   };
   return { config, manifest: Buffer.from(JSON.stringify(manifest)) };

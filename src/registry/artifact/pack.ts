@@ -1,7 +1,8 @@
 /** Packs the directory of a module into a layer, reproducibly: equal files give equal bytes on every machine. */
 
-import { readdirSync, realpathSync, statSync } from "node:fs";
+import { readdirSync, realpathSync, statSync, type Stats } from "node:fs";
 import { join, sep } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 
 import { create } from "tar";
@@ -31,22 +32,14 @@ const IGNORED_NAMES: ReadonlySet<string> = new Set([".git", ".ds_store"]);
  */
 export async function packDirectory(dir: string): Promise<Packed> {
   const root = realpathSync(dir);
-  const paths = listPaths(root, "");
-  if (paths.length > LIMITS.entries) throw toPackProblem(dir, `contains more than ${LIMITS.entries} files`);
-  const bytes = paths.reduce((sum, path) => sum + measureFile(root, path), 0);
+  const entries = listPaths(root, "");
+  if (entries.length > LIMITS.entries) throw toPackProblem(dir, `contains more than ${LIMITS.entries} files`);
+  const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   if (bytes > LIMITS.unpacked) throw toPackProblem(dir, `is larger than ${LIMITS.unpacked >> 20} MiB`);
-  const chunks: Buffer[] = [];
-  const options = {
-    cwd: root,
-    portable: true,
-    noDirRecurse: true,
-    follow: true,
-    mtime: new Date(0),
-    strict: true,
-  };
-  const archive = create({ ...options, onWriteEntry: normalizeMode }, paths);
-  for await (const chunk of archive) chunks.push(chunk);
-  const tar = Buffer.concat(chunks);
+  const contents = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
+  const options = { ...contents, cwd: root, strict: true };
+  const paths = entries.map(({ path }) => path);
+  const tar = await buffer(create({ ...options, onWriteEntry: normalizeMode }, paths));
   const layer = gzipSync(tar, { level: 9 });
   if (layer.length > LIMITS.packed)
     throw toPackProblem(dir, `is larger than ${LIMITS.packed >> 20} MiB when packed`);
@@ -68,30 +61,35 @@ function normalizeMode(entry: TarEntry): void {
   entry.stat.mode = (mode & ~0o777) | ((mode & 0o100) === 0 ? 0o644 : 0o755);
 }
 
+/** A file or directory to pack; a directory has the size 0. */
+interface PackedPath {
+  readonly path: string;
+  readonly size: number;
+}
+
 /**
  * Lists the paths below a directory, each directory before its content, sorted so that the order is the same on every
- * machine. Throws ProblemError for names that `unpackLayer` would refuse.
+ * machine. Throws ProblemError for names that `unpackLayer` would refuse, and for files that are too large.
  */
-function listPaths(root: string, rel: string): string[] {
+function listPaths(root: string, rel: string): PackedPath[] {
   const names = readdirSync(join(root, rel)).filter((name) => !IGNORED_NAMES.has(name.toLowerCase()));
-  return names
-    .sort((a, b) => (a < b ? -1 : 1))
-    .flatMap((name) => {
-      const path = rel === "" ? name : `${rel}/${name}`;
-      if (hasControlCharacter(name))
-        throw toPackProblem(join(root, path), "has a control character in its name");
-      if (DRIVE_PREFIX.test(path))
-        throw toPackProblem(join(root, path), "has a name that begins as a drive does");
-      return statInside(root, path).isDirectory() ? [path, ...listPaths(root, path)] : [path];
-    });
+  return names.sort().flatMap((name) => {
+    const path = rel === "" ? name : `${rel}/${name}`;
+    const full = join(root, path);
+    if (hasControlCharacter(name)) throw toPackProblem(full, "has a control character in its name");
+    if (DRIVE_PREFIX.test(path)) throw toPackProblem(full, "has a name that begins as a drive does");
+    const stats = statInside(root, full);
+    if (stats.isDirectory()) return [{ path, size: 0 }, ...listPaths(root, path)];
+    if (stats.size > LIMITS.file) throw toPackProblem(full, `is larger than ${LIMITS.file >> 20} MiB`);
+    return [{ path, size: stats.size }];
+  });
 }
 
 /**
  * Reads kind and size of a path, following links. Throws ProblemError for links that leave the directory or lead to a
  * directory, and for special files.
  */
-function statInside(root: string, path: string): ReturnType<typeof statSync> & object {
-  const full = join(root, path);
+function statInside(root: string, full: string): Stats {
   const target = realpathSync(full);
   if (target !== root && !target.startsWith(root + sep))
     throw toPackProblem(full, "is a link out of the directory");
@@ -101,19 +99,7 @@ function statInside(root: string, path: string): ReturnType<typeof statSync> & o
   return stats;
 }
 
-/** Returns the size of a file, and 0 for a directory. Throws ProblemError for a file that is too large. */
-function measureFile(root: string, path: string): number {
-  const stats = statInside(root, path);
-  if (stats.isDirectory()) return 0;
-  if (Number(stats.size) > LIMITS.file)
-    throw toPackProblem(join(root, path), `is larger than ${LIMITS.file >> 20} MiB`);
-  return Number(stats.size);
-}
-
-function toPackProblem(file: string, message: string): ProblemError {
-  return new ProblemError({
-    file: escapeControlCharacters(file),
-    message,
-    remedy: "remove it from the module, or replace it by a copy",
-  });
+function toPackProblem(path: string, message: string): ProblemError {
+  const remedy = "remove it from the module, or replace it by a copy";
+  return new ProblemError({ file: escapeControlCharacters(path), message, remedy });
 }

@@ -9,12 +9,10 @@ import { createGunzip, gunzipSync } from "node:zlib";
 import { Parser, Unpack, type ReadEntry } from "tar";
 
 import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
-import { NotVerifiedError } from "../cosign/errors.ts";
+import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
-/**
- * Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name.
- */
+/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name. */
 export const LIMITS = {
   packed: 64 * 1024 * 1024,
   unpacked: 256 * 1024 * 1024,
@@ -39,7 +37,9 @@ const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousF
  * archive, it stays. Throws NotVerifiedError that names the refused entry, and Error if the file system fails.
  */
 export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnly = false): Promise<void> {
-  const smallArchive = typeof layer === "string" ? undefined : gunzipIfSmall(layer);
+  // Undefined if the archive is larger, or cannot be decompressed: then the stream has the error.
+  const decompress = (bytes: Buffer): Buffer => gunzipSync(bytes, { maxOutputLength: MAX_IN_MEMORY_BYTES });
+  const smallArchive = typeof layer === "string" ? undefined : attempt(() => decompress(layer));
   const small = smallArchive && new SmallTree(isReadOnly);
   await checkArchive(smallArchive ?? openArchiveStream(layer), small);
   if (small?.isOnDisk(dir) === true) return;
@@ -60,7 +60,7 @@ export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnl
 
 /** Reads a whole archive and checks its entries, which `small` keeps. Throws NotVerifiedError. */
 async function checkArchive(archive: Archive, small: SmallTree | undefined): Promise<void> {
-  const checkEntry = createEntryCheck();
+  const seen = new SeenPaths();
   const parser = new Parser({
     strict: true,
     zstd: false,
@@ -70,7 +70,9 @@ async function checkArchive(archive: Archive, small: SmallTree | undefined): Pro
       // Without a reader of its content, the parser would wait at the entry.
       if (small === undefined) entry.resume();
       else entry.on("data", (chunk) => chunks.push(chunk));
-      checkEntry(entry);
+      const path = entry.path.replace(/\/$/, "");
+      const problem = findEntryProblem(entry, path) ?? seen.addPath(path, entry.type === "Directory");
+      if (problem !== undefined) throw new Error(`${quoteForMessage(entry.path)} ${problem}`);
       small?.add(entry, chunks);
     },
   });
@@ -95,13 +97,6 @@ async function writeArchive(archive: Archive, dir: string, isReadOnly: boolean):
 
 /** An uncompressed archive in memory, or the streams that read and decompress a layer. */
 type Archive = Buffer | readonly [Readable, Duplex];
-
-/**
- * Decompresses a small layer; undefined if the archive is larger than the limit or the layer cannot be decompressed.
- */
-function gunzipIfSmall(layer: Buffer): Buffer | undefined {
-  return attempt(() => gunzipSync(layer, { maxOutputLength: MAX_IN_MEMORY_BYTES }));
-}
 
 /** Opens the streams that read and decompress a layer. */
 function openArchiveStream(layer: string | Buffer): Archive {
@@ -145,7 +140,7 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
       await Promise.race([ended, endMark, drained]);
     }
   };
-  await (Buffer.isBuffer(archive) ? write([archive]) : pipeline(archive[0], archive[1], write));
+  await (Buffer.isBuffer(archive) ? write([archive]) : pipeline(...archive, write));
   parser.end();
   await ended;
 }
@@ -155,16 +150,6 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
  * limit.
  */
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
-
-/** Returns the check of each entry of one archive; it throws Error that names the entry and the reason. */
-function createEntryCheck(): (entry: ReadEntry) => void {
-  const seen = new SeenPaths();
-  return (entry) => {
-    const path = entry.path.replace(/\/$/, "");
-    const problem = findEntryProblem(entry, path) ?? seen.addPath(path, entry.type === "Directory");
-    if (problem !== undefined) throw new Error(`${quoteForMessage(entry.path)} ${problem}`);
-  };
-}
 
 /** Quotes an untrusted path for messages, shortened and without control characters. */
 function quoteForMessage(path: string): string {

@@ -1,11 +1,14 @@
-/** One chart of a chart repository, which has an `index.yaml` and archives: its versions, and their archives. */
+/** Charts of a chart repository, which has an `index.yaml` and archives: the index, versions, and their archives. */
 
-import type { RegistryClient } from "../http/client.ts";
-import { RegistryError } from "../http/errors.ts";
-import { saveBody } from "../http/save.ts";
+import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+
+import { oneLine } from "../../lib/index.ts";
+import { RegistryError } from "../errors.ts";
+import { getFirstHeader, type Answer, type RegistryRequest, type RegistryClient } from "../http/client.ts";
 import { versionToTag } from "../reference.ts";
 import type { Tags } from "../repository.ts";
-import type { ChartVersion, ChartVersions } from "./index-scan.ts";
+import { IndexScanner, type ChartVersion, type ChartVersions } from "./index-scan.ts";
 
 /** Most bytes of an archive: helm has the same limit. */
 export const MAX_ARCHIVE_BYTES = 32 * 1024 * 1024;
@@ -96,12 +99,74 @@ export class ChartRepository {
         `the archive of ${this.name} ${version} is at ${path?.protocol ?? "no"}//: name that place as charts`,
       );
     const request = { method: "GET", path, scope: "" } as const;
-    const answer = await this.#client.send(request);
-    if (answer.status !== 200) throw await this.#client.toStatusError(request, answer);
-    const saved = await saveBody(answer.body as AsyncIterable<Buffer>, file, MAX_ARCHIVE_BYTES);
+    const saved = await this.#client.sendAndSave(request, file, MAX_ARCHIVE_BYTES);
     if (saved !== undefined) return saved;
     throw new RegistryError(
       `the archive of ${this.name} ${version} is larger than ${MAX_ARCHIVE_BYTES >> 20} MiB`,
     );
   }
+}
+
+/** What the last fetch read of an index, so that an unchanged index need not be transferred again. */
+export interface KnownIndex {
+  /** Headers of a conditional request: the server answers 304 without content unless the index has changed. */
+  readonly conditions: Readonly<Record<string, string>>;
+  readonly versions: ChartVersions;
+}
+
+/** Longest time to read one index; a slow server could block a check for hours. */
+const MAX_READ_MS = 300_000;
+
+/**
+ * Fetches an index and reads the versions of the requested charts. Returns `known` if the server answers that the
+ * index is unchanged. Throws RegistryError.
+ */
+export async function fetchIndex(
+  client: RegistryClient,
+  { base, charts }: { readonly base: URL; readonly charts: Iterable<string> },
+  known: KnownIndex | undefined,
+): Promise<KnownIndex> {
+  const headers = { "accept-encoding": "gzip", ...known?.conditions };
+  const request: RegistryRequest = { method: "GET", path: new URL("index.yaml", base), scope: "", headers };
+  const answer = await client.send(request);
+  if (answer.status === 304 && known !== undefined) {
+    await answer.body.dump();
+    return known;
+  }
+  if (answer.status !== 200) throw await client.toStatusError(request, answer);
+  const scan = new IndexScanner(charts);
+  try {
+    await scanBody(answer, scan);
+    return { conditions: buildConditions(answer), versions: scan.finish() };
+  } catch (error) {
+    const text = `the index.yaml of ${base.host} cannot be read: ${oneLine(error)}`;
+    throw new RegistryError(text, undefined, { cause: error });
+  }
+}
+
+/**
+ * Feeds the body of an answer into the scanner while it arrives: an index can have many megabytes. Throws Error if
+ * the body cannot be read in time.
+ */
+async function scanBody({ headers, body }: Answer, scan: IndexScanner): Promise<void> {
+  const deadline = performance.now() + MAX_READ_MS;
+  const isCompressed = getFirstHeader(headers, "content-encoding") === "gzip";
+  const decoder = new TextDecoder();
+  const consume = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
+    for await (const chunk of chunks) {
+      if (performance.now() > deadline)
+        throw new Error(`it takes longer than ${MAX_READ_MS / 60_000} minutes`);
+      scan.addText(decoder.decode(chunk, { stream: true }));
+    }
+  };
+  if (isCompressed) await pipeline(body, createGunzip(), consume);
+  else await pipeline(body, consume);
+}
+
+/** The headers that make the next request conditional: by ETag, else by date. Empty if the server sent neither. */
+function buildConditions({ headers }: Answer): KnownIndex["conditions"] {
+  const etag = getFirstHeader(headers, "etag");
+  const modified = getFirstHeader(headers, "last-modified");
+  if (etag !== undefined) return { "if-none-match": etag };
+  return modified === undefined ? {} : { "if-modified-since": modified };
 }

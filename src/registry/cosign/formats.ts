@@ -51,18 +51,21 @@ export function buildBundle(key: SigningKey, digest: string): Buffer {
     predicate: {},
   };
   const payload = Buffer.from(JSON.stringify(statement));
-  const signature = signBytes(key, preAuthEncoding(payload));
-  return Buffer.from(
-    JSON.stringify({
-      mediaType: BUNDLE_TYPE,
-      verificationMaterial: { publicKey: { hint: key.hint } },
-      dsseEnvelope: {
-        payload: payload.toString("base64"),
-        payloadType: IN_TOTO_TYPE,
-        signatures: [{ sig: signature.toString("base64") }],
-      },
-    }),
-  );
+  const envelope = { payload, signature: signBytes(key, preAuthEncoding(payload)) };
+  return Buffer.from(JSON.stringify(toBundle({ publicKey: { hint: key.hint } }, envelope)));
+}
+
+/** Makes a Sigstore bundle of a signed payload and what verifies its signature. */
+function toBundle(verificationMaterial: JsonObject, { payload, signature }: SignedEnvelope): JsonObject {
+  return {
+    mediaType: BUNDLE_TYPE,
+    verificationMaterial,
+    dsseEnvelope: {
+      payload: payload.toString("base64"),
+      payloadType: IN_TOTO_TYPE,
+      signatures: [{ sig: signature.toString("base64") }],
+    },
+  };
 }
 
 /**
@@ -96,11 +99,11 @@ export async function verifyBundle(
   bytes: Buffer,
 ): Promise<Signer> {
   const bundle = parseJsonObject(bytes);
-  const { payload, signature } = parseEnvelope(bundle);
+  const envelope = parseEnvelope(bundle);
+  const { payload, signature } = envelope;
   const key = findSigningKey(pickPublicKeys(signers), preAuthEncoding(payload), signature);
   const isShort = bytes.length <= MAX_CERTIFIED_BUNDLE_BYTES;
-  const evidence =
-    isShort && key === undefined ? buildBundleEvidence(bundle, { payload, signature }) : undefined;
+  const evidence = isShort && key === undefined ? buildBundleEvidence(bundle, envelope) : undefined;
   const signer = key ?? (await verifyCertificateSigner(signers, evidence));
   const statement = parseJsonObject(payload);
   if (!readString(statement, "_type").startsWith(STATEMENT_TYPE_PREFIX))
@@ -133,28 +136,16 @@ async function verifyCertificateSigner(
  * Collects the parts of a bundle that the keyless verification needs; undefined if the bundle has no certificate. The
  * envelope is built from the parsed parts, so that the library verifies exactly the payload that this program reads.
  */
-function buildBundleEvidence(
-  bundle: JsonObject,
-  { payload, signature }: SignedEnvelope,
-): Evidence | undefined {
+function buildBundleEvidence(bundle: JsonObject, envelope: SignedEnvelope): Evidence | undefined {
   const material = objectOf(bundle["verificationMaterial"]);
   const { certificate, tlogEntries, timestampVerificationData } = material;
   if (certificate === undefined) return undefined;
-  return {
-    bundle: {
-      mediaType: BUNDLE_TYPE,
-      verificationMaterial: {
-        certificate,
-        ...(tlogEntries === undefined ? {} : { tlogEntries }),
-        ...(timestampVerificationData === undefined ? {} : { timestampVerificationData }),
-      },
-      dsseEnvelope: {
-        payload: payload.toString("base64"),
-        payloadType: IN_TOTO_TYPE,
-        signatures: [{ sig: signature.toString("base64") }],
-      },
-    },
+  const proofs = {
+    certificate,
+    ...(tlogEntries === undefined ? {} : { tlogEntries }),
+    ...(timestampVerificationData === undefined ? {} : { timestampVerificationData }),
   };
+  return { bundle: toBundle(proofs, envelope) };
 }
 
 /**
@@ -166,9 +157,9 @@ function buildSimpleSigningEvidence(
   signature: string,
   annotations: NonNullable<Descriptor["annotations"]>,
 ): Evidence | undefined {
-  const { [`${ANNOTATION_PREFIX}/certificate`]: certificate, [`${ANNOTATION_PREFIX}/bundle`]: logEntry } =
-    annotations;
-  const timestamp = annotations[`${ANNOTATION_PREFIX}/rfc3161timestamp`];
+  const [certificate, logEntry, timestamp] = ["certificate", "bundle", "rfc3161timestamp"].map(
+    (name) => annotations[`${ANNOTATION_PREFIX}/${name}`],
+  );
   if (certificate === undefined) return undefined;
   const rawBytes = new X509Certificate(certificate).raw.toString("base64");
   const signedTimestamp =

@@ -51,7 +51,7 @@ const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign truste
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
   const problem = (message: string): ProblemError =>
     new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
-  const json = parseRootJson(text, (error) => problem(`cannot be read: ${oneLine(error)}`));
+  const json = parseRoot(text, problem);
   const isList = (key: string): boolean => Array.isArray(json[key]) && json[key].length > 0;
   if (!(asString(json["mediaType"]) ?? "").startsWith(ROOT_TYPE)) throw problem("is not a trusted root");
   if (!isList("certificateAuthorities")) throw problem("has no certificate authority");
@@ -72,12 +72,12 @@ function hasValidityStart({ validFor, publicKey }: JsonObject): boolean {
   return typeof objectOf(validFor ?? objectOf(publicKey)["validFor"])["start"] === "string";
 }
 
-/** Parses a trusted root as JSON. Throws the ProblemError that `toProblem` makes of an error. */
-function parseRootJson(text: string, toProblem: (error: unknown) => ProblemError): JsonObject {
+/** Parses a trusted root as JSON. Throws ProblemError. */
+function parseRoot(text: string, problem: (message: string) => ProblemError): JsonObject {
   try {
     return parseJsonObject(Buffer.from(text));
   } catch (error) {
-    throw toProblem(error);
+    throw problem(`cannot be read: ${oneLine(error)}`);
   }
 }
 
@@ -92,10 +92,8 @@ export function readIdentity(text: string, source: string, root: TrustedRoot | u
     new ProblemError({ file: source, key, message, remedy });
   const unknownKey = Object.keys(value).find((key) => !IDENTITY_KEYS.some((known) => known === key));
   if (unknownKey !== undefined) throw problem(unknownKey, "is no key of an identity");
-  const [matchesIssuer, matchesSubject] = (["issuer", "subject"] as const).map((key) =>
-    buildMatcher(value, key, problem),
-  );
-  if (matchesIssuer === undefined || matchesSubject === undefined) throw problem("issuer", "is missing");
+  const matchesIssuer = buildMatcher(value, "issuer", problem);
+  const matchesSubject = buildMatcher(value, "subject", problem);
   if (root === undefined)
     throw problem("issuer", "needs a trusted root, which is missing", `add one; ${ROOT_REMEDY}`);
   return {
@@ -106,9 +104,6 @@ export function readIdentity(text: string, source: string, root: TrustedRoot | u
   };
 }
 
-/** Tests the issuer or the subject of a certificate. */
-type Matcher = (text: string) => boolean;
-
 /**
  * Builds the test for the issuer or the subject: equal to a text, or matched as a whole by a pattern. Exactly one of
  * the two must be set. Throws ProblemError.
@@ -117,7 +112,7 @@ function buildMatcher(
   value: JsonObject,
   key: "issuer" | "subject",
   problem: (key: string, message: string) => ProblemError,
-): Matcher {
+): (text: string) => boolean {
   const patternKey = `${key}Pattern`;
   const { [key]: exactText, [patternKey]: pattern } = value;
   if ((exactText === undefined) === (pattern === undefined))

@@ -20,7 +20,7 @@ import {
 } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { parseJsonObject } from "../manifest.ts";
-import { CannotVerifyError } from "./errors.ts";
+import { CannotVerifyError } from "../errors.ts";
 import type { Identity, TrustedRoot } from "./identity.ts";
 
 /** A signature with what proves who made it and when. */

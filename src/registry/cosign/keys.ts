@@ -30,19 +30,13 @@ const MIN_RSA_BITS = 2048;
  */
 export function readPublicKeys(text: string, source: string): PublicKey[] {
   const blocks = text.match(PEM_BLOCK) ?? [];
-  if (blocks.length === 0)
-    throw toKeyProblem(
-      source,
-      "contains no PEM public key",
-      "use the .pub file of `cosign generate-key-pair`",
-    );
+  const remedy = "use the .pub file of `cosign generate-key-pair`";
+  if (blocks.length === 0) throw toKeyProblem(source, "contains no PEM public key", remedy);
   return blocks.map((block) => {
     if (block.includes("PRIVATE KEY"))
       throw toKeyProblem(source, "contains a private key", "use the public key only");
-    return toPublicKey(
-      parseKey(source, () => createPublicKey(block)),
-      source,
-    );
+    const key = parseKey(source, () => createPublicKey(block));
+    return toPublicKey(key, source);
   });
 }
 
@@ -88,14 +82,9 @@ function toPublicKey(key: KeyObject, source: string): PublicKey {
     (type === "ec" && details?.namedCurve === "prime256v1") ||
     (type === "rsa" && (details?.modulusLength ?? 0) >= MIN_RSA_BITS);
   if (!isSupported) {
-    const keyType = [type, details?.namedCurve, details?.modulusLength]
-      .filter((each) => each !== undefined)
-      .join(" ");
-    throw toKeyProblem(
-      source,
-      `has a key of type ${keyType}`,
-      "use ECDSA P-256, or RSA with at least 2048 bits",
-    );
+    const words = [type, details?.namedCurve, details?.modulusLength].filter((each) => each !== undefined);
+    const remedy = "use ECDSA P-256, or RSA with at least 2048 bits";
+    throw toKeyProblem(source, `has a key of type ${words.join(" ")}`, remedy);
   }
   const der = key.export({ type: "spki", format: "der" });
   return { source, key, hint: createHash("sha256").update(der).digest("base64") };

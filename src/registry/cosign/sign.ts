@@ -2,7 +2,7 @@
 
 import { oneLine } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import { RegistryError } from "../http/errors.ts";
+import { RegistryError } from "../errors.ts";
 import {
   describeBytes,
   EMPTY_CONFIG,
@@ -13,7 +13,7 @@ import {
   parseManifest,
   type Descriptor,
 } from "../manifest.ts";
-import type { Repository } from "../repository.ts";
+import type { Repository, StoredManifest } from "../repository.ts";
 import {
   BUNDLE_TYPE,
   buildBundle,
@@ -74,16 +74,10 @@ async function addToReferrersTag(
   const tag = referrersTag(subject.digest);
   const index = await repository.readManifest(tag);
   // Entries are copied unparsed: other tools may have added ones that this program does not support.
-  const otherEntries =
-    index === undefined
-      ? []
-      : parseTagContent(tag, () => objectsIn(parseJsonObject(index.bytes)["manifests"]));
+  const otherEntries = parseTagContent(tag, index, (bytes) => objectsIn(parseJsonObject(bytes)["manifests"]));
   const manifests = [...otherEntries.filter(({ digest }) => digest !== signature.digest), signature];
-  await repository.pushManifest(
-    toJsonBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests }),
-    IMAGE_INDEX,
-    tag,
-  );
+  const newIndex = toJsonBytes({ schemaVersion: 2, mediaType: IMAGE_INDEX, manifests });
+  await repository.pushManifest(newIndex, IMAGE_INDEX, tag);
 }
 
 /** Adds a simple-signing signature as a layer to the manifest with the existing signatures of the artifact. */
@@ -94,11 +88,8 @@ async function storeSimpleSigning(
 ): Promise<void> {
   const payload = buildSimpleSigningPayload(repositoryAddress, subject.digest);
   const tag = simpleSigningTag(subject.digest);
-  const existingManifest = await repository.readManifest(tag);
-  const existingLayers =
-    existingManifest === undefined
-      ? []
-      : parseTagContent(tag, () => parseManifest(existingManifest.bytes).layers);
+  const existing = await repository.readManifest(tag);
+  const existingLayers = parseTagContent(tag, existing, (bytes) => parseManifest(bytes).layers);
   const signatureLayer = {
     ...describeBytes(payload, SIMPLE_SIGNING_TYPE),
     annotations: { [SIGNATURE_ANNOTATION]: signBytes(key, payload).toString("base64") },
@@ -120,10 +111,14 @@ async function storeSimpleSigning(
   await repository.pushManifest(toJsonBytes(manifest), IMAGE_MANIFEST, tag);
 }
 
-/** Parses the content of a tag of signatures. Turns an error into a RegistryError that names the tag. */
-function parseTagContent<T>(tag: string, parse: () => T): T {
+/** Parses the list under a tag of signatures; empty without the tag. Turns an error into a RegistryError that names the tag. */
+function parseTagContent<T>(
+  tag: string,
+  stored: StoredManifest | undefined,
+  parse: (bytes: Buffer) => readonly T[],
+): readonly T[] {
   try {
-    return parse();
+    return stored === undefined ? [] : parse(stored.bytes);
   } catch (error) {
     const text = `the tag ${tag}, which has the signatures, cannot be read: ${oneLine(error)}`;
     throw new RegistryError(text, undefined, { cause: error });

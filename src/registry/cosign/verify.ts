@@ -1,8 +1,8 @@
 /** Verifies that one of the keys or identities signed a digest, by the signatures that the registry stores beside it. */
 
-import { oneLine, systemClock } from "../../lib/index.ts";
+import { attempt, oneLine, systemClock } from "../../lib/index.ts";
 import { parseIndex, parseManifest, type Descriptor } from "../manifest.ts";
-import { CannotVerifyError, NotVerifiedError } from "./errors.ts";
+import { CannotVerifyError, NotVerifiedError } from "../errors.ts";
 import type { ArtifactReader, StoredManifest } from "../repository.ts";
 import {
   BUNDLE_TYPE_PREFIX,
@@ -65,14 +65,14 @@ export async function verifySignature(
   digest: string,
   signers: readonly Signer[],
 ): Promise<VerifiedSignature> {
-  const endsAt = systemClock.monotonic() + MAX_SEARCH_MS;
+  const deadline = systemClock.monotonic() + MAX_SEARCH_MS;
   const search: SignatureSearch = {
     repository,
     digest,
     signers,
     rejections: [],
     isIncomplete: false,
-    deadline: endsAt,
+    deadline,
   };
   const verified =
     (await tryStep(search, "referrers", () => searchBundles(search))) ??
@@ -142,28 +142,25 @@ async function verifyReferrer(
   if (referrer.size > MAX_MANIFEST_BYTES) return reject(search, location, "its manifest is too large");
   const stored = await repository.readManifest(referrer.digest, MAX_MANIFEST_BYTES);
   if (stored === undefined) return reject(search, location, "missing");
-  const layer = findBundleLayer(stored, digest);
-  if (typeof layer === "string") return reject(search, location, layer);
+  const layer = await tryOrReject(search, location, () => findBundleLayer(stored, digest));
+  if (layer === undefined) return undefined;
   if (layer.size > MAX_BUNDLE_BYTES) return reject(search, location, "its bundle is too large");
   const bytes = await repository.readBlob(layer, MAX_BUNDLE_BYTES);
-  return verifyOrReject(search, `${location}${describeKeyHint(bytes)}`, async () => ({
+  return tryOrReject(search, `${location}${describeKeyHint(bytes)}`, async () => ({
     signer: await verifyBundle(signers, digest, bytes),
     form: "bundle",
   }));
 }
 
-/** Returns the layer that contains the bundle, or the reason why the manifest is not a signature of `digest`. */
-function findBundleLayer(stored: StoredManifest, digest: string): Descriptor | string {
-  try {
-    const { subject, layers, artifactType } = parseManifest(stored.bytes);
-    const [layer] = layers;
-    if (layer === undefined || layers.length !== 1) return `it has ${layers.length} layers`;
-    if (![artifactType, layer.mediaType].some((type) => type?.startsWith(BUNDLE_TYPE_PREFIX)))
-      return "it is no signature";
-    return subject?.digest === digest ? layer : "it is for another digest";
-  } catch (error) {
-    return oneLine(error);
-  }
+/** Returns the layer that contains the bundle. Throws Error if the manifest is not a signature of `digest`. */
+function findBundleLayer({ bytes }: StoredManifest, digest: string): Descriptor {
+  const { subject, layers, artifactType } = parseManifest(bytes);
+  const [layer] = layers;
+  if (layer === undefined || layers.length !== 1) throw new Error(`it has ${layers.length} layers`);
+  if (![artifactType, layer.mediaType].some((type) => type?.startsWith(BUNDLE_TYPE_PREFIX)))
+    throw new Error("it is no signature");
+  if (subject?.digest !== digest) throw new Error("it is for another digest");
+  return layer;
 }
 
 /**
@@ -176,8 +173,9 @@ async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSig
   const location = `tag ${tag}`;
   const stored = await repository.readManifest(tag, MAX_MANIFEST_BYTES);
   if (stored === undefined) return reject(search, location, "none");
-  const layers = findSimpleSigningLayers(stored);
-  if (typeof layers === "string") return reject(search, location, layers);
+  const manifest = await tryOrReject(search, location, () => parseManifest(stored.bytes));
+  const layers = manifest?.layers.filter(({ mediaType }) => mediaType === SIMPLE_SIGNING_TYPE) ?? [];
+  if (manifest !== undefined && layers.length === 0) return reject(search, location, "it has no signature");
   for (const layer of layers.slice(0, MAX_LAYERS)) {
     const verified = await tryStep(search, location, () => verifySimpleSigningLayer(search, layer));
     if (verified !== undefined) return verified;
@@ -198,33 +196,23 @@ async function verifySimpleSigningLayer(
   if (layer.size > MAX_PAYLOAD_BYTES) return reject(search, location, "its payload is too large");
   const payload = await repository.readBlob(layer, MAX_PAYLOAD_BYTES);
   const { annotations } = layer;
-  return verifyOrReject(search, location, async () => ({
+  return tryOrReject(search, location, async () => ({
     signer: await verifySimpleSigning(signers, digest, { payload, annotations }),
     form: "simple signing",
   }));
 }
 
-/** Returns the layers with signatures, or the reason why the manifest has none. */
-function findSimpleSigningLayers({ bytes }: StoredManifest): readonly Descriptor[] | string {
-  try {
-    const layers = parseManifest(bytes).layers.filter(({ mediaType }) => mediaType === SIMPLE_SIGNING_TYPE);
-    return layers.length === 0 ? "it has no signature" : layers;
-  } catch (error) {
-    return oneLine(error);
-  }
-}
-
 /**
- * Returns the result of a verification. Records an error as a rejection and returns undefined, except for
- * CannotVerifyError, which the caller handles as an incomplete search.
+ * Returns the result of parsing or verifying what was read. Records an error as a rejection and returns undefined, except
+ * for CannotVerifyError, which the caller handles as an incomplete search.
  */
-async function verifyOrReject(
+async function tryOrReject<T>(
   search: SignatureSearch,
   location: string,
-  verify: () => Promise<VerifiedSignature>,
-): Promise<VerifiedSignature | undefined> {
+  inspect: () => T | Promise<T>,
+): Promise<T | undefined> {
   try {
-    return await verify();
+    return await inspect();
   } catch (error) {
     if (error instanceof CannotVerifyError) throw error;
     return reject(search, location, oneLine(error));
@@ -236,10 +224,6 @@ async function verifyOrReject(
  * or cannot be read.
  */
 function describeKeyHint(bundle: Buffer): string {
-  try {
-    const hint = readKeyHint(bundle);
-    return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;
-  } catch {
-    return "";
-  }
+  const hint = attempt(() => readKeyHint(bundle));
+  return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;
 }

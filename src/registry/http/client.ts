@@ -1,23 +1,14 @@
 /** Sends requests to a registry's HTTP API (OCI distribution specification): authentication, retries, redirects, limits. */
 
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
 import { rootCertificates } from "node:tls";
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from "undici";
 
-import {
-  exponentialDelay,
-  oneLine,
-  plainLine,
-  readAtMost,
-  sleep,
-  systemClock,
-  type Clock,
-} from "../../lib/index.ts";
-import { isJsonObject, objectsIn } from "../../model/index.ts";
-import { parseJsonObject } from "../manifest.ts";
-import { findChallenge } from "./challenge.ts";
+import { exponentialDelay, oneLine, readAtMost, sleep, systemClock, type Clock } from "../../lib/index.ts";
 import type { Login } from "./docker-config.ts";
-import { RegistryError, isTransientError, toRegistryError } from "./errors.ts";
-import { RegistryAuth } from "./tokens.ts";
+import { describeStatus, isTransientError, RegistryError, toRegistryError } from "../errors.ts";
+import { findChallenge, RegistryAuth } from "./tokens.ts";
 import { explainRefusedAddress } from "./trust.ts";
 
 export interface ClientOptions {
@@ -87,18 +78,19 @@ export class RegistryClient {
   readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
-    const { host, plainHttp = false, ca, proxies = {}, readLogin = () => undefined, clock } = options;
+    const { host, plainHttp = false, ca, proxies = {}, readLogin = () => undefined } = options;
+    const { clock = systemClock, usesBasicAuth = false } = options;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
     this.registryUrl = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
-    this.#clock = clock ?? systemClock;
+    this.#clock = clock;
     this.#dispatcher = openDispatcher(ca, proxies);
     this.#auth = new RegistryAuth({
       registryUrl: this.registryUrl,
       dispatcher: this.#dispatcher,
-      readLogin: readLogin,
-      usesBasicAuth: options.usesBasicAuth ?? false,
-      clock: this.#clock,
+      readLogin,
+      usesBasicAuth,
+      clock,
       timeoutMs: this.#timeoutMs,
     });
   }
@@ -109,15 +101,16 @@ export class RegistryClient {
    * attempt fails.
    */
   async send(request: RegistryRequest): Promise<Answer> {
-    for (let attempt = 1; ; attempt += 1) {
+    for (let attempts = 1; ; attempts += 1) {
       const answer = await this.#attempt(request);
       const pause = getRetryPauseMs(answer, this.#clock);
-      // Not a transient failure: a usable answer, or an error that a retry does not help.
-      if (pause === undefined) return throwIfError(answer);
-      if (attempt === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS)
-        throw answer instanceof RegistryError ? answer : await this.toStatusError(request, answer);
-      if (!(answer instanceof RegistryError)) await discardBody(answer.body);
-      await sleep(this.#clock, Math.max(pause, exponentialDelay(attempt, RETRY_DELAY)));
+      const isLast = pause === undefined || attempts === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS;
+      if (answer instanceof RegistryError) {
+        if (isLast) throw answer;
+      } else if (pause === undefined) return answer;
+      else if (isLast) throw await this.toStatusError(request, answer);
+      else await discardBody(answer.body);
+      await sleep(this.#clock, Math.max(pause, exponentialDelay(attempts, RETRY_DELAY)));
     }
   }
 
@@ -134,12 +127,47 @@ export class RegistryClient {
       if (bytes === undefined) throw new Error(`the answer is longer than ${limit} bytes`);
       return { ...answer, bytes };
     } catch (error) {
-      throw this.toBodyError(request, error);
+      throw this.#toBodyError(request, error);
+    }
+  }
+
+  /**
+   * Sends a request, and reads the body while it arrives: computes its digest and size, and writes it to a new file, unless
+   * `file` is undefined. Returns undefined if the body is longer than `limit`; the file is then incomplete. Throws
+   * RegistryError, and errors of the file.
+   */
+  async sendAndSave(
+    request: RegistryRequest,
+    file: string | undefined,
+    limit: number,
+  ): Promise<{ readonly digest: string; readonly size: number } | undefined> {
+    const answer = await this.send(request);
+    if (answer.status !== 200) throw await this.toStatusError(request, answer);
+    const hash = createHash("sha256");
+    let size = 0;
+    await using handle = file === undefined ? undefined : await open(file, "wx", 0o600);
+    for await (const chunk of this.#readChunks(request, answer)) {
+      size += chunk.length;
+      if (size > limit) return undefined;
+      hash.update(chunk);
+      // A single write may be a short one, which a full disk makes without an error.
+      await handle?.writeFile(chunk);
+    }
+    await handle?.sync();
+    return { digest: `sha256:${hash.digest("hex")}`, size };
+  }
+
+  /** Yields the body of an answer in chunks. Turns a connection error into a RegistryError that names the request. */
+  async *#readChunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of body) yield chunk as Buffer;
+    } catch (error) {
+      throw this.#toBodyError(request, error);
     }
   }
 
   /** The error for an answer whose body could not be read completely. */
-  toBodyError(request: RegistryRequest, error: unknown): RegistryError {
+  #toBodyError(request: RegistryRequest, error: unknown): RegistryError {
     return new RegistryError(`${this.#describeRequest(request)}: ${oneLine(error)}`, undefined, {
       cause: error,
     });
@@ -148,9 +176,7 @@ export class RegistryClient {
   /** The error for a status that the caller does not accept, with the registry's message and a remedy. */
   async toStatusError(request: RegistryRequest, { status, body }: Answer): Promise<RegistryError> {
     const bytes = (await readAtMost(body, MAX_ERROR_BYTES).catch(() => undefined)) ?? Buffer.alloc(0);
-    const remedy = STATUS_REMEDIES[status];
-    const text = `${this.#describeRequest(request)}: ${status}${parseErrorReason(bytes)}${remedy === undefined ? "" : `; ${remedy}`}`;
-    return new RegistryError(text, status);
+    return new RegistryError(`${this.#describeRequest(request)}: ${describeStatus(status, bytes)}`, status);
   }
 
   /** Closes all connections, also those that are in use. */
@@ -211,15 +237,14 @@ export class RegistryClient {
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
     const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
+    const transferMs = Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS);
     const response = await this.#dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,
       method,
       headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
       body: body ?? null,
-      signal: AbortSignal.timeout(
-        this.#timeoutMs + Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS),
-      ),
+      signal: AbortSignal.timeout(this.#timeoutMs + transferMs),
     });
     return { status: response.statusCode, headers: response.headers, body: response.body, url };
   }
@@ -237,64 +262,32 @@ export function getFirstHeader(headers: Answer["headers"], name: string): string
   return [headers[name] ?? []].flat()[0];
 }
 
-/** Ends of error messages, by HTTP status. */
-const STATUS_REMEDIES: Readonly<Record<number, string>> = {
-  401: "log in with `helm registry login HOST`, or check the credentials",
-  403: "the credentials do not allow it",
-  404: "not found, or not allowed to be seen",
-  413: "the registry accepts no content of this size",
-  429: "the registry limits requests: try again later",
-};
-
 /** Creates the pool of connections, through a proxy if the environment names one. */
 function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptions["proxies"]>): Dispatcher {
   const tls = ca === undefined ? {} : { ca: [...rootCertificates, ca] };
   const options = { connections: MAX_CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
   const readProxy = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
-  const [httpProxy, httpsProxy, noProxy] = [
-    readProxy("HTTP_PROXY"),
-    readProxy("HTTPS_PROXY"),
-    readProxy("NO_PROXY"),
-  ];
-  if (httpProxy === undefined && httpsProxy === undefined)
-    return new Agent({ ...options, connect: { ...tls, timeout: TIMEOUT_MS } });
+  const [httpProxy, httpsProxy, noProxy] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(readProxy);
+  const connect = { ...tls, timeout: TIMEOUT_MS };
+  if (httpProxy === undefined && httpsProxy === undefined) return new Agent({ ...options, connect });
   return new EnvHttpProxyAgent({
     ...options,
     ...(httpProxy === undefined ? {} : { httpProxy }),
     ...(httpsProxy === undefined ? {} : { httpsProxy }),
     ...(noProxy === undefined ? {} : { noProxy }),
-    connect: { ...tls, timeout: TIMEOUT_MS },
+    connect,
     requestTls: tls,
   });
 }
 
-/** The least pause before a retry, in milliseconds; undefined if a retry does not help or is not needed. */
+/**
+ * The least pause before a retry, in milliseconds: what `Retry-After` (seconds or a date) demands, else 0. Undefined if a
+ * retry does not help or is not needed.
+ */
 function getRetryPauseMs(answer: Answer | RegistryError, clock: Clock): number | undefined {
   if (answer instanceof RegistryError) return isTransientError(answer) ? 0 : undefined;
-  return TRANSIENT_STATUSES.has(answer.status) ? parseRetryAfterMs(answer, clock) : undefined;
-}
-
-/** The pause that `Retry-After` (seconds or a date) demands, in milliseconds; 0 without a valid one. */
-function parseRetryAfterMs({ headers }: Answer, clock: Clock): number {
-  const text = getFirstHeader(headers, "retry-after") ?? "";
+  if (!TRANSIENT_STATUSES.has(answer.status)) return undefined;
+  const text = getFirstHeader(answer.headers, "retry-after") ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
   return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
-}
-
-/** Returns an answer; throws an error. */
-function throwIfError(answer: Answer | RegistryError): Answer {
-  if (answer instanceof RegistryError) throw answer;
-  return answer;
-}
-
-/** The registry's own message in the body of a failed request; empty if there is none. */
-function parseErrorReason(bytes: Buffer): string {
-  try {
-    const [first] = objectsIn(parseJsonObject(bytes)["errors"]);
-    if (!isJsonObject(first)) return "";
-    const words = [first["code"], first["message"]].filter((each) => typeof each === "string");
-    return words.length === 0 ? "" : ` ${plainLine(words.join(": "), 200)}`;
-  } catch {
-    return "";
-  }
 }

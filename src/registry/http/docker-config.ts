@@ -57,15 +57,15 @@ function matchesRepository(key: string, target: string): boolean {
 /** The credentials in one entry of a docker config; undefined if the entry has none. */
 function parseLogin(value: Json | undefined): Login | undefined {
   if (!isJsonObject(value)) return undefined;
-  const [user, password] = parseUserAndPassword(value);
+  const [username, password = ""] = parseUserAndPassword(value);
   const identityToken = readNonEmptyString(value, "identitytoken");
   const registryToken = readNonEmptyString(value, "registrytoken");
-  if (user === undefined && identityToken === undefined && registryToken === undefined) return undefined;
-  return {
-    ...(user === undefined ? {} : { username: user, password: password ?? "" }),
+  const login = {
+    ...(username === undefined ? {} : { username, password }),
     ...(identityToken === undefined ? {} : { identityToken }),
     ...(registryToken === undefined ? {} : { registryToken }),
   };
+  return Object.keys(login).length === 0 ? undefined : login;
 }
 
 /**

@@ -1,12 +1,11 @@
-/** The `Authorization` header of requests to a registry: basic authentication, or tokens of its token server. */
+/** Authenticates requests to a registry, as its `WWW-Authenticate` headers demand: by password, or tokens of its token server. */
 
 import type { Dispatcher } from "undici";
 
-import { oneLine, readAtMost, systemClock, type Clock } from "../../lib/index.ts";
+import { oneLine, readAtMost, type Clock } from "../../lib/index.ts";
 import { parseJsonObject } from "../manifest.ts";
-import type { Challenge } from "./challenge.ts";
 import type { Login } from "./docker-config.ts";
-import { RegistryError } from "./errors.ts";
+import { RegistryError } from "../errors.ts";
 import { explainRefusedAddress } from "./trust.ts";
 
 /** A bearer token, and when it expires on the monotonic clock in milliseconds. */
@@ -24,14 +23,14 @@ const MAX_TOKENS = 100;
 /** Name of this program in requests with a refresh token; the OAuth2 protocol requires one. */
 const CLIENT_ID = "addon-operator";
 
-export interface RegistryAuthOptions {
+interface RegistryAuthOptions {
   readonly registryUrl: URL;
   readonly dispatcher: Dispatcher;
   /** Reads the credentials for each use, so that rotated credentials take effect at once. */
   readonly readLogin: () => Login | undefined;
   /** Whether user and password are sent before the registry demands them. */
-  readonly usesBasicAuth?: boolean;
-  readonly clock?: Clock;
+  readonly usesBasicAuth: boolean;
+  readonly clock: Clock;
   /** Longest time of a request. */
   readonly timeoutMs: number;
 }
@@ -41,14 +40,12 @@ export interface RegistryAuthOptions {
  */
 export class RegistryAuth {
   readonly #options: RegistryAuthOptions;
-  readonly #clock: Clock;
   readonly #tokens = new Map<string, Token>();
   #usesBasicAuth: boolean;
 
   constructor(options: RegistryAuthOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
-    this.#usesBasicAuth = options.usesBasicAuth ?? false;
+    this.#usesBasicAuth = options.usesBasicAuth;
   }
 
   /**
@@ -61,7 +58,7 @@ export class RegistryAuth {
     if (login?.registryToken !== undefined) return `Bearer ${login.registryToken}`;
     if (this.#usesBasicAuth) return toBasicHeader(login);
     const token = this.#tokens.get(scope);
-    return token === undefined || token.expiresAt <= this.#clock.monotonic()
+    return token === undefined || token.expiresAt <= this.#options.clock.monotonic()
       ? undefined
       : `Bearer ${token.text}`;
   }
@@ -102,10 +99,13 @@ export class RegistryAuth {
    */
   #parseRealm(text: string): URL {
     const realm = URL.parse(text);
-    if (realm === null) throw this.#toError("names no token server");
-    const refused = explainRefusedAddress(realm, this.#options.registryUrl);
-    if (refused !== undefined) throw this.#toError(`names the token server ${realm.host}: ${refused}`);
-    return realm;
+    const { registryUrl } = this.#options;
+    if (realm === null) throw new RegistryError(`the registry ${registryUrl.host} names no token server`);
+    const refused = explainRefusedAddress(realm, registryUrl);
+    if (refused === undefined) return realm;
+    throw new RegistryError(
+      `the registry ${registryUrl.host} names the token server ${realm.host}: ${refused}`,
+    );
   }
 
   /**
@@ -118,10 +118,8 @@ export class RegistryAuth {
     token: string | undefined,
   ): Promise<TokenAnswer | undefined> {
     if (token === undefined) return undefined;
-    const body = new URLSearchParams(form);
-    body.set("grant_type", "refresh_token");
-    body.set("client_id", CLIENT_ID);
-    body.set("refresh_token", token);
+    const refresh = { grant_type: "refresh_token", client_id: CLIENT_ID, refresh_token: token };
+    const body = new URLSearchParams([...form, ...Object.entries(refresh)]);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     const answer = await this.#callTokenServer(realm, { method: "POST", headers, body: body.toString() });
     return answer.status === 404 ? undefined : answer;
@@ -132,10 +130,8 @@ export class RegistryAuth {
     const url = new URL(realm);
     for (const [key, value] of form) url.searchParams.append(key, value);
     const authorization = toBasicHeader(login);
-    return this.#callTokenServer(url, {
-      method: "GET",
-      headers: authorization === undefined ? {} : { authorization },
-    });
+    const headers = authorization === undefined ? {} : { authorization };
+    return this.#callTokenServer(url, { method: "GET", headers });
   }
 
   /** Sends a request to the token server and reads the answer. Throws RegistryError if the server does not answer. */
@@ -168,17 +164,11 @@ export class RegistryAuth {
       if (typeof text !== "string" || !/^[\x21-\x7e]+$/.test(text))
         throw new Error("the answer has no token");
       const lifetime = typeof seconds === "number" && seconds > 0 ? seconds : DEFAULT_LIFETIME_SECONDS;
-      return { text, expiresAt: this.#clock.monotonic() + lifetime * 1000 - EXPIRY_MARGIN_MS };
+      return { text, expiresAt: this.#options.clock.monotonic() + lifetime * 1000 - EXPIRY_MARGIN_MS };
     } catch (error) {
-      throw new RegistryError(`the token server ${realm.host} answers without a token`, undefined, {
-        cause: error,
-      });
+      const message = `the token server ${realm.host} answers without a token`;
+      throw new RegistryError(message, undefined, { cause: error });
     }
-  }
-
-  /** An error about the registry; `problem` begins with a verb. */
-  #toError(problem: string): RegistryError {
-    return new RegistryError(`the registry ${this.#options.registryUrl.host} ${problem}`);
   }
 }
 
@@ -192,4 +182,40 @@ interface TokenAnswer {
 function toBasicHeader(login: Login | undefined): string | undefined {
   if (login?.username === undefined) return undefined;
   return `Basic ${Buffer.from(`${login.username}:${login.password ?? ""}`).toString("base64")}`;
+}
+
+/** What a registry demands before it serves a request; the parameters have lower-case names. */
+interface Challenge {
+  /** In lower case: `basic`, `bearer`. */
+  readonly scheme: string;
+  readonly parameters: Map<string, string>;
+}
+
+/**
+ * A name, and maybe `=` with a quoted string or an unquoted value: a parameter. A name without a value is a scheme such as
+ * `Bearer`. Takes linear time, because an unescaped quote always ends a string.
+ */
+const CHALLENGE_PART =
+  /([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([\w!#$%&'*+.^`|~/-]*)))?/g;
+/** Characters of a header that are read; a registry is not trusted to send a short one. */
+const MAX_HEADER_LENGTH = 16_384;
+
+/**
+ * The first Bearer or Basic challenge of all `WWW-Authenticate` headers; other schemes are not supported and are
+ * skipped.
+ */
+export function findChallenge(headers: readonly string[]): Challenge | undefined {
+  return headers.flatMap(parseChallenges).find(({ scheme }) => scheme === "bearer" || scheme === "basic");
+}
+
+/** Parses all challenges of one header. A comma separates challenges and also their parameters. */
+function parseChallenges(header: string): Challenge[] {
+  const challenges: Challenge[] = [];
+  for (const part of header.slice(0, MAX_HEADER_LENGTH).matchAll(CHALLENGE_PART)) {
+    const [, name = "", quoted, unquoted] = part;
+    const value = quoted?.replace(/\\(.)/g, "$1") ?? unquoted;
+    if (value === undefined) challenges.push({ scheme: name.toLowerCase(), parameters: new Map() });
+    else challenges.at(-1)?.parameters.set(name.toLowerCase(), value);
+  }
+  return challenges;
 }

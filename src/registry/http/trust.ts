@@ -4,7 +4,7 @@ import { BlockList, isIP } from "node:net";
 
 /** Networks that are not public: only this machine, its cluster or its cloud reach them. */
 const PRIVATE_NETWORKS = new BlockList();
-for (const [net, bits] of [
+for (const [address, bits] of [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
@@ -18,16 +18,13 @@ for (const [net, bits] of [
   ["198.18.0.0", 15],
   // Multicast, and what is not assigned.
   ["224.0.0.0", 3],
-] as const)
-  PRIVATE_NETWORKS.addSubnet(net, bits, "ipv4");
-for (const [net, bits] of [
   ["::", 127],
   // Any of the networks above, translated.
   ["64:ff9b::", 96],
   ["fc00::", 7],
   ["fe80::", 10],
 ] as const)
-  PRIVATE_NETWORKS.addSubnet(net, bits, "ipv6");
+  PRIVATE_NETWORKS.addSubnet(address, bits, isIP(address) === 6 ? "ipv6" : "ipv4");
 
 /**
  * Explains why `url`, which the registry chose (the realm of a challenge, or a redirect), must not be called; returns

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Module } from "../../../src/model/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
 import { ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
-import { parseHelmIgnore } from "../../../src/modules/chart/helm-ignore.ts";
+import { parseHelmIgnore } from "../../../src/modules/chart/chart-files.ts";
 import { ChartChangedError, copyChart } from "../../../src/helm/rendering.ts";
 import { ManualClock } from "../../support/clock.ts";
 

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { Metrics } from "../../src/metrics/index.ts";
-import type { Module, Tree } from "../../src/model/index.ts";
-import { State } from "../../src/state/index.ts";
-import type { PendingUpdate, ModuleError } from "../../src/module-sources/leader/entry/findings.ts";
-import type { SourcesContext } from "../../src/module-sources/context.ts";
-import type { LockEntry } from "../../src/module-sources/types.ts";
-import { PendingUpdateRecorder, toWaitingUpdate } from "../../src/module-sources/pending-updates.ts";
-import { ManualClock, settle } from "../support/clock.ts";
+import { Metrics } from "../../../src/metrics/index.ts";
+import type { Module, Tree } from "../../../src/model/index.ts";
+import { State } from "../../../src/state/index.ts";
+import type { LockEntry, ModuleError, PendingUpdate } from "../../../src/module-sources/types.ts";
+import type { SourcesContext } from "../../../src/module-sources/context.ts";
+import { PendingUpdateRecorder, toWaitingUpdate } from "../../../src/module-sources/leader/status-writer.ts";
+import { ManualClock, settle } from "../../support/clock.ts";
 
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
 const LOCKED: LockEntry = { source: "s", version: "1.4.2", digest: digest("a"), verifiedBy: "ci.pub", at: 0 };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { findChallenge } from "../../../src/registry/http/challenge.ts";
+import { findChallenge } from "../../../src/registry/http/tokens.ts";
 
 const found = (...headers: string[]): unknown => {
   const challenge = findChallenge(headers);

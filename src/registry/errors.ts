@@ -1,6 +1,8 @@
-/** Errors of calls to a registry. */
+/** Errors of calls to a registry, and why an artifact does not count as signed. */
 
-import { oneLine } from "../../lib/index.ts";
+import { attempt, oneLine, plainLine } from "../lib/index.ts";
+import { objectsIn } from "../model/index.ts";
+import { parseJsonObject } from "./manifest.ts";
 
 /** A request that failed. The message names host, request and remedy, and contains no credentials. */
 export class RegistryError extends Error {
@@ -48,4 +50,32 @@ export function toRegistryError(error: unknown, requestName: string): RegistryEr
   // OpenSSL's message names its own source files.
   const reason = NO_TLS_CODES.test(code) ? "it answers without TLS" : oneLine(error);
   return new NoAnswerError(`${requestName}: ${reason}${remedy}`, undefined, { cause: error });
+}
+
+/** Ends of error messages, by HTTP status. */
+const STATUS_REMEDIES: Readonly<Record<number, string>> = {
+  401: "log in with `helm registry login HOST`, or check the credentials",
+  403: "the credentials do not allow it",
+  404: "not found, or not allowed to be seen",
+  413: "the registry accepts no content of this size",
+  429: "the registry limits requests: try again later",
+};
+
+/** Describes a status that is no success: with the registry's own message in the body, if there is one, and a remedy. */
+export function describeStatus(status: number, body: Buffer): string {
+  const [first = {}] = attempt(() => objectsIn(parseJsonObject(body)["errors"])) ?? [];
+  const words = [first["code"], first["message"]].filter((each) => typeof each === "string");
+  const reason = words.length === 0 ? "" : ` ${plainLine(words.join(": "), 200)}`;
+  const remedy = STATUS_REMEDIES[status];
+  return `${status}${reason}${remedy === undefined ? "" : `; ${remedy}`}`;
+}
+
+/** The digest has no valid signature: a retry does not help as long as digest and keys are the same. */
+export class NotVerifiedError extends Error {
+  override readonly name = "NotVerifiedError";
+}
+
+/** The signatures could not be read: a retry may help. */
+export class CannotVerifyError extends Error {
+  override readonly name = "CannotVerifyError";
 }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
-import { isRejected } from "../../../../src/module-sources/choose.ts";
+import { isRejected } from "../../../src/module-sources/choose.ts";
 import {
   buildKeptEntry,
   buildUpdatedEntry,
   buildRolledBackEntry,
-} from "../../../../src/module-sources/leader/entry/next-entry.ts";
-import type { LockEntry } from "../../../../src/module-sources/types.ts";
+} from "../../../src/module-sources/leader/next-entry.ts";
+import type { LockEntry } from "../../../src/module-sources/types.ts";
 
 const REQUEST = { version: "^1", order: 5 };
 const content = (version: string) => ({

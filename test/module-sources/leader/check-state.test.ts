@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { computeNextCheck } from "../../../src/module-sources/leader/next-check.ts";
+import { computeNextCheck } from "../../../src/module-sources/leader/check-state.ts";
 
 const MINUTE = 60_000;
 const plan = (change: Partial<Parameters<typeof computeNextCheck>[0]>): number =>

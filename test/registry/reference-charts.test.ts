@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { normalizeChartLocation, isWithinLocations, isChartRepository } from "../../../src/registry/index.ts";
+import { normalizeChartLocation, isWithinLocations, isChartRepository } from "../../src/registry/index.ts";
 
 test.each([
   ["https://charts.example.org", "https://charts.example.org"],

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 
-import type { ModuleView } from "../../../../src/state/index.ts";
-import { describeUpdateFailure } from "../../../../src/module-sources/leader/entry/failed-update.ts";
-import type { LockEntry } from "../../../../src/module-sources/types.ts";
-import { moduleView } from "../../../status/views.ts";
+import type { ModuleView } from "../../../src/state/index.ts";
+import { describeUpdateFailure } from "../../../src/module-sources/leader/update-progress.ts";
+import type { LockEntry } from "../../../src/module-sources/types.ts";
+import { moduleView } from "../../status/views.ts";
 
 const [OLD, NEW] = ["a", "b"].map((digit) => `sha256:${digit.repeat(64)}`) as [string, string];
 const NAMES = { source: "s", verifiedBy: "k" };

@@ -1,12 +1,15 @@
 /** Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. */
 
-import { allowsVersion, serializeRequest } from "../../choose.ts";
-import type { VerifiedContent } from "../../fetch/fetch-content.ts";
-import { areVersionsComparable } from "../../fetch/location.ts";
-import type { ChartContent, LockEntry, ModuleRequest } from "../../types.ts";
+import { omitUndefined } from "../../status/index.ts";
+import { allowsVersion, areVersionsComparable, serializeRequest } from "../choose.ts";
+import type { VerifiedContent } from "../fetch/fetch-content.ts";
+import type { ChartContent, LockEntry, ModuleRequest } from "../types.ts";
 
 /** Content that was verified. */
-interface EntryContent extends Pick<LockEntry, "source" | "version" | "digest" | "verifiedBy" | "chart"> {
+export interface EntryContent extends Pick<
+  LockEntry,
+  "source" | "version" | "digest" | "verifiedBy" | "chart"
+> {
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
@@ -61,27 +64,25 @@ export function buildRolledBackEntry(
   return { ...content, ...toEntrySettings(request), isBack: true, ...toRejectedFields(rejected, request) };
 }
 
+/** The current request for a module whose content stays. */
+interface KeptContent {
+  readonly source: string;
+  readonly request: ModuleRequest;
+  readonly chart: ChartContent | undefined;
+  /** Whether the content is what the request names. */
+  readonly isRequested: boolean;
+}
+
 /**
  * Builds the entry of a module whose content stays, with order, flag and chart settings of the current request. Another request
- * clears the rejected digests. The mark of a rollback (`isBack`) goes with them, or if the content is what the request names
- * (`isRequested`).
+ * clears the rejected digests. The mark of a rollback (`isBack`) goes with them, or if the content is requested.
  */
 export function buildKeptEntry(
   locked: LockEntry,
-  {
-    source,
-    request,
-    chart,
-    isRequested,
-  }: {
-    readonly source: string;
-    readonly request: ModuleRequest;
-    readonly chart: ChartContent | undefined;
-    readonly isRequested: boolean;
-  },
+  { source, request, chart, isRequested }: KeptContent,
 ): LockEntry {
-  const { order: _, enabled: __, removed: ___, rejected: ____, rejectedFor: _____, ...others } = locked;
   // The fields of the request are set below, from the request as it is now.
+  const { order: _, enabled: __, removed: ___, rejected: ____, rejectedFor: _____, ...others } = locked;
   const { chart: ______, isBack, ...kept } = others;
   const rejected = rejectedDigestsFor(locked, request);
   const isStillBack = isBack === true && rejected.length > 0 && !isRequested;
@@ -124,5 +125,5 @@ function toRejectedFields(
 
 /** Order and flag of a request, which the lock keeps so that they apply while the source cannot be read. */
 function toEntrySettings({ order, enabled }: ModuleRequest): Pick<LockEntry, "order" | "enabled"> {
-  return { ...(order === undefined ? {} : { order }), ...(enabled === undefined ? {} : { enabled }) };
+  return omitUndefined({ order, enabled });
 }

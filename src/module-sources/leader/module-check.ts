@@ -1,0 +1,146 @@
+/** The check of one module of a ModuleSource: fetches, verifies, tests and locks content. */
+
+import { NotVerifiedError, RegistryError, type Signer } from "../../registry/index.ts";
+import type { SourcesContext } from "../context.ts";
+import type { RequestedContent } from "../disk/content.ts";
+import { fetchContent, type RefusalMemo, type VerifiedContent } from "../fetch/fetch-content.ts";
+import type { AccessOptions, RegistryAccess } from "../fetch/registry-access.ts";
+import type { Source } from "../source-list.ts";
+import { filterKeys } from "../trusted-keys.ts";
+import type { ChartContent, LockEntry, ModuleRequest, PendingUpdate } from "../types.ts";
+import { describeContentProblem } from "./check-content.ts";
+import { buildRolledBackEntry, buildUpdatedEntry, toEntryContent, type EntryContent } from "./next-entry.ts";
+import type { CheckReporter } from "./reporter.ts";
+import { findUpdateFailure } from "./update-progress.ts";
+
+/** What the checks of all sources use. */
+export interface CheckTools {
+  readonly context: SourcesContext;
+  readonly access: AccessOptions;
+  /** Digests that were refused, with the keys at that time. */
+  readonly refusals: RefusalMemo;
+  readonly reporter: CheckReporter;
+  /** Changes lock and content, while nothing else does, and then publishes both. */
+  readonly commit: (work: () => Promise<void>) => Promise<void>;
+  /** Whether the source still names the module in this way: it may have changed during the check. */
+  readonly isStillRequested: (source: Source, name: string) => boolean;
+  /** What waited for the module at the last check. */
+  readonly getPendingUpdate: (source: string, module: string) => PendingUpdate | undefined;
+}
+
+/** One module of a check. */
+export interface ModuleCheck extends CheckTools {
+  readonly source: Source;
+  readonly name: string;
+  readonly request: ModuleRequest;
+  /** The chart that the request names, if it names one. */
+  readonly chart: ChartContent | undefined;
+  readonly registry: RegistryAccess;
+}
+
+/** Content that passes verification, but not the check with the values in force. */
+export class BlockedError extends Error {}
+
+/**
+ * Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it can be
+ * accepted.
+ */
+export function requireSigners(check: ModuleCheck): void {
+  check.context.blobStore.requireUnsignedAllowed(check.chart);
+  if (check.chart?.unsigned !== true && keysForSource(check).length === 0)
+    throw new NotVerifiedError(
+      "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
+    );
+}
+
+/** The keys and identities that may sign content of this source. */
+export function keysForSource({ context, source }: ModuleCheck): readonly Signer[] {
+  return filterKeys(context.installerKeys, source.spec);
+}
+
+/** Verifies content with the keys of its source. Fetches what the disk does not have, unless it was refused before. */
+export function fetchForModule(
+  check: ModuleCheck,
+  { version, digest, chart }: Omit<RequestedContent, "name">,
+): Promise<VerifiedContent> {
+  const { context, name, source, reporter, registry, refusals } = check;
+  const fetchTools = {
+    registry,
+    store: context.blobStore,
+    maxBytes: context.options.maxBytes,
+    keys: keysForSource(check),
+    onFetched: (bytes: number) => reporter.onFetched(bytes),
+    onNotVerified: (message: string) => reporter.onNotVerified(source.name, name, message),
+  };
+  return fetchContent(fetchTools, { name, version, digest, chart }, refusals);
+}
+
+/**
+ * Fetches, verifies and unpacks content, and checks it with the values in force. Throws BlockedError if the operator
+ * cannot use it; `describeRefusal` begins its message.
+ */
+export async function fetchAndCheck(
+  check: ModuleCheck,
+  content: Omit<RequestedContent, "name">,
+  describeRefusal = (version: string): string => `version ${version} is not used`,
+): Promise<{ readonly found: VerifiedContent; readonly dir: string }> {
+  const { context, name, request } = check;
+  const found = await fetchForModule(check, content);
+  const dir = await context.blobStore.unpack(found);
+  const problem = await describeContentProblem(context, { name, order: request.order, dir });
+  if (problem !== undefined) throw new BlockedError(`${describeRefusal(found.version)}: ${problem}`);
+  return { found, dir };
+}
+
+/** Turns verified content into the fields of an entry that is locked now. */
+export function toNewEntryContent({ context, source }: ModuleCheck, found: VerifiedContent): EntryContent {
+  return toEntryContent(found, { source: source.name, at: context.options.clock.now() });
+}
+
+/** Writes the entry of the lock, unless the source was edited meanwhile and no longer requests the module in this way. */
+export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
+  const { source, name, context } = check;
+  await check.commit(async () => {
+    if (check.isStillRequested(source, name)) await context.lockedModules.writeEntry(name, entry, dir);
+  });
+}
+
+/**
+ * Rolls the lock back to the content before a failed update, so that hooks and chart match the release, which helm has rolled
+ * back. Does nothing if no update has failed. Throws BlockedError, and what `fetchForModule` throws.
+ */
+export async function rollBackFailedUpdate(check: ModuleCheck): Promise<void> {
+  const { context, name, request, reporter } = check;
+  const failed = context.lockedModules.entries.get(name);
+  const why = findUpdateFailure(context, name);
+  if (failed?.previous === undefined || why === undefined) return;
+  const { found, dir } = await fetchAndCheck(
+    check,
+    { ...failed.previous, chart: failed.chart },
+    (version) => `${failed.version} failed, and ${version} cannot be used again`,
+  );
+  const next = buildRolledBackEntry(toNewEntryContent(check, found), request, failed);
+  await commitEntry(check, next, dir);
+  reporter.onUpdateRejected(name, next, { version: failed.version, why });
+}
+
+/**
+ * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen again.
+ * Does nothing if that content no longer exists. Throws what `fetchForModule` throws.
+ */
+export async function restoreLostEntry(check: ModuleCheck): Promise<void> {
+  const { context, name, request, chart } = check;
+  const digest = context.options.getInstalledDigest(name);
+  if (digest === undefined || context.lockedModules.entries.has(name)) return;
+  const installed = { version: undefined, digest, chart };
+  const found = await fetchForModule(check, installed).catch(ignoreMissingContent);
+  if (found === undefined) return;
+  const entry = buildUpdatedEntry(toNewEntryContent(check, found), request, undefined);
+  await commitEntry(check, entry, await context.blobStore.unpack(found));
+}
+
+/** Ignores that the registry no longer has the content, or that no key accepts it; throws all other errors again. */
+function ignoreMissingContent(error: unknown): undefined {
+  const isMissing = error instanceof RegistryError && error.status === 404;
+  if (!isMissing && !(error instanceof NotVerifiedError)) throw error;
+}
