@@ -18,7 +18,6 @@ const NAMED_ONLY = new Set([
   "kubectl describe",
   "helm upgrade",
   "helm template",
-  "helm pull",
   "helm push",
   "helm list",
   "helm rollback",
