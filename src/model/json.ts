@@ -81,6 +81,18 @@ export function combineMembers(
   return result;
 }
 
+/** `upper` over `lower`: maps merge, everything else is replaced, lists and null included. Changes neither; shares unchanged parts. */
+export function merge(lower: Json | undefined, upper: Json | undefined): Json | undefined {
+  if (upper === undefined || lower === upper) return lower;
+  if (lower === undefined || !isJsonObject(lower) || !isJsonObject(upper)) return upper;
+  return combineMembers(lower, upper, merge);
+}
+
+/** Merges all layers, the last one strongest; skips undefined ones. */
+export function mergeLayers(layers: readonly (Json | undefined)[]): Json | undefined {
+  return layers.reduce<Json | undefined>((lower, upper) => merge(lower, upper), undefined);
+}
+
 /** The value at a path of keys and indexes through maps and lists; undefined if there is none. */
 export function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
   return path.reduce(findChild, value);

@@ -3,7 +3,7 @@
 import type { HookFile } from "./binding.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Problem } from "./problem.ts";
-import type { ValuesSource } from "./values-source.ts";
+import type { ValuesSource } from "./references.ts";
 
 /** A section of values: a map or a list. */
 export type Section = JsonObject | Json[];

@@ -6,11 +6,11 @@ import { buildChildEnvironment, type Environment, type Settings } from "../confi
 import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
-import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
+import { camelCase, describeProblem, GLOBAL, member, ProblemError, merge } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
 import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
-import { describeViolations, explainInvalidValues, merge, parseMap } from "../values/index.ts";
+import { describeViolations, explainInvalidValues, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
 import { buildValuesStore } from "./charts.ts";

@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 
 import { exists, formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
 import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
-import { GroupTerminator, listPidsLeftInGroup, type TerminationReason } from "./group.ts";
+import { GroupTerminator, listPidsLeftInGroup, type TerminationReason } from "./termination.ts";
 import { FirstBytes, LastBytes, YieldingLineSplitter } from "./output.ts";
 import type { Usage } from "./libc.ts";
 import { findAccessObstacle } from "./user-ids/reach.ts";

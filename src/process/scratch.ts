@@ -7,10 +7,9 @@ import { dirname, join } from "node:path";
 
 import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
-import { removeTree } from "./remove-tree.ts";
-import { homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
+import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
-import { endOrphanedProcesses, type EndOrphansOptions } from "./strays.ts";
+import { endOrphanedProcesses, type EndOrphansOptions } from "./termination.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =

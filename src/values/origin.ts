@@ -1,10 +1,9 @@
 /** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
 import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
-import { isJsonObject, member, valueAt } from "../model/index.ts";
+import { isJsonObject, member, valueAt, mergeLayers } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { mergeSectionLayers, type SectionInput } from "./layers.ts";
-import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/violation.ts";
 

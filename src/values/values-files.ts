@@ -1,9 +1,9 @@
-/** The values of a module for its hooks, scripts and helm, and whether it may run with them. */
+/** The values of a module for its hooks, scripts and helm, whether it may run with them, and the secrets in them. */
 
-import { digest, digestJson } from "../lib/index.ts";
-import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
+import { digest, digestJson, type KnownSecrets } from "../lib/index.ts";
+import { GLOBAL, isJsonObject, objectOf, merge } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
-import { merge } from "./merge.ts";
+import { listSecretPaths } from "./layers.ts";
 import { describeViolations, locateViolations } from "./origin.ts";
 import type { Violation } from "./schema/violation.ts";
 import type { ValuesView } from "./values-store.ts";
@@ -206,4 +206,24 @@ function toRootValues(shared: Section, section: Section): JsonObject {
   const global = merge(shared, own) ?? {};
   const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;
   return isEmpty ? values : { ...values, [GLOBAL]: global };
+}
+
+/** Adds the secrets in the values in force, of `global` and all modules, to `secrets`. */
+export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
+  for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
+    const { layers, mergedSection } = values.patchTarget(key);
+    secrets.register(mergedSection.values, listSecretPaths(layers));
+  }
+}
+
+/**
+ * Returns a function that redacts the values that a section and `global` have from Secrets now. Use it for output of hooks, scripts
+ * and helm, which get these values and may quote them: a value may be a plain word, which other redaction would not find.
+ */
+export function createSourceRedactor(
+  { sources }: Pick<ValuesView, "sources">,
+  key: string,
+): (text: string) => string {
+  const layers = [GLOBAL, key].flatMap((each) => sources.currentFor(each).layer ?? []);
+  return (text) => layers.reduce((redacted, layer) => layer.secretWords().hide(redacted), text);
 }

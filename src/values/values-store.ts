@@ -3,14 +3,20 @@
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { findSection, type ParsedConfig } from "./config/config-map.ts";
-import { mergeFlag } from "./config/flag.ts";
+import { findSection, type ParsedConfig, mergeFlag } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
 import { mergeLazily, withOverlay, type LazyMergedValues, type SectionInput } from "./layers.ts";
-import { describeLocatedViolations, explainOrigins, locateViolations, PatchAuthors } from "./origin.ts";
-import { listLayerOrigins, type LocatedViolation, type SectionOrigins } from "./origin.ts";
+import {
+  describeLocatedViolations,
+  explainOrigins,
+  locateViolations,
+  PatchAuthors,
+  listLayerOrigins,
+  type LocatedViolation,
+  type SectionOrigins,
+} from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compactOperations, MANY_OPERATIONS } from "./patch/compact.ts";
 import type { PatchTarget } from "./patch/hook-patches.ts";

@@ -1,4 +1,4 @@
-/** Reads untrusted files, and writes completely to pipes and terminals. */
+/** Reads untrusted files and streams, and writes completely to pipes and terminals. */
 
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -49,4 +49,22 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }
+}
+
+/**
+ * Reads all bytes of a stream into memory. Returns undefined and closes the stream as soon as there are more than `limit`, so that
+ * an endless stream cannot exhaust the memory. Throws errors of the stream.
+ */
+export async function readAtMost(
+  stream: AsyncIterable<Uint8Array>,
+  limit: number,
+): Promise<Buffer | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    size += chunk.length;
+    if (size > limit) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }

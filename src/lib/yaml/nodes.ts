@@ -3,7 +3,7 @@
 import { DepthError, MAX_DEPTH } from "../json.ts";
 import { Scanner } from "./scanner.ts";
 import type { Token, TokenType } from "./token.ts";
-import { YamlError, type Position } from "./yaml-error.ts";
+import { YamlError, type Position } from "./cursor.ts";
 
 interface Node {
   readonly position: Position;

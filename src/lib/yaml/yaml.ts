@@ -4,11 +4,9 @@ import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED } from "js-yaml";
 
 import type { Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
-import { constructValue } from "./construct.ts";
+import { constructValue, needsQuotes } from "./construct.ts";
 import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
-import { YamlError } from "./yaml-error.ts";
-import { needsQuotes } from "./yaml-schema.ts";
-
+import { YamlError } from "./cursor.ts";
 /** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
 

@@ -2,11 +2,17 @@
 
 import { sameJson } from "../../lib/index.ts";
 import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
-import { readSources } from "../sources/source-refs.ts";
+import type { Json, JsonObject, Problem, Section, EnabledBy, Module } from "../../model/index.ts";
+import { readSources } from "../sources/source-layer.ts";
 import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
-import { GLOBAL_SOURCES, isGuardKey, isSuspension, MAINTENANCE, readMaintenance } from "./module-settings.ts";
-import { MODULE_SETTINGS } from "./module-settings.ts";
+import {
+  GLOBAL_SOURCES,
+  isGuardKey,
+  isSuspension,
+  MAINTENANCE,
+  readMaintenance,
+  MODULE_SETTINGS,
+} from "./module-settings.ts";
 import type { HasValuesKey, ModuleSettings } from "./module-settings.ts";
 
 /** The parsed content of a ConfigMap. Keeps nulls inside sections. */
@@ -203,4 +209,20 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   if (section === undefined) sections.delete(key);
   else sections.set(key, section);
   return { ...config, sections };
+}
+
+/** The merged flag of a module, and the layer that decided it. `byHook`: what a global hook has set. */
+export function mergeFlag(
+  { valuesKey, own, common }: Module,
+  config: ParsedConfig | undefined,
+  byHook: boolean | undefined,
+): { enabled: boolean; by: EnabledBy } {
+  const flags: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+    ["configmap", config?.flags.get(valuesKey)],
+    ["hook", byHook],
+    ["module-values", own.enabled],
+    ["values", common.enabled],
+  ];
+  const [by, enabled = false] = flags.find(([, flag]) => flag !== undefined) ?? ["none"];
+  return { enabled, by };
 }

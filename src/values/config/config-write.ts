@@ -1,11 +1,10 @@
 /** Applies a hook's config patch to the ConfigMap or the overlay. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
+import { GLOBAL, ProblemError, isJsonObject, member, setMember, merge } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { applyJsonPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
-import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/apply-patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
 

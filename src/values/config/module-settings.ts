@@ -6,7 +6,7 @@
 
 import { withSuggestion } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, type Json, type ValuesSource } from "../../model/index.ts";
-import { readSources } from "../sources/source-refs.ts";
+import { readSources } from "../sources/source-layer.ts";
 import { readFlag } from "../static-values.ts";
 
 export interface ModuleSettings {

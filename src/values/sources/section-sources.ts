@@ -4,9 +4,14 @@ import { sameJson } from "../../lib/index.ts";
 import { describeProblem, GLOBAL } from "../../model/index.ts";
 import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
 import type { LocatedViolation } from "../origin.ts";
-import { toSourceObject, type SourceObject } from "./source-refs.ts";
-import { buildSourceLayer, type SourceContent, type SourceContext } from "./source-layer.ts";
-import { type SourceLayer } from "./source-layer.ts";
+import {
+  toSourceObject,
+  type SourceObject,
+  buildSourceLayer,
+  type SourceContent,
+  type SourceContext,
+  type SourceLayer,
+} from "./source-layer.ts";
 
 /** What `valuesFrom` of one section contributes, and what is wrong with it. */
 export interface SectionSources {

@@ -2,12 +2,17 @@
 
 import { isUtf8 } from "node:buffer";
 
-import { parseYaml, toPointer, parsePointer, SecretWords, YamlError } from "../../lib/index.ts";
-import { type KnownSecrets } from "../../lib/index.ts";
-import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
+import {
+  parseYaml,
+  toPointer,
+  parsePointer,
+  SecretWords,
+  YamlError,
+  type KnownSecrets,
+} from "../../lib/index.ts";
+import { collect, isJsonObject, ProblemError, setMember, valueAt, mergeLayers } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
-import { mergeLayers } from "../merge.ts";
-import { toSourceObject, DEFAULT_SOURCE_KEY } from "./source-refs.ts";
+import { createValidator } from "../schema/validator.ts";
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
 export type SourceContent =
@@ -182,4 +187,55 @@ function collectLeafPaths(value: Json, path: string, found: string[]): void {
   else
     for (const [key, below] of Object.entries(value))
       collectLeafPaths(below ?? null, `${path}${toPointer([key])}`, found);
+}
+
+/** Default of `key`. */
+export const DEFAULT_SOURCE_KEY = "values.yaml";
+
+/** As `valuesFrom` in `modules/addon.schema.json`; a test compares both. */
+export const SOURCES_SCHEMA: JsonObject = {
+  type: "array",
+  maxItems: 50,
+  items: {
+    type: "object",
+    additionalProperties: false,
+    required: ["kind", "name"],
+    properties: {
+      kind: { enum: ["Secret", "ConfigMap"] },
+      name: { type: "string", minLength: 1, maxLength: 253, pattern: "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" },
+      namespace: { type: "string", minLength: 1, maxLength: 63, pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" },
+      key: { type: "string", minLength: 1, maxLength: 253, pattern: "^[-._a-zA-Z0-9]+$" },
+      path: { type: "string", maxLength: 1024, pattern: "^(/([^/~]|~[01])+)+$" },
+      optional: { type: "boolean" },
+    },
+  },
+};
+
+const validate = createValidator(SOURCES_SCHEMA);
+
+/** The sources that a key of the ConfigMap lists. Throws ProblemError. */
+export function readSources(value: Json, file: string, key: string): readonly ValuesSource[] {
+  const [wrong] = validate(value);
+  if (wrong === undefined) return value as unknown as readonly ValuesSource[];
+  const message = wrong.path === "/" ? wrong.message : `${wrong.path}: ${wrong.message}`;
+  const remedy = "write a list of {kind: Secret, name: …}; docs/reference/values.md has its keys";
+  throw new ProblemError({ file, key, message, remedy });
+}
+
+/** The object of a source, and how messages name it. */
+export interface SourceObject {
+  readonly kind: ValuesSource["kind"];
+  readonly namespace: string;
+  readonly name: string;
+  /** `Secret NAMESPACE/NAME`. */
+  readonly title: string;
+}
+
+/** The object that a source means; `namespace` is the operator's. */
+export function toSourceObject(
+  { kind, name, namespace: own }: ValuesSource,
+  namespace: string,
+): SourceObject {
+  const objectNamespace = own ?? namespace;
+  return { kind, name, namespace: objectNamespace, title: `${kind} ${objectNamespace}/${name}` };
 }
