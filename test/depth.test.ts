@@ -124,4 +124,4 @@ describe("an object of the API that is nested too deep", () => {
   });
 });
 
-const MODULE = { kind: "module", valuesKey: "m" } as const;
+const MODULE = "m";

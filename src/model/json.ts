@@ -5,9 +5,17 @@ export interface JsonObject {
   [key: string]: Json | undefined;
 }
 
+/** A map or a list. */
+export type Container = Json[] | JsonObject;
+
+/** Whether a value is a map or a list. */
+export function isContainer(value: unknown): value is Container {
+  return typeof value === "object" && value !== null;
+}
+
 /** True for JSON objects (not for arrays or null). */
 export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isContainer(value) && !Array.isArray(value);
 }
 
 /** The value if it is a JSON object, else an empty object, for reads of optional parts of untrusted objects. */

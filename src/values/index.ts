@@ -56,7 +56,7 @@ export {
 } from "./patch/apply-patch.ts";
 export { compactOperations } from "./patch/compact.ts";
 export { checkPatchedConfig, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
-export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";
+export type { ValidatedPatches } from "./patch/hook-patches.ts";
 export { createDefaultsFiller } from "./schema/defaults.ts";
 export { structuralSchema } from "./schema/schema-document.ts";
 export { referencedFiles } from "./schema/references.ts";

@@ -19,14 +19,7 @@ type LayerName =
   | "hook patch";
 
 /** The origin of each layer for display: a file, a key of a ConfigMap, or a function where the origin differs by leaf. */
-type LayerOrigins = Readonly<Partial<Record<Exclude<LayerName, keyof LeafOriginFinders>, string>>> &
-  LeafOriginFinders;
-
-/** Functions that find the hook that patched a leaf, and the Secret or ConfigMap that a leaf comes from. */
-interface LeafOriginFinders {
-  readonly "hook patch"?: FindPosition;
-  readonly valuesFrom?: FindPosition | undefined;
-}
+type LayerOrigins = Readonly<Partial<Record<LayerName, string | FindPosition | undefined>>>;
 
 /** Describes the origin of each leaf of a section, by JSON pointer, as `LAYER` or `LAYER: FILE` (or key, object, hook). A list is one leaf. */
 export function explainOrigins(
@@ -72,7 +65,7 @@ export function createOriginFinder(input: SectionInput): (path: string) => Origi
 /** Finds the ConfigMap or overlay whose null at `path` removed the values of weaker layers. */
 function findRemovingLayer(input: SectionInput, path: string): Origin | undefined {
   const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
-  const found = sections.find(([, section]) => section !== undefined && valueAtPath(section, path) === null);
+  const found = sections.find(([, section]) => valueAtPath(section, path) === null);
   return found && { layer: found[0], path };
 }
 
@@ -97,10 +90,7 @@ function findLayersWithValue(input: SectionInput, path: string): LayerName[] {
     ["module values.yaml", input.own],
     ["modules/values.yaml", input.common],
   ];
-  const layersWithValue = layers.filter(
-    ([, section]) => section !== undefined && valueAtPath(section, path) !== undefined,
-  );
-  return layersWithValue.map(([layer]) => layer);
+  return layers.filter(([, section]) => valueAtPath(section, path) !== undefined).map(([layer]) => layer);
 }
 
 /** The strongest layer that sets the value at `path`. `isChanged`: whether patches changed this value. */
@@ -123,7 +113,7 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   });
 }
 
-function valueAtPath(value: Json, path: string): Json | undefined {
+function valueAtPath(value: Json | undefined, path: string): Json | undefined {
   return valueAt(value, parsePointer(path));
 }
 
@@ -155,17 +145,16 @@ type FindPosition = (pointer: string) => string | undefined;
 
 /** The origin of each layer of a section. */
 export function listLayerOrigins({ key, module, schemas, findHook, input }: SectionOrigins): LayerOrigins {
-  const origins = {
+  return {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
+    valuesFrom: input.sources?.findPosition,
     ConfigMap: `key ${key}`,
     overlay: `key ${key}`,
     "config schema default": schemas.config?.file,
     "values schema default": schemas.values?.file,
+    "hook patch": findHook,
   };
-  const known = Object.entries(origins).filter(([, origin]) => origin !== undefined);
-  const leafOriginFinders = { "hook patch": findHook, valuesFrom: input.sources?.findPosition };
-  return { ...(Object.fromEntries(known) as LayerOrigins), ...leafOriginFinders };
 }
 
 /** Adds the origin of the wrong value to each violation. */
@@ -209,27 +198,20 @@ export function describeLocatedViolations(key: string, violations: readonly Loca
   });
 }
 
-/** The Secret or ConfigMap that the value at `path` comes from. */
-function describeSource({ sources }: SectionInput, path: string): string {
-  return sources?.findPosition(path) ?? "valuesFrom";
-}
-
 /** The origin of a value for messages: file and line, object and key, or hook. */
 function describeOrigin(
   { key, configMap, module, input, findCommonPosition, findHook }: SectionOrigins,
   layerOrigins: LayerOrigins,
   { layer, path }: Origin,
 ): string {
-  if (layer === "valuesFrom") return describeSource(input, path);
+  if (layer === "valuesFrom") return input.sources?.findPosition(path) ?? layer;
   if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
-  const file = layerOrigins[layer];
-  const lineFinders: Readonly<Partial<Record<LayerName, FindPosition | undefined>>> = {
-    "modules/values.yaml": findCommonPosition,
-    "module values.yaml": module?.own.findPosition,
-  };
-  if (!(layer in lineFinders)) return file === undefined ? layer : `${layer}: ${file}`;
-  return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? file ?? layer;
+  const file = layerOrigins[layer] as string | undefined;
+  const isFile = layer === "modules/values.yaml" || layer === "module values.yaml";
+  if (!isFile) return file === undefined ? layer : `${layer}: ${file}`;
+  const findLine = layer === "modules/values.yaml" ? findCommonPosition : module?.own.findPosition;
+  return findNearestPosition(findLine, `/${key}${path}`) ?? file ?? layer;
 }
 
 /** File and line of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */

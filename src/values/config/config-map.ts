@@ -13,7 +13,7 @@ import {
   readMaintenance,
   MODULE_SETTINGS,
 } from "./module-settings.ts";
-import type { HasValuesKey, ModuleSettings } from "./module-settings.ts";
+import type { ModuleSettings } from "./module-settings.ts";
 
 /** The parsed content of a ConfigMap. Keeps nulls inside sections. */
 export interface ParsedConfig {
@@ -71,7 +71,11 @@ type Data = Readonly<Record<string, string>>;
  * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
  * throws: an invalid key becomes a problem that names key, line and column. `known` lists the modules.
  */
-export function parseConfigMap(file: string, data: Data, known: readonly HasValuesKey[]): ParsedConfig {
+export function parseConfigMap(
+  file: string,
+  data: Data,
+  known: readonly Pick<Module, "valuesKey">[],
+): ParsedConfig {
   return reparseConfigMap({ file }, data, known);
 }
 
@@ -79,7 +83,7 @@ export function parseConfigMap(file: string, data: Data, known: readonly HasValu
 export function reparseConfigMap(
   { file, before }: { readonly file: string; readonly before?: ParsedConfig | undefined },
   data: Data,
-  known: readonly HasValuesKey[],
+  known: readonly Pick<Module, "valuesKey">[],
 ): ParsedConfig {
   const draft = newDraft(file);
   const readers = createReaders(known);
@@ -109,7 +113,7 @@ function recordUnknownKey(draft: Draft, key: string, text: string): void {
 }
 
 /** The reader of each known key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
-function createReaders(known: readonly HasValuesKey[]): Map<string, Reader> {
+function createReaders(known: readonly Pick<Module, "valuesKey">[]): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],

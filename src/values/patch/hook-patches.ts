@@ -35,8 +35,7 @@ export interface ValidatedPatches {
  */
 export function validatePatches(target: PatchTarget, texts: PatchTexts): ValidatedPatches {
   const { key, layers, isOverlaid } = target;
-  const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
-  const { config, values: own } = parsePatches(texts, rules);
+  const { config, values: own } = parsePatches(texts, key);
   const saved = patchSections(layers, config.operations, isOverlaid);
   if (config.operations.length > 0) checkPatchedConfig(target, saved);
   return {
@@ -88,13 +87,8 @@ function throwViolations(what: string, key: string, violations: readonly Violati
   throw new Error(`${what} makes ${key} invalid: ${all}`);
 }
 
-/** The owner of the patch, which decides what it may change. */
-export type PatchRules =
-  | { readonly kind: "global" }
-  | { readonly kind: "module"; readonly valuesKey: string };
-
 /** A validated patch file: operations in order, flags and warnings. */
-export interface ParsedPatch {
+interface ParsedPatch {
   readonly operations: PatchOperation[];
   /** `<camel>Enabled` of global hooks by `<camel>`; undefined = the flag is removed. */
   readonly flags: ReadonlyMap<string, boolean | undefined>;
@@ -107,16 +101,16 @@ const FLAG_SUFFIX = "Enabled";
 const MAX_OPERATIONS = 10_000;
 
 /** The texts of a hook's two patch files. */
-export interface PatchTexts {
+interface PatchTexts {
   readonly config: string;
   readonly values: string;
 }
 
 /** Reads both patch files as `parsePatch` does; errors name the environment variable of the invalid file. */
-export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof PatchTexts, ParsedPatch> {
+export function parsePatches(texts: PatchTexts, key: string): Record<keyof PatchTexts, ParsedPatch> {
   const parsed = (variable: string, text: string): ParsedPatch => {
     try {
-      return parsePatch(text, rules);
+      return parsePatch(text, key);
     } catch (error) {
       if (!(error instanceof PatchError)) throw error;
       throw new PatchError(`the file at ${variable} is refused: ${error.message}`);
@@ -129,11 +123,10 @@ export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof
 }
 
 /**
- * Reads a patch file: one operation, an array, or a stream of both. Every operation is
- * checked against `rules`; a path with dots in place of slashes is accepted with a warning.
- * Throws PatchError, which never quotes values.
+ * Reads a patch file of a hook that may patch the section `key`: one operation, an array, or a stream of both. Global hooks may also
+ * set flags. A path with dots in place of slashes is accepted with a warning. Throws PatchError, which never quotes values.
  */
-export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
+export function parsePatch(text: string, key: string): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
@@ -142,8 +135,8 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
     throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
     const operation = readOperation(raw, warnings);
-    const flag = rules.kind === "global" ? readFlagName(operation.path) : undefined;
-    if (flag === undefined) operations.push(requireOwnPath(operation, rules));
+    const flag = key === GLOBAL ? readFlagName(operation.path) : undefined;
+    if (flag === undefined) operations.push(requireOwnPath(operation, key));
     else if (operation.op !== "test") flags.set(flag, readFlagValue(operation));
   }
   return { operations, flags, warnings };
@@ -214,13 +207,12 @@ function readFlagValue(operation: PatchOperation): boolean | undefined {
 }
 
 /** Returns the operation if its hook may patch the section: no module may change the values of another. Throws PatchError. */
-function requireOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
-  const key = rules.kind === "global" ? "global" : rules.valuesKey;
+function requireOwnPath(operation: PatchOperation, key: string): PatchOperation {
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
   const foreignPath = paths.find((path) => parsePointer(path)[0] !== key);
   if (foreignPath === undefined) return operation;
   const ruleText =
-    rules.kind === "global"
+    key === GLOBAL
       ? "a global hook may patch /global/… and /<module>Enabled only"
       : `a hook of this module may patch /${key}/… only`;
   throw new PatchError(`${foreignPath}: ${ruleText}`);

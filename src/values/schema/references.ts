@@ -48,8 +48,7 @@ export function bundleReferences(
   file: string,
   references: readonly SchemaReference[],
 ): JsonObject {
-  const bundle = new Bundle(document, file, references);
-  return bundle.bundleRoot();
+  return new Bundle(document, file, references).bundleRoot();
 }
 
 /** Copies the needed fragments of other files into the definitions of one schema, each once: fragments may refer to each other. */
@@ -116,7 +115,7 @@ class Bundle {
   /** The error for the reference at `pointer` of the root schema. */
   #createProblem(pointer: string, message: string): ProblemError {
     const remedy = "refer to a file in the directory of the module";
-    return new ProblemError({ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy });
+    return new ProblemError({ file: this.#file, key: pointer || "/", message, remedy });
   }
 }
 

@@ -43,11 +43,8 @@ const compiled = new Memo<Schemas>(5000);
  * `config-values.yaml`.
  */
 export function compileSchemas(files: SchemaFiles): Schemas {
-  let schemas = compiledByFiles.get(files);
-  if (schemas === undefined) {
-    schemas = compileOnce(files);
-    compiledByFiles.set(files, schemas);
-  }
+  const schemas = compiledByFiles.get(files) ?? compileOnce(files);
+  compiledByFiles.set(files, schemas);
   return schemas;
 }
 
