@@ -98,10 +98,8 @@ export class ScratchDir {
     // helm processes, which get a longer grace time (`Helm.endLeftOver`).
     const namesStaleDir = (each: string): boolean =>
       !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
-    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), {
-      clock,
-      graceMs: GRACE_MS,
-    });
+    const options = { clock, graceMs: GRACE_MS };
+    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), options);
     const removed = await Promise.all(dirs.map(tryRemoveDir));
     return removed.filter(Boolean).length;
   }
@@ -135,7 +133,8 @@ export class ScratchDir {
     this.#writtenPaths.push(path);
     try {
       const { pieces, rest } = splitForSyncWrite(data);
-      if (rest === undefined && fitsSyncWrite(pieces)) writePiecesSync(path, pieces);
+      const size = pieces.reduce((sum, { length }) => sum + length, 0);
+      if (rest === undefined && size <= MAX_SYNC_BYTES) writePiecesSync(path, pieces);
       else await writePieces(path, pieces, rest ?? []);
       const { user } = this.#options;
       if (user !== undefined) await chown(path, user.uid, user.uid);
@@ -215,10 +214,6 @@ function splitForSyncWrite(data: ScratchData): { pieces: readonly Piece[]; rest:
 /** The pieces that an iterator has not returned yet. */
 function* remainingPieces(iterator: Iterator<Piece>): Generator<Piece> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
-}
-
-function fitsSyncWrite(pieces: readonly Piece[]): boolean {
-  return pieces.reduce((sum, { length }) => sum + length, 0) <= MAX_SYNC_BYTES;
 }
 
 function writePiecesSync(path: string, pieces: readonly Piece[]): void {
