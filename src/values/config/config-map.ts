@@ -170,35 +170,25 @@ const EMPTY_SECTION: JsonObject = Object.freeze({});
 
 /** The keys of a ConfigMap whose meaning differs in `after`. Identical section objects are not compared. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
-  const settings = MODULE_SETTINGS.flatMap(({ name, ending }) =>
-    findDifferentKeys(settingByValuesKey(before, name), settingByValuesKey(after, name)).map(
-      (key) => `${key}${ending}`,
-    ),
-  );
+  const valuesKeys = new Set([before, after].flatMap(listValuesKeys));
+  /** The values keys for which `read` yields another value now. */
+  const findDifferentKeys = (read: (config: ParsedConfig, key: string) => unknown): string[] =>
+    [...valuesKeys]
+      .filter((key) => !sameJson(read(before, key) as Json, read(after, key) as Json))
+      .toSorted();
   return [
-    ...(sameJson(before.global, after.global) ? [] : ["global"]),
+    ...(sameJson(before.global, after.global) ? [] : [GLOBAL]),
     ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
-    ...findDifferentKeys(before.sections, after.sections),
-    ...findDifferentKeys(before.flags, after.flags).map((key) => `${key}Enabled`),
-    ...settings,
+    ...findDifferentKeys(({ sections }, key) => sections.get(key)),
+    ...findDifferentKeys(({ flags }, key) => flags.get(key)).map((key) => `${key}Enabled`),
+    ...MODULE_SETTINGS.flatMap(({ name, ending }) =>
+      findDifferentKeys(({ settings }, key) => settings.get(key)?.[name]).map((key) => `${key}${ending}`),
+    ),
   ];
 }
 
-/** The values of one setting of all modules that set it, by values key. */
-function settingByValuesKey(
-  { settings }: ParsedConfig,
-  name: keyof ModuleSettings,
-): ReadonlyMap<string, Json> {
-  return new Map(
-    [...settings].flatMap(([key, { [name]: setting }]) =>
-      setting === undefined ? [] : [[key, setting as Json] as const],
-    ),
-  );
-}
-
-function findDifferentKeys(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
-  const keys = new Set([...before.keys(), ...after.keys()]);
-  return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
+function listValuesKeys({ sections, flags, settings }: ParsedConfig): string[] {
+  return [...sections.keys(), ...flags.keys(), ...settings.keys()];
 }
 
 /** The section of `global` or of a module's key in parsed content. */
