@@ -13,6 +13,11 @@ export function isContainer(value: unknown): value is Container {
   return typeof value === "object" && value !== null;
 }
 
+/** A copy that shares the members. */
+export function copyContainer(value: Container): Container {
+  return Array.isArray(value) ? [...value] : { ...value };
+}
+
 /** True for JSON objects (not for arrays or null). */
 export function isJsonObject(value: unknown): value is JsonObject {
   return isContainer(value) && !Array.isArray(value);

@@ -1,25 +1,11 @@
-export {
-  checkConfig,
-  checkDisabledModules,
-  collectConfigFacts,
-  validateConfig,
-} from "./config/check-config.ts";
+export { checkConfig, checkDisabledModules, collectConfigFacts } from "./config/check-config.ts";
+export { validateConfig } from "./config/check-config.ts";
 export type { ConfigFacts, ReadConfig, ValidatedConfig } from "./config/check-config.ts";
-export {
-  changedKeys,
-  parseConfigMap,
-  reparseConfigMap,
-  findSection,
-  withSection,
-} from "./config/config-map.ts";
+export { changedKeys, findSection, parseConfigMap, reparseConfigMap } from "./config/config-map.ts";
+export { withSection } from "./config/config-map.ts";
 export type { ParsedConfig } from "./config/config-map.ts";
-export {
-  CONFIG_MAP_LIMIT,
-  patchConfigMapKey,
-  diffForOverlay,
-  patchSections,
-  findSizeProblem,
-} from "./config/config-write.ts";
+export { CONFIG_MAP_LIMIT, patchConfigMapKey, diffForOverlay, patchSections } from "./config/config-write.ts";
+export { findSizeProblem } from "./config/config-write.ts";
 export {
   NO_SETTINGS,
   MAINTENANCE,
@@ -47,13 +33,8 @@ export {
 } from "./values-files.ts";
 export type { MergedValues, SectionInput } from "./layers.ts";
 export { PatchAuthors, describeViolations, explainOrigins, createOriginFinder } from "./origin.ts";
-export {
-  PatchError,
-  applyJsonPatch,
-  toStoredOperations,
-  replayStoredPatches,
-  type PatchOperation,
-} from "./patch/apply-patch.ts";
+export { PatchError, applyJsonPatch, toStoredOperations, replayStoredPatches } from "./patch/apply-patch.ts";
+export { type PatchOperation } from "./patch/apply-patch.ts";
 export { compactOperations } from "./patch/compact.ts";
 export { checkPatchedConfig, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
 export type { ValidatedPatches } from "./patch/hook-patches.ts";

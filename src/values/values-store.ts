@@ -125,7 +125,8 @@ export class ValuesStore {
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
     const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
-    const without = new Set(found.length === 0 ? [] : violationsWith(undefined).map(violationId));
+    if (found.length === 0) return [];
+    const without = new Set(violationsWith(undefined).map(violationId));
     const causedBySources = found.filter((each) => !without.has(violationId(each)));
     return locateViolations(this.sectionOrigins(key, sections), causedBySources);
   }

@@ -28,7 +28,10 @@ const ANY_WORD = /[^\s"'`,;(){}[\]]{8,}/g;
  * one tree of values has more, or what is in force has more than {@link MAX_IN_FORCE}, it redacts every word that may be a secret.
  */
 export class KnownSecrets {
-  readonly #texts = new SizedTexts();
+  /** Secrets, each with the parts that are searched for. */
+  readonly #partsBySecret = new Map<string, readonly string[]>();
+  /** Memory of all secrets, in characters. */
+  #size = 0;
   readonly #search = new SecretSearch();
   #learnedValues = new WeakSet();
   /** The secrets that the current call of `register` has found; undefined outside of it. */
@@ -111,16 +114,18 @@ export class KnownSecrets {
   /** Adds a secret, unless all its parts may be plain words. */
   #learn(text: string): void {
     this.#visitedTexts?.add(text);
-    if (this.#texts.has(text)) return;
+    if (this.#partsBySecret.has(text)) return;
     const allParts = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH));
     const parts = allParts.filter((part) => !PLAIN_TEXT.test(part));
     if (parts.length === 0) return;
-    this.#charactersOfWalk += sizeOf(parts);
+    const size = sizeOf(parts);
+    this.#charactersOfWalk += size;
     if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
     // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
     for (const [at, part] of parts.entries()) this.#search.add(part, at === 0);
-    this.#texts.add(text, parts);
-    if (this.#texts.size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
+    this.#partsBySecret.set(text, parts);
+    this.#size += size;
+    if (this.#size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
   }
 
   /**
@@ -136,12 +141,16 @@ export class KnownSecrets {
     } finally {
       this.#isCleaningUp = false;
     }
-    for (const parts of this.#texts.keepOnly(this.#visitedTexts ?? new Set()))
+    for (const [text, parts] of this.#partsBySecret) {
+      if (this.#visitedTexts?.has(text) === true) continue;
       for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
+      this.#partsBySecret.delete(text);
+      this.#size -= sizeOf(parts);
+    }
     // A walk learns the texts again if the values still have them.
     this.#learnedValues = new WeakSet();
-    this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#texts.size + CLEANUP_STEP);
-    if (this.#texts.size > MAX_IN_FORCE) this.#setOverfull();
+    this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#size + CLEANUP_STEP);
+    if (this.#size > MAX_IN_FORCE) this.#setOverfull();
   }
 
   /** Begins to redact every word that may be a secret, and reports that once. */
@@ -158,35 +167,6 @@ const TERMINAL_SEQUENCE = new RegExp(
   `${ESCAPE_CHARACTER}(?:\\[[0-?]{0,100}[ -/]{0,10}[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]{0,2000}(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]{0,10}[0-~])`,
   "g",
 );
-
-/** Stores secrets with the parts that are searched for, and counts the characters that all take. */
-class SizedTexts {
-  readonly #parts = new Map<string, readonly string[]>();
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  has(text: string): boolean {
-    return this.#parts.has(text);
-  }
-
-  add(text: string, parts: readonly string[]): void {
-    this.#parts.set(text, parts);
-    this.#size += sizeOf(parts);
-  }
-
-  /** Removes all other texts. Returns the parts of each. */
-  keepOnly(texts: ReadonlySet<string>): (readonly string[])[] {
-    const removed = [...this.#parts].filter(([text]) => !texts.has(text));
-    for (const [text, parts] of removed) {
-      this.#parts.delete(text);
-      this.#size -= sizeOf(parts);
-    }
-    return removed.map(([, parts]) => parts);
-  }
-}
 
 /** Memory that a part takes in addition to its characters, in characters. */
 const PART_OVERHEAD = 64;

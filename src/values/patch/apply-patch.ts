@@ -3,7 +3,15 @@
 import jsonPatch from "fast-json-patch";
 
 import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
-import { isContainer, isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
+import {
+  copyContainer,
+  isContainer,
+  isIndex,
+  isJsonObject,
+  member,
+  setMember,
+  valueAt,
+} from "../../model/index.ts";
 import type { Container, Json, JsonObject, Section } from "../../model/index.ts";
 
 /**
@@ -253,8 +261,4 @@ function moveValue(document: PatchedDocument, { path, from }: Transfer): void {
 
 function jsonLength(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
-}
-
-function copyContainer(value: Container): Container {
-  return Array.isArray(value) ? [...value] : { ...value };
 }
