@@ -169,7 +169,7 @@ interface OutputContext {
 function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
   const key = request.module === undefined ? GLOBAL : camelCase(request.module);
-  const patches = validatePatches(valuesStore.patchTarget(key), texts);
+  const patches = validatePatches(valuesStore, key, texts);
   if (review !== undefined) {
     const hook = { name: toHookFile(request.path).name };
     const refusal =

@@ -196,8 +196,8 @@ function toRootValues(shared: Section, section: Section): JsonObject {
 /** Adds the secrets in the values in force, of `global` and all modules, to `secrets`. */
 export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
   for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
-    const { layers, mergedSection } = values.patchTarget(key);
-    secrets.register(mergedSection.values, listSecretPaths(layers));
+    const layers = { schemas: values.schemas(key), sources: values.sources.currentFor(key).layer };
+    secrets.register(values.mergedSection(key).values, listSecretPaths(layers));
   }
 }
 

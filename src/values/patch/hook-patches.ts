@@ -1,24 +1,13 @@
 /** Parses and validates patches of hooks (docs/reference/values.md, "Patches"). */
 
 import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";
-import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
+import type { JsonFragment } from "../../lib/index.ts";
 import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
-import { mergeSectionLayers, listSecretPaths, type MergedValues, type SectionInput } from "../layers.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";
+import type { ValuesView } from "../values-store.ts";
 import { toStoredOperations, PatchError, type PatchOperation } from "./apply-patch.ts";
-
-/** The section to patch, as it is in force. */
-export interface PatchTarget {
-  readonly key: string;
-  readonly layers: SectionInput;
-  readonly mergedSection: MergedValues;
-  /** Whether config patches go to the overlay. */
-  readonly isOverlaid: boolean;
-  /** Records the secrets in values that are merged for validation. */
-  readonly secrets: KnownSecrets | undefined;
-}
 
 /** Patches of one run that passed every check. */
 export interface ValidatedPatches {
@@ -33,14 +22,15 @@ export interface ValidatedPatches {
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config schema,
  * values patches against the values schema. Throws with one message when anything is wrong.
  */
-export function validatePatches(target: PatchTarget, texts: PatchTexts): ValidatedPatches {
-  const { key, layers, isOverlaid } = target;
+export function validatePatches(values: ValuesView, key: string, texts: PatchTexts): ValidatedPatches {
   const { config, values: own } = parsePatches(texts, key);
-  const saved = patchSections(layers, config.operations, isOverlaid);
-  if (config.operations.length > 0) checkPatchedConfig(target, saved);
+  const isOverlaid = values.overlay !== undefined;
+  const saved = patchSections(values.sectionsInForce(key), config.operations, isOverlaid);
+  if (config.operations.length > 0) checkPatchedConfig(values, key, saved);
+  const { operations } = own;
   return {
     config: config.operations,
-    values: own.operations.length === 0 ? [] : validateValues(target, saved, own.operations),
+    values: operations.length === 0 ? [] : validateValues(values, key, { saved, operations }),
     flags: new Map([...config.flags, ...own.flags]),
     warnings: [...config.warnings, ...own.warnings],
   };
@@ -48,37 +38,24 @@ export function validatePatches(target: PatchTarget, texts: PatchTexts): Validat
 
 /** Checks values patches on top of the config patches of the same run. Returns the operations to store. */
 function validateValues(
-  target: PatchTarget,
-  saved: Sections,
-  operations: readonly PatchOperation[],
+  values: ValuesView,
+  key: string,
+  { saved, operations }: { readonly saved: Sections; readonly operations: readonly PatchOperation[] },
 ): readonly PatchOperation[] {
-  const { key, layers } = target;
   // Strict against the values that the hook read: removing a missing value is an error while the patch is fresh.
-  const stored = toStoredOperations(mergeWithChange(target, saved).values, operations);
-  const after = mergeWithChange(target, { ...saved, patches: [...(layers.patches ?? []), ...stored] });
-  throwViolations("values patch", key, layers.schemas.validateValues(after.values));
+  const stored = toStoredOperations(values.mergeSections(key, saved).values, operations);
+  const after = values.mergeSections(key, { ...saved, patches: [...values.patches(key), ...stored] });
+  throwViolations("values patch", key, values.schemas(key).validateValues(after.values));
   return stored;
 }
 
 /** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
-export function checkPatchedConfig(target: PatchTarget, sections: Sections): void {
-  const { key, layers, mergedSection } = target;
-  const before = new Set(layers.schemas.validateConfig(mergedSection.config).map(violationId));
-  const found = layers.schemas.validateConfig(mergeWithChange(target, sections).config);
+export function checkPatchedConfig(values: ValuesView, key: string, sections: Sections): void {
+  const schemas = values.schemas(key);
+  const before = new Set(schemas.validateConfig(values.mergedSection(key).config).map(violationId));
+  const found = schemas.validateConfig(values.mergeSections(key, sections).config);
   const violations = found.filter((each) => !before.has(violationId(each)));
   throwViolations("config values patch", key, violations);
-}
-
-/** Merges the section with some layers replaced, to validate a patch before it is stored; reuses the values in force if nothing differs. */
-function mergeWithChange(
-  { layers, mergedSection, secrets }: PatchTarget,
-  change: Partial<SectionInput>,
-): MergedValues {
-  const names = Object.keys(change) as (keyof SectionInput)[];
-  if (names.every((name) => change[name] === layers[name])) return mergedSection;
-  const merged = mergeSectionLayers({ ...layers, ...change });
-  secrets?.register(merged.values, listSecretPaths(layers));
-  return merged;
 }
 
 function throwViolations(what: string, key: string, violations: readonly Violation[]): void {
