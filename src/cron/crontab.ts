@@ -101,13 +101,12 @@ const CHECK_BACK_MS = 2 * DAY_MS;
  */
 function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number | undefined {
   if (findNextWallTime(fields, afterMs + zone.offsetAt(afterMs)) === undefined) return undefined;
-  const isDaily = !fields.hour.star;
-  let change = isDaily ? zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs) : undefined;
+  let change = fields.hour.star ? undefined : zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs);
   let from = afterMs;
   // Searches with the offset from UTC that the zone has. If it changes before the tick, the tick is wrong: searches again from the change on.
   for (;;) {
     const offset = change?.after ?? zone.offsetAt(from);
-    const found = findTickInStretch(fields, { from, offset, change: isDaily ? change : undefined });
+    const found = findTickInStretch(fields, { from, offset, change });
     if (found === undefined) return undefined;
     const next = zone.nextTransition(Math.max(from, change?.at ?? from), found);
     if (next === undefined) return found;
@@ -117,7 +116,7 @@ function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number |
   }
 }
 
-/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if that is recent and the hour has no star. */
+/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if that is recent. */
 interface Stretch {
   readonly from: number;
   readonly offset: number;
@@ -129,7 +128,7 @@ interface Stretch {
  * fires later if its time was skipped, and not again if its time is repeated.
  */
 function findTickInStretch(fields: Fields, { from, offset, change }: Stretch): number | undefined {
-  if (change === undefined) return findTickAtOffset(fields, from, offset);
+  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, from, offset);
   const jump = change.after - change.before;
   // The wall clock repeats this time, which has fired already.
   if (jump < 0) return findTickAtOffset(fields, Math.max(from, change.at - jump - 1), offset);

@@ -5,7 +5,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
+import { findPrivateDirProblem, oneLine, succeeds, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
 import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
@@ -282,10 +282,7 @@ async function isStaleDirName(name: string): Promise<boolean> {
 
 /** Removes a directory with its content; false if that fails. */
 function tryRemoveDir(dir: string): Promise<boolean> {
-  return removeTree(dir).then(
-    () => true,
-    () => false,
-  );
+  return succeeds(removeTree(dir));
 }
 
 /** Stands for the start time of a process that does not exist, and of all processes where there is no /proc. */

@@ -198,20 +198,27 @@ export function describeLocatedViolations(key: string, violations: readonly Loca
   });
 }
 
+/** The Secret or ConfigMap that the value at `path` comes from. */
+function describeSource({ sources }: SectionInput, path: string): string {
+  return sources?.findPosition(path) ?? "valuesFrom";
+}
+
 /** The origin of a value for messages: file and line, object and key, or hook. */
 function describeOrigin(
   { key, configMap, module, input, findCommonPosition, findHook }: SectionOrigins,
   layerOrigins: LayerOrigins,
   { layer, path }: Origin,
 ): string {
-  if (layer === "valuesFrom") return input.sources?.findPosition(path) ?? layer;
+  if (layer === "valuesFrom") return describeSource(input, path);
   if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
   const file = layerOrigins[layer] as string | undefined;
-  const isFile = layer === "modules/values.yaml" || layer === "module values.yaml";
-  if (!isFile) return file === undefined ? layer : `${layer}: ${file}`;
-  const findLine = layer === "modules/values.yaml" ? findCommonPosition : module?.own.findPosition;
-  return findNearestPosition(findLine, `/${key}${path}`) ?? file ?? layer;
+  const lineFinders: Readonly<Partial<Record<LayerName, FindPosition | undefined>>> = {
+    "modules/values.yaml": findCommonPosition,
+    "module values.yaml": module?.own.findPosition,
+  };
+  if (!(layer in lineFinders)) return file === undefined ? layer : `${layer}: ${file}`;
+  return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? file ?? layer;
 }
 
 /** File and line of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */

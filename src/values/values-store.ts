@@ -120,13 +120,13 @@ export class ValuesStore {
 
   /** Violations that this layer of a section causes. Leaves out missing values: another source may still set them. */
   #validateSources(key: string, sources: SourceLayer): readonly LocatedViolation[] {
-    const sections = { ...this.sectionsInForce(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
-      this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
+      this.schemas(key).validateConfig(this.mergeSections(key, { sources: layer }).config);
     const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
     if (found.length === 0) return [];
     const without = new Set(violationsWith(undefined).map(violationId));
     const causedBySources = found.filter((each) => !without.has(violationId(each)));
+    const sections = { ...this.sectionsInForce(key), sources };
     return locateViolations(this.sectionOrigins(key, sections), causedBySources);
   }
 
@@ -207,13 +207,12 @@ export class ValuesStore {
 
   /** The merged values of `global` or of a module's key, cached until a layer changes. */
   mergedSection(key: string): LazyMergedValues {
-    const merged = this.#mergedSections.get(key) ?? this.#merge(key, this.sectionsInForce(key));
-    this.#mergedSections.set(key, merged);
+    let merged = this.#mergedSections.get(key);
+    if (merged === undefined) {
+      merged = mergeLazily(key, this.#buildInput(key, this.sectionsInForce(key)), this.#secrets);
+      this.#mergedSections.set(key, merged);
+    }
     return merged;
-  }
-
-  #merge(key: string, sections: Sections): LazyMergedValues {
-    return mergeLazily(key, this.#buildInput(key, sections), this.#secrets);
   }
 
   /** Merges a section with some layers replaced, to try them; reuses the merged values in force if nothing differs. */

@@ -3,6 +3,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
 import { stat } from "node:fs/promises";
 
+import { succeeds } from "../errors.ts";
+
 /**
  * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
  * and a device never ends.
@@ -23,10 +25,7 @@ export function readRegularFile(path: string, limit = Infinity): Buffer {
 
 /** Whether a path exists and can be reached. */
 export function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
+  return succeeds(stat(path));
 }
 
 /** Wait between two attempts to write into a full pipe. */

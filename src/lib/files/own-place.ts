@@ -18,7 +18,9 @@ const POD_CREDENTIALS_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
  * path belongs to another user, or is writable for others. Undefined if that cannot happen; missing parts are ignored.
  */
 export function findPathProblem(dir: string): string | undefined {
-  return findProblemOnPath(dir, 0, (_, stats) => isPodVolume(stats));
+  return process.getuid === undefined
+    ? undefined
+    : findProblemOnPath(dir, 0, (_, stats) => isPodVolume(stats));
 }
 
 /**
@@ -26,7 +28,7 @@ export function findPathProblem(dir: string): string | undefined {
  * of directories of this user that lack it, such as a volume of the kubelet.
  */
 export function findPathProblemBesideUsers(dir: string): string | undefined {
-  return findProblemOnPath(dir, 0, addStickyBit);
+  return process.getuid === undefined ? undefined : findProblemOnPath(dir, 0, addStickyBit);
 }
 
 /** Decides whether a directory is accepted although others may write to it and it has no sticky bit. */
@@ -63,10 +65,9 @@ export function isPrivateDirectory(path: string): boolean {
 
 /**
  * Checks each directory and link from the root down to `path`, and where links lead. `links` counts the links followed so far.
- * Returns the first problem; none where files have no owners (Windows).
+ * Returns the first problem. Call it only where files have owners (not on Windows).
  */
 function findProblemOnPath(path: string, links: number, acceptDir: AcceptDir): string | undefined {
-  if (process.getuid === undefined) return undefined;
   const parent = dirname(path);
   const parentProblem = parent === path ? undefined : findProblemOnPath(parent, links, acceptDir);
   if (parentProblem !== undefined) return parentProblem;

@@ -109,13 +109,18 @@ function hideAfterPrefix(prefix: RegExp, text: string, hide: Hide): string {
 /** `KUBECONFIG=/tmp/kube-7/config` names a file, `pwd=/srv/app2` a directory. */
 const NAMES_A_PATH = /^(?:pwd|oldpwd|kubeconfig)$/i;
 
+/** Whether a value is the path that its key names, and so no secret. */
+function isPathValue(key: string, value: string): boolean {
+  return NAMES_A_PATH.test(key) && value.startsWith("/") && looksLikeName(value);
+}
+
 /**
  * Whether `value` is secret under `key` in a text. If the key is only likely secret, a value of under 4 characters in
  * prose counts as a word.
  */
 function isSecretValue(key: string, value: string, isProse: boolean): boolean {
   if (isHarmless(value) || (isProse && PROSE_WORDS.has(value))) return false;
-  if (NAMES_A_PATH.test(key) && value.startsWith("/") && looksLikeName(value)) return false;
+  if (isPathValue(key, value)) return false;
   const keyClass = classifyKey(key);
   if (keyClass === "keyName") return !looksLikeKeyName(value);
   if (keyClass !== "likely") return keyClass === "secret";

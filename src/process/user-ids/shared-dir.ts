@@ -7,6 +7,7 @@ import { constants } from "node:fs";
 import { chmod, chown, mkdir, rmdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 
+import { succeeds } from "../../lib/index.ts";
 import type { RunRequest, RunResult } from "../run-process.ts";
 
 /** Starts processes. */
@@ -42,10 +43,7 @@ export async function giveUserAccess({ uid }: OtherUser, root: string, dir: stri
 /** Removes the home by a process of the other user: if the operator removed it, a link in it could lead anywhere. Never throws. */
 export async function removeHomeDir({ uid, children }: OtherUser, dir: string): Promise<void> {
   const home = homePathOf(dir);
-  const isRemoved = await rmdir(home).then(
-    () => true,
-    () => false,
-  );
+  const isRemoved = await succeeds(rmdir(home));
   if (isRemoved) return;
   const env = { PATH: SYSTEM_PATH };
   await children.run({ file: "rm", args: ["-rf", "--", home], cwd: "/", env, uid, timeoutMs: REMOVAL_MS });

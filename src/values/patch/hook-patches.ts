@@ -2,7 +2,7 @@
 
 import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";
 import type { JsonFragment } from "../../lib/index.ts";
-import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { asString, GLOBAL, isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";
@@ -133,12 +133,14 @@ function parseFragment({ text, index }: JsonFragment): Json {
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
   const path = readPointer(raw, "path", warnings);
+  const { value } = raw;
   const op = asString(raw["op"]) ?? "";
   switch (op) {
     case "add":
     case "replace":
     case "test":
-      return { op, path, value: readValue(raw, path) };
+      if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
+      return { op, path, value };
     case "remove":
       return { op: "remove", path };
     case "move":
@@ -147,12 +149,6 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
     default:
       throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
   }
-}
-
-function readValue(raw: JsonObject, path: string): Json {
-  const value = raw["value"];
-  if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
-  return value;
 }
 
 /** The JSON pointer in the member `name`. Converts a path with dots, with a warning. */
