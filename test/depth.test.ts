@@ -16,14 +16,8 @@ import {
   redactValues,
   toYaml,
 } from "../src/lib/index.ts";
-import type { Json, JsonObject, Section } from "../src/model/index.ts";
-import {
-  applyJsonPatch,
-  toStoredOperations,
-  merge,
-  parsePatch,
-  replayStoredPatches,
-} from "../src/values/index.ts";
+import { merge, type Json, type JsonObject, type Section } from "../src/model/index.ts";
+import { applyJsonPatch, toStoredOperations, parsePatch, replayStoredPatches } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
 import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
@@ -130,4 +124,4 @@ describe("an object of the API that is nested too deep", () => {
   });
 });
 
-const MODULE = { kind: "module", valuesKey: "m" } as const;
+const MODULE = "m";

@@ -100,36 +100,15 @@ const CHECK_BACK_MS = 2 * DAY_MS;
  * job) fire once a day: a skipped time fires later by the size of the jump, a repeated time fires only once.
  */
 function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number | undefined {
-  const first = findNextWallTime(fields, afterMs + zone.offsetAt(afterMs));
-  if (first === undefined) return undefined;
-  const daily = !fields.hour.star;
-  const last = daily ? zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs) : undefined;
-  return findTickAcrossOffsets({ fields, zone, daily }, afterMs, last);
-}
-
-/** What is searched for: a match of the fields with the zone's wall clock. `daily`: the hour has no star. */
-interface Search {
-  readonly fields: Fields;
-  readonly zone: TimeZone;
-  readonly daily: boolean;
-}
-
-/**
- * Finds the next tick with the offset from UTC that the zone has now. If the offset changes before this tick, the tick is
- * wrong, so the search begins again at the change, with the new offset. `last` is a recent change before `afterMs`.
- */
-function findTickAcrossOffsets(
-  search: Search,
-  afterMs: number,
-  last: Transition | undefined,
-): number | undefined {
-  let change = last;
+  if (findNextWallTime(fields, afterMs + zone.offsetAt(afterMs)) === undefined) return undefined;
+  let change = fields.hour.star ? undefined : zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs);
   let from = afterMs;
+  // Searches with the offset from UTC that the zone has. If it changes before the tick, the tick is wrong: searches again from the change on.
   for (;;) {
-    const offset = change?.after ?? search.zone.offsetAt(from);
-    const found = findTickInStretch(search, { from, offset, change });
+    const offset = change?.after ?? zone.offsetAt(from);
+    const found = findTickInStretch(fields, { from, offset, change });
     if (found === undefined) return undefined;
-    const next = search.zone.nextTransition(Math.max(from, change?.at ?? from), found);
+    const next = zone.nextTransition(Math.max(from, change?.at ?? from), found);
     if (next === undefined) return found;
     // The moment of the change itself has the new offset.
     from = Math.max(from, next.at - 1);
@@ -137,7 +116,7 @@ function findTickAcrossOffsets(
   }
 }
 
-/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if the change is recent. */
+/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if that is recent. */
 interface Stretch {
   readonly from: number;
   readonly offset: number;
@@ -148,8 +127,8 @@ interface Stretch {
  * The next tick if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
  * fires later if its time was skipped, and not again if its time is repeated.
  */
-function findTickInStretch({ fields, daily }: Search, { from, offset, change }: Stretch): number | undefined {
-  if (!daily || change === undefined) return findTickAtOffset(fields, from, offset);
+function findTickInStretch(fields: Fields, { from, offset, change }: Stretch): number | undefined {
+  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, from, offset);
   const jump = change.after - change.before;
   // The wall clock repeats this time, which has fired already.
   if (jump < 0) return findTickAtOffset(fields, Math.max(from, change.at - jump - 1), offset);
@@ -200,4 +179,30 @@ function findNextByCronParser(fields: Fields, weekdays: string, wallMs: number):
 /** The values of a field as cron-parser reads them. */
 function formatFieldValues({ values }: Field): string {
   return [...values].join(",");
+}
+
+/** Times of a crontab at which modules may be updated, and how long each lasts. */
+export interface MaintenanceWindow {
+  readonly cron: string;
+  /** How long it stays open, in milliseconds. */
+  readonly forMs: number;
+}
+
+/**
+ * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs`
+ * itself if one is, undefined if none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws
+ * CrontabError.
+ */
+export function findNextOpening(
+  windows: readonly MaintenanceWindow[],
+  fromMs: number,
+  zone: string,
+): number | undefined {
+  const local = new TimeZone(zone);
+  const openings = windows.flatMap(({ cron, forMs }) => {
+    // The first tick at which a window opens that is not over at `fromMs`.
+    const tick = parseCrontab(cron).next(fromMs - forMs, local);
+    return tick === undefined ? [] : [Math.max(tick, fromMs)];
+  });
+  return openings.length === 0 ? undefined : Math.min(...openings);
 }

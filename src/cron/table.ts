@@ -4,15 +4,14 @@ import type { Clock, Timer } from "../lib/index.ts";
 import { type Crontab, parseCrontab } from "./crontab.ts";
 import { TimeZone } from "./time-zone.ts";
 
-export interface CronTableOptions {
-  readonly clock: Clock;
-  /** The default time zone of lines, e.g. `Europe/Berlin`. */
-  readonly zone: string;
+/** An object for each subscription: the same function may subscribe twice. */
+interface Subscriber {
+  readonly fire: () => void;
 }
 
 interface ScheduledLine {
   readonly crontab: Crontab;
-  readonly subscribers: Set<{ readonly fire: () => void }>;
+  readonly subscribers: Set<Subscriber>;
   nextTickAt: number | undefined;
   /** The last tick that fired or was skipped. */
   lastTickAt: number;
@@ -32,7 +31,8 @@ export class CronTable {
   readonly #zone: TimeZone;
   readonly #entries = new Map<string, ScheduledLine>();
 
-  constructor({ clock, zone }: CronTableOptions) {
+  /** `zone` is the default time zone of lines, e.g. `Europe/Berlin`. */
+  constructor({ clock, zone }: { readonly clock: Clock; readonly zone: string }) {
     this.#clock = clock;
     this.#zone = new TimeZone(zone);
   }
@@ -67,13 +67,7 @@ export class CronTable {
     const crontab = parseCrontab(line);
     const lastTickAt = this.#clock.now();
     const nextTickAt = crontab.next(lastTickAt, this.#zone);
-    const entry: ScheduledLine = {
-      crontab,
-      subscribers: new Set(),
-      nextTickAt,
-      lastTickAt,
-      timer: undefined,
-    };
+    const entry = { crontab, subscribers: new Set<Subscriber>(), nextTickAt, lastTickAt, timer: undefined };
     this.#entries.set(line, entry);
     this.#setTimer(entry);
     return entry;

@@ -14,6 +14,14 @@ export function attempt<T>(read: () => T): T | undefined {
   }
 }
 
+/** Whether a promise is fulfilled: for callers to whom neither the result nor the reason of a failure matters. */
+export function succeeds(work: Promise<unknown>): Promise<boolean> {
+  return work.then(
+    () => true,
+    () => false,
+  );
+}
+
 /** Lists at most `maxNames` names in one text and counts the others: `a, b and 3 more`. */
 export function listNames(names: readonly string[], maxNames: number): string {
   const more = names.length > maxNames ? ` and ${names.length - maxNames} more` : "";

@@ -2,7 +2,7 @@
 
 import { createHash, hash } from "node:crypto";
 
-import type { Json, JsonObject } from "../model/index.ts";
+import { isContainer, member, type Json } from "../model/index.ts";
 
 /**
  * Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no
@@ -58,32 +58,26 @@ export function digestJson(value: Json | undefined): string {
 /** Whether two JSON values are the same, whatever the order of keys. A member that is undefined counts as missing. */
 export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
-  if (!isObjectOrArray(a) || !isObjectOrArray(b)) return false;
+  if (!isContainer(a) || !isContainer(b)) return false;
   if (Array.isArray(a) || Array.isArray(b)) {
     if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
     return a.every((item, index) => sameJson(item, b[index]));
   }
-  const ownMember = (object: JsonObject, key: string): Json | undefined =>
-    Object.hasOwn(object, key) ? object[key] : undefined;
   return (
-    Object.keys(a).every((key) => sameJson(a[key], ownMember(b, key))) &&
+    Object.keys(a).every((key) => sameJson(a[key], member(b, key))) &&
     Object.keys(b).every((key) => b[key] === undefined || Object.hasOwn(a, key))
   );
-}
-
-function isObjectOrArray(value: Json | undefined): value is JsonObject | Json[] {
-  return typeof value === "object" && value !== null;
 }
 
 /** JSON text with sorted object keys and no white space; `undefined` gives the empty string. */
 export function canonicalJson(value: Json | undefined): string {
   if (value === undefined) return "";
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (!isContainer(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   const members: string[] = [];
   for (const key of Object.keys(value).sort()) {
-    const member = value[key];
-    if (member !== undefined) members.push(`${JSON.stringify(key)}:${canonicalJson(member)}`);
+    const child = value[key];
+    if (child !== undefined) members.push(`${JSON.stringify(key)}:${canonicalJson(child)}`);
   }
   return `{${members.join(",")}}`;
 }

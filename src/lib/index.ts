@@ -3,19 +3,17 @@ export * from "./time/clock.ts";
 export * from "./expressions/cel.ts";
 export * from "./json.ts";
 export * from "./limit.ts";
-export { Deadline } from "./time/deadline.ts";
+export { Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
-export { matchesGlob } from "./glob.ts";
+export { findNearestName, matchesGlob, withSuggestion } from "./names.ts";
 export * from "./hash.ts";
 export { collectGarbageWhenIdle } from "./idle-memory.ts";
 export * from "./log.ts";
 export * from "./memo.ts";
-export { findNearestName, withSuggestion } from "./nearest.ts";
 export * from "./parallel.ts";
-export { exists, readRegularFile, writeAll } from "./files/files.ts";
-export { readAtMost } from "./files/read-at-most.ts";
+export { exists, readRegularFile, writeAll, readAtMost } from "./files/files.ts";
 export {
   findPathProblemBesideUsers,
   isPrivateDirectory,
@@ -32,8 +30,7 @@ export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
 export { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "./time/timed.ts";
-export { Debounce, Timers } from "./time/timers.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";
-export * from "./yaml/yaml-error.ts";
+export { YamlError } from "./yaml/cursor.ts";
 export * from "./yaml/yaml.ts";

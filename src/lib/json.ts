@@ -1,6 +1,6 @@
 /** External JSON: depth limit, streams of values, pointers (RFC 6901). */
 
-import { isJsonObject, type Json } from "../model/index.ts";
+import { isContainer, isJsonObject, type Container, type Json, type JsonObject } from "../model/index.ts";
 
 /**
  * Most nested maps and lists in external data: API objects, ConfigMaps, output of hooks and jq, files. Far more than real
@@ -44,30 +44,21 @@ export function wasCut(value: object): boolean {
   return cutObjects.has(value);
 }
 
-type Container = Record<string, unknown> | unknown[];
-
 /** Objects that `cutDeepParts` changed. A WeakSet marks them without a property that readers or the API server could see. */
 const cutObjects = new WeakSet<object>();
-
-/** Whether a value is a map or a list. */
-function isContainer(value: unknown): value is Container {
-  return typeof value === "object" && value !== null;
-}
 
 /** Whether a container contains more than `levels` levels of containers, itself included. */
 function isDeeperThan(container: Container, levels: number): boolean {
   if (levels === 0) return true;
   const members = Array.isArray(container) ? container : Object.values(container);
-  for (const member of members) if (isContainer(member) && isDeeperThan(member, levels - 1)) return true;
-  return false;
+  return members.some((member) => isContainer(member) && isDeeperThan(member, levels - 1));
 }
 
 /** Keeps `levels` levels of a container, itself included, and sets containers below them to null. */
 function cutBelow(container: Container, levels: number): void {
-  const members = container as Record<string, unknown>;
-  for (const [key, member] of Object.entries(members)) {
+  for (const [key, member] of Object.entries(container)) {
     if (!isContainer(member)) continue;
-    if (levels === 1) members[key] = null;
+    if (levels === 1) (container as JsonObject)[key] = null;
     else cutBelow(member, levels - 1);
   }
 }

@@ -19,13 +19,8 @@ export function parseLimit(text: string): Limit | undefined {
   const shares = parts.filter((part) => part?.[2] === "%");
   if (numbers.length > 1 || shares.length > 1 || numbers.length + shares.length !== parts.length)
     return undefined;
-  const percent = readNumber(shares[0]);
-  return percent !== undefined && percent > 100 ? undefined : { count: readNumber(numbers[0]), percent };
-}
-
-/** The number in a part of a limit; undefined if the limit has no such part. */
-function readNumber(part: RegExpExecArray | null | undefined): number | undefined {
-  return part?.[1] === undefined ? undefined : Number(part[1]);
+  const [count, percent] = [numbers, shares].map(([part]) => (part ? Number(part[1]) : undefined));
+  return percent !== undefined && percent > 100 ? undefined : { count, percent };
 }
 
 /** Whether `part` of a `whole`, e.g. the releases to delete of all releases, is more than the limit allows. */

@@ -88,7 +88,7 @@ const COLORS: Readonly<Record<LogLevel, number>> = { debug: 36, info: 32, warn: 
 function formatEntry(type: LogType, line: LogEntry): string {
   if (type === "json") {
     const { level, time, message, fields } = line;
-    return `${JSON.stringify({ level, ...(time === undefined ? {} : { time }), msg: message, ...fields })}\n`;
+    return `${JSON.stringify({ level, time, msg: message, ...fields })}\n`;
   }
   const name = line.level.toUpperCase().padEnd(5);
   const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;

@@ -32,13 +32,8 @@ export class Scope {
   /** Calls the releases, those added meanwhile too, and throws the first error after the last of them. */
   async #runReleases(): Promise<void> {
     const errors: unknown[] = [];
-    for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop()) {
-      try {
-        await release();
-      } catch (error) {
-        errors.push(error);
-      }
-    }
+    for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop())
+      await Promise.try(release).catch((error: unknown) => errors.push(error));
     this.#areReleasesDone = true;
     if (errors.length > 0) throw errors[0];
   }

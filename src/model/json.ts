@@ -5,9 +5,22 @@ export interface JsonObject {
   [key: string]: Json | undefined;
 }
 
+/** A map or a list. */
+export type Container = Json[] | JsonObject;
+
+/** Whether a value is a map or a list. */
+export function isContainer(value: unknown): value is Container {
+  return typeof value === "object" && value !== null;
+}
+
+/** A copy that shares the members. */
+export function copyContainer(value: Container): Container {
+  return Array.isArray(value) ? [...value] : { ...value };
+}
+
 /** True for JSON objects (not for arrays or null). */
 export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isContainer(value) && !Array.isArray(value);
 }
 
 /** The value if it is a JSON object, else an empty object, for reads of optional parts of untrusted objects. */
@@ -79,6 +92,18 @@ export function combineMembers(
     setMember(result, key, value);
   }
   return result;
+}
+
+/** `upper` over `lower`: maps merge, everything else is replaced, lists and null included. Changes neither; shares unchanged parts. */
+export function merge(lower: Json | undefined, upper: Json | undefined): Json | undefined {
+  if (upper === undefined || lower === upper) return lower;
+  if (lower === undefined || !isJsonObject(lower) || !isJsonObject(upper)) return upper;
+  return combineMembers(lower, upper, merge);
+}
+
+/** Merges all layers, the last one strongest; skips undefined ones. */
+export function mergeLayers(layers: readonly (Json | undefined)[]): Json | undefined {
+  return layers.reduce<Json | undefined>((lower, upper) => merge(lower, upper), undefined);
 }
 
 /** The value at a path of keys and indexes through maps and lists; undefined if there is none. */

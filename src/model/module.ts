@@ -1,12 +1,12 @@
 /** Modules as read from disk, and the tree of all directories. */
 
 import type { HookFile } from "./binding.ts";
-import type { Json, JsonObject } from "./json.ts";
+import type { Container, JsonObject } from "./json.ts";
 import type { Problem } from "./problem.ts";
-import type { ValuesSource } from "./values-source.ts";
+import type { ValuesSource } from "./references.ts";
 
-/** A section of values: a map or a list. */
-export type Section = JsonObject | Json[];
+/** A section of values. */
+export type Section = Container;
 
 /** Key of the section that all modules share, in every table of sections. */
 export const GLOBAL = "global";

@@ -6,13 +6,13 @@ import { buildChildEnvironment, type Environment, type Settings } from "../confi
 import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
-import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
+import { camelCase, describeProblem, GLOBAL, member, ProblemError, merge } from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
 import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
-import { describeViolations, explainInvalidValues, merge, parseMap } from "../values/index.ts";
+import { describeViolations, explainInvalidValues, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
-import type { PatchRules, ValuesStore } from "../values/index.ts";
+import type { ValuesStore } from "../values/index.ts";
 import { buildValuesStore } from "./charts.ts";
 import { buildReviewContext, type OfflineReview } from "./review-context.ts";
 import {
@@ -168,9 +168,8 @@ interface OutputContext {
 /** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
 function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
   const texts = { config: output.configPatchText, values: output.valuesPatchText };
-  const rules = patchRules(request);
-  const section = rules.kind === "global" ? GLOBAL : rules.valuesKey;
-  const patches = validatePatches(valuesStore.patchTarget(section), texts);
+  const key = request.module === undefined ? GLOBAL : camelCase(request.module);
+  const patches = validatePatches(valuesStore, key, texts);
   if (review !== undefined) {
     const hook = { name: toHookFile(request.path).name };
     const refusal =
@@ -178,9 +177,11 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
       answerProblem(hook, review, output.answers);
     if (refusal !== undefined) throw new Error(refusal);
   }
-  const { config, values } = parsePatches(texts, rules);
+  const { config, values } = parsePatches(texts, key);
   const warnings = [...config.warnings, ...values.warnings];
-  const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
+  const flags = Object.fromEntries(
+    [...config.flags, ...values.flags].map(([name, on]) => [name, on ?? null]),
+  );
   return {
     configValuesPatch: config.operations as unknown as Json,
     valuesPatch: values.operations as unknown as Json,
@@ -190,11 +191,6 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
     ...(output.answers as unknown as JsonObject),
     ...(warnings.length > 0 && { warnings }),
   };
-}
-
-/** Which keys the values patches of a hook may change: those of its module, or the global section. */
-function patchRules({ module }: OfflineRun): PatchRules {
-  return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
 }
 
 /** Reads a file of values; none without the flag. Throws ProblemError. */

@@ -59,11 +59,11 @@ export interface ChildHost {
 /** The niceness of children that yield: a tenth of the weight of others, so that they still make progress. */
 const YIELDING_NICENESS = 10;
 
-/** Starts a child in a process group of its own. Never throws: a failed start is an `Exit` too. */
-export type Launcher = (spec: LaunchSpec) => Child;
-
-/** Creates the function that starts children: through the C library where possible, otherwise through Node. */
-export function createLauncher(): Launcher {
+/**
+ * Creates the function that starts children, each in a process group of its own: through the C library where possible, otherwise
+ * through Node. The function never throws: a failed start is an `Exit` too.
+ */
+export function createLauncher(): (spec: LaunchSpec) => Child {
   const library = getLibc();
   const spawner = library && new LibcSpawner(library);
   return (request) => {
@@ -160,15 +160,16 @@ export class LibcSpawner {
     for (const fd of fds) if (fd !== undefined) this.#libc.close(fd);
   }
 
-  /** Starts the file and returns its pid. Like execvp(3), gives a script without a "#!" line to the shell. */
+  /**
+   * Starts the file and returns its pid. Like execvp(3), looks up a name without slash on the child's own PATH, and gives a script
+   * without a "#!" line to the shell.
+   */
   #spawn({ file, args, cwd, env, givesWay }: LaunchSpec, fds: Readonly<Fds>): number {
-    const path = resolveProgram(file, env["PATH"]);
+    const path = file.includes("/") ? file : findProgram(file, env["PATH"]);
+    if (path === undefined) throw makeErrnoException(ENOENT, `spawn ${file}`);
     const actions = this.#buildFileActions(cwd, fds);
-    const options = {
-      env,
-      actions,
-      attributes: givesWay === true ? this.#groupAttributes : this.#sessionAttributes,
-    };
+    const attributes = givesWay === true ? this.#groupAttributes : this.#sessionAttributes;
+    const options = { env, actions, attributes };
     try {
       return this.#posixSpawn([path, file, ...args], options);
     } catch (error) {
@@ -186,14 +187,11 @@ export class LibcSpawner {
     if ([path, ...argv, ...variables].some((text) => text.includes("\0")))
       throw new TypeError("the arguments or the environment contain a null character");
     const pid: [number] = [0];
-    const error = this.#libc.posix_spawn(
-      pid,
-      path,
-      actions,
-      attributes,
+    const [args, environment] = [
       [...argv, null],
       [...variables, null],
-    );
+    ];
+    const error = this.#libc.posix_spawn(pid, path, actions, attributes, args, environment);
     if (error !== 0) throw makeErrnoException(error, `spawn ${path}`);
     return pid[0];
   }
@@ -245,24 +243,13 @@ function wrapInSetpriv(spec: LaunchSpec, uid: number): LaunchSpec {
 }
 
 /** The operator's ends of the pipes as Node streams. */
-function toStreams([stdin, stdout, stderr]: Readonly<Fds>): {
-  stdin: Writable | undefined;
-  stdout: Readable | undefined;
-  stderr: Readable | undefined;
-} {
+function toStreams([stdin, stdout, stderr]: Readonly<Fds>): Pick<Child, "stdin" | "stdout" | "stderr"> {
   const toReadable = (fd: number | undefined): Socket => new Socket({ fd, readable: true, writable: false });
   return {
     stdin: stdin === undefined ? undefined : new Socket({ fd: stdin, readable: false, writable: true }),
     stdout: toReadable(stdout),
     stderr: toReadable(stderr),
   };
-}
-
-/** The path of the program to start. Looks up a name without slash on the child's own PATH; throws ENOENT if it is not there. */
-function resolveProgram(file: string, searchPath: string | undefined): string {
-  const found = file.includes("/") ? file : findProgram(file, searchPath);
-  if (found === undefined) throw makeErrnoException(ENOENT, `spawn ${file}`);
-  return found;
 }
 
 /** An error like those of Node's system calls, for an errno of the C library. */

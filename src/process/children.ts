@@ -1,14 +1,8 @@
 /** The child processes of an operator or of one command. */
 
 import { Failures, silentLogger } from "../lib/index.ts";
-import {
-  createLauncher,
-  type Child,
-  type ChildHost,
-  type LaunchSpec,
-  type Launcher,
-  type TrackedChild,
-} from "./child.ts";
+import { createLauncher } from "./child.ts";
+import type { Child, ChildHost, LaunchSpec, TrackedChild } from "./child.ts";
 import { Coprocess, type CoprocessOptions } from "./coprocess.ts";
 import { runChild, type RunRequest, type RunResult } from "./run-process.ts";
 
@@ -26,7 +20,7 @@ export class Children implements ChildHost {
   readonly #failures: Failures;
   readonly #living = new Set<TrackedChild>();
   #isStartAllowed: () => boolean = () => true;
-  #launcher: Launcher | undefined;
+  #launcher: ((spec: LaunchSpec) => Child) | undefined;
 
   /** `failures` receives errors of readers of output lines. */
   constructor(failures: Failures = new Failures(silentLogger)) {

@@ -2,7 +2,7 @@
 
 import { systemClock } from "../lib/index.ts";
 import type { Child, ChildHost, LaunchSpec } from "./child.ts";
-import { GroupTerminator, signalGroup } from "./group.ts";
+import { GroupTerminator, sendSignal } from "./termination.ts";
 import { LastBytes, LineSplitter } from "./output.ts";
 import { describeExit } from "./run-process.ts";
 
@@ -72,7 +72,7 @@ export class Coprocess {
 
   /** Ends the child's whole process group at once. */
   kill(): void {
-    if (this.#isAlive && this.#child.pid !== undefined) signalGroup(this.#child.pid, "SIGKILL");
+    if (this.#isAlive && this.#child.pid !== undefined) sendSignal(-this.#child.pid, "SIGKILL");
   }
 
   /** Passes stdout to the line splitter, and keeps the end of stderr. */

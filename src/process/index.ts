@@ -1,7 +1,7 @@
 export { findProgram } from "./child.ts";
 export { Children } from "./children.ts";
 export type { Coprocess, CoprocessExit } from "./coprocess.ts";
-export { endOrphanedProcesses, findOrphanedProcesses } from "./strays.ts";
+export { endOrphanedProcesses, findOrphanedProcesses } from "./termination.ts";
 export { releaseFreeMemory, isLibcUnavailable, type Usage } from "./libc.ts";
 export { MAX_LINE, TRUNCATED } from "./output.ts";
 export type { RunOutcome, RunRequest, RunResult, Stream } from "./run-process.ts";

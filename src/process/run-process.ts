@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 
 import { exists, formatDuration, oneLine, systemClock, type Clock, type Timer } from "../lib/index.ts";
 import type { Child, ChildHost, Exit, LaunchSpec } from "./child.ts";
-import { GroupTerminator, listPidsLeftInGroup, type TerminationReason } from "./group.ts";
+import { GroupTerminator, listPidsLeftInGroup } from "./termination.ts";
 import { FirstBytes, LastBytes, YieldingLineSplitter } from "./output.ts";
 import type { Usage } from "./libc.ts";
 import { findAccessObstacle } from "./user-ids/reach.ts";
@@ -38,7 +38,7 @@ export async function runChild(request: RunRequest, host: ChildHost): Promise<Ru
   const startedAt = clock.monotonic();
   const child = host.launch(request);
   const output = collectOutput(child, request, host);
-  const { exit, terminator } = await waitForExit(child, request, { clock, host });
+  const end = await waitForExit(child, request, { clock, host });
   await closeStreams(output.streams, clock);
   await output.flush();
   const leftPids = child.pid === undefined ? [] : await listPidsLeftInGroup(child.pid, clock, NO_OUTPUT_MS);
@@ -49,7 +49,7 @@ export async function runChild(request: RunRequest, host: ChildHost): Promise<Ru
     stderr: redact(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,
   };
-  return toResult({ exit, reason: terminator?.reason, ...details }, request);
+  return toResult(details, end, request);
 }
 
 const keepUnchanged = (text: string): string => text;
@@ -95,24 +95,28 @@ function readStream(
   return async () => lines?.flush();
 }
 
+interface RunEnd {
+  readonly exit: Exit;
+  /** Undefined for a child that was not started. */
+  readonly terminator: GroupTerminator | undefined;
+}
+
 /** Waits until the child has exited, and terminates its process group on time-out, abort or shutdown of the operator. */
 async function waitForExit(
   child: Child,
   request: RunRequest,
   { clock, host }: { readonly clock: Clock; readonly host: ChildHost },
-): Promise<{ exit: Exit; terminator: GroupTerminator | undefined }> {
+): Promise<RunEnd> {
   if (child.pid === undefined) return { exit: await child.exit, terminator: undefined };
   const terminator = new GroupTerminator(child.pid, clock);
-  const graceMs = request.graceMs ?? GRACE_MS;
-  const timer =
-    request.timeoutMs === undefined
-      ? undefined
-      : clock.setTimer(request.timeoutMs, () => terminator.terminate("timedOut", graceMs));
+  const { timeoutMs, graceMs = GRACE_MS, signal } = request;
+  const onTimeout = (): void => terminator.terminate("timedOut", graceMs);
+  const timer = timeoutMs === undefined ? undefined : clock.setTimer(timeoutMs, onTimeout);
   const abort = (): void => terminator.terminate("cancelled", graceMs);
-  request.signal?.addEventListener("abort", abort, { once: true });
+  signal?.addEventListener("abort", abort, { once: true });
   const exited = child.exit.then(async (exit) => {
     timer?.cancel();
-    request.signal?.removeEventListener("abort", abort);
+    signal?.removeEventListener("abort", abort);
     await terminator.waitForGroupEnd();
     return { exit, terminator };
   });
@@ -178,14 +182,8 @@ export interface RunResult {
   readonly message: string;
 }
 
-/** How a run ended, and the kept part of its output. */
-interface RunEnd extends Pick<
-  RunResult,
-  "leftPids" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs"
-> {
-  readonly exit: Exit;
-  readonly reason: TerminationReason | undefined;
-}
+/** The parts of a result that are the same however the run ended. */
+type RunDetails = Pick<RunResult, "leftPids" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs">;
 
 /** What was started, as far as messages need it. */
 type StartedCommand = Pick<RunRequest, "file" | "uid" | "cwd" | "timeoutMs">;
@@ -193,7 +191,12 @@ type StartedCommand = Pick<RunRequest, "file" | "uid" | "cwd" | "timeoutMs">;
 const MESSAGE_LIMIT = 300;
 
 /** Converts the end of a run to its result. After a time-out or an abort the exit code does not count: the run has failed. */
-async function toResult({ exit, reason, ...details }: RunEnd, started: StartedCommand): Promise<RunResult> {
+async function toResult(
+  details: RunDetails,
+  { exit, terminator }: RunEnd,
+  started: StartedCommand,
+): Promise<RunResult> {
+  const reason = terminator?.reason;
   const { code, signal, usage } = exit.kind === "exited" ? exit : {};
   const result = { ...details, exitCode: code, signal, usage };
   const timeoutText = `timed out after ${formatDuration(started.timeoutMs ?? 0)}`;
@@ -206,22 +209,14 @@ async function toResult({ exit, reason, ...details }: RunEnd, started: StartedCo
 
 /** One line for people: why it was never started, or its exit code and the last line of stderr. */
 export async function describeExit(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
-  if (exit.kind === "notStarted") return describeStartFailure(started, exit.error);
+  if (exit.kind === "notStarted")
+    return `cannot start ${started.file}: ${await describeStartError(started, exit.error)}`;
   // Under another user id, the file may be inaccessible, which setpriv and shells report in different ways.
   const obstacle = started.uid === undefined ? undefined : findAccessObstacle(started.file);
   if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
   const ending = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   const lastLine = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
   return lastLine === "" ? ending : `${ending}: ${lastLine}`;
-}
-
-/** Why a child could not be started, with the remedy. */
-async function describeStartFailure(
-  { file, cwd }: StartedCommand,
-  error: NodeJS.ErrnoException,
-): Promise<string> {
-  if (!(await exists(cwd))) return `cannot start ${file}: its working directory ${cwd} does not exist`;
-  return `cannot start ${file}: ${await describeStartError(file, error)}`;
 }
 
 const START_ERROR_REASONS: Readonly<Record<string, string>> = {
@@ -235,8 +230,12 @@ const START_ERROR_REASONS: Readonly<Record<string, string>> = {
   ENFILE: "too many files are open on the machine",
 };
 
-/** The cause of a failed start in words; ENOENT may mean the file or the interpreter that its first line names. */
-async function describeStartError(file: string, error: NodeJS.ErrnoException): Promise<string> {
+/** The cause of a failed start in words; ENOENT may mean the directory, the file or the interpreter that its first line names. */
+async function describeStartError(
+  { file, cwd }: StartedCommand,
+  error: NodeJS.ErrnoException,
+): Promise<string> {
+  if (!(await exists(cwd))) return `its working directory ${cwd} does not exist`;
   if (error.code !== "ENOENT") return START_ERROR_REASONS[error.code ?? ""] ?? error.message;
   if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";

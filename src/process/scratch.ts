@@ -5,12 +5,11 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { findPrivateDirProblem, oneLine, type Clock } from "../lib/index.ts";
+import { findPrivateDirProblem, oneLine, succeeds, type Clock } from "../lib/index.ts";
 import { readStatSync, readStat } from "./proc.ts";
-import { removeTree } from "./remove-tree.ts";
-import { homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
+import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
-import { endOrphanedProcesses, type EndOrphansOptions } from "./strays.ts";
+import { endOrphanedProcesses, type EndOrphansOptions } from "./termination.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -99,10 +98,8 @@ export class ScratchDir {
     // helm processes, which get a longer grace time (`Helm.endLeftOver`).
     const namesStaleDir = (each: string): boolean =>
       !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
-    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), {
-      clock,
-      graceMs: GRACE_MS,
-    });
+    const options = { clock, graceMs: GRACE_MS };
+    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), options);
     const removed = await Promise.all(dirs.map(tryRemoveDir));
     return removed.filter(Boolean).length;
   }
@@ -136,7 +133,8 @@ export class ScratchDir {
     this.#writtenPaths.push(path);
     try {
       const { pieces, rest } = splitForSyncWrite(data);
-      if (rest === undefined && fitsSyncWrite(pieces)) writePiecesSync(path, pieces);
+      const size = pieces.reduce((sum, { length }) => sum + length, 0);
+      if (rest === undefined && size <= MAX_SYNC_BYTES) writePiecesSync(path, pieces);
       else await writePieces(path, pieces, rest ?? []);
       const { user } = this.#options;
       if (user !== undefined) await chown(path, user.uid, user.uid);
@@ -218,10 +216,6 @@ function* remainingPieces(iterator: Iterator<Piece>): Generator<Piece> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
 }
 
-function fitsSyncWrite(pieces: readonly Piece[]): boolean {
-  return pieces.reduce((sum, { length }) => sum + length, 0) <= MAX_SYNC_BYTES;
-}
-
 function writePiecesSync(path: string, pieces: readonly Piece[]): void {
   const file = openSync(path, "w", FILE_MODE);
   try {
@@ -288,10 +282,7 @@ async function isStaleDirName(name: string): Promise<boolean> {
 
 /** Removes a directory with its content; false if that fails. */
 function tryRemoveDir(dir: string): Promise<boolean> {
-  return removeTree(dir).then(
-    () => true,
-    () => false,
-  );
+  return succeeds(removeTree(dir));
 }
 
 /** Stands for the start time of a process that does not exist, and of all processes where there is no /proc. */

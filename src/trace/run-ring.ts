@@ -13,12 +13,7 @@ interface RingBounds {
   readonly runBytes: number;
 }
 
-const DEFAULT_BOUNDS: RingBounds = {
-  runs: 1000,
-  bytes: 2 * 1024 * 1024,
-  runsOfGroup: 20,
-  runBytes: 64 * 1024,
-};
+const DEFAULT_BOUNDS: RingBounds = { runs: 1000, bytes: 2 << 20, runsOfGroup: 20, runBytes: 64 << 10 };
 /** Most characters of a line; longer lines are cut. */
 const MAX_LINE_CHARS = 4096;
 /** Memory overhead of an entry and of a run. */
@@ -158,10 +153,10 @@ export class RunRing implements SpanListener, LogContext {
     // The run itself says task and trace.
     const { task: _, trace: __, ...otherFields } = fields;
     const line = { timeMs: this.#clock.now(), level, message, fields: otherFields };
-    const text = JSON.stringify(line);
-    if (text.length <= MAX_LINE_CHARS) return this.#storeEntry(run, run.lines, text);
-    const shortened = { ...line, message: message.slice(0, MAX_LINE_CHARS), fields: {} };
-    this.#storeEntry(run, run.lines, JSON.stringify(shortened));
+    let text = JSON.stringify(line);
+    if (text.length > MAX_LINE_CHARS)
+      text = JSON.stringify({ ...line, message: message.slice(0, MAX_LINE_CHARS), fields: {} });
+    this.#storeEntry(run, run.lines, text);
   }
 
   /** Stores a span or line. While the run exceeds its limit, drops its oldest lines, then its oldest spans, which are fewer and say more. */
@@ -204,13 +199,7 @@ function estimateBytes(text: string): number {
 /** A run for display: parses its stored texts. */
 function toRunView({ id, task, from, isOver, spans, lines, dropped }: Run, withLines: boolean): RunView {
   const parseLine = ({ n, text }: Entry): RunLine => ({ n, ...(JSON.parse(text) as Omit<RunLine, "n">) });
-  return {
-    id,
-    task,
-    from,
-    isOver,
-    spans: spans.map(({ text }) => JSON.parse(text) as Span),
-    ...(withLines ? { lines: lines.map(parseLine) } : {}),
-    dropped,
-  };
+  const parsedSpans = spans.map(({ text }) => JSON.parse(text) as Span);
+  const shown = { id, task, from, isOver, spans: parsedSpans, dropped };
+  return withLines ? { ...shown, lines: lines.map(parseLine) } : shown;
 }

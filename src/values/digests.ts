@@ -62,16 +62,16 @@ export class Digests {
 
   /** Digests by which a converge notices that ConfigMap or global values have changed since the last one. */
   convergeDigests(): { readonly globalConfig: string; readonly globals: string } {
-    return { globalConfig: this.convergeTriggersDigest(), globals: this.globalsDigest() };
+    return { globalConfig: this.convergeTriggersDigest(), globals: this.#globalsDigest() };
   }
 
   /** Digest of what patches of hooks can change: this section, and flags for `global`. */
   patchableDigest(key: string): string {
-    return key === GLOBAL ? this.globalsDigest() : this.#values.mergedSection(key).digest;
+    return key === GLOBAL ? this.#globalsDigest() : this.#values.mergedSection(key).digest;
   }
 
   /** Digest of merged global values and merged flags. */
-  globalsDigest(): string {
+  #globalsDigest(): string {
     return this.#digestOnce("globals", () => [
       this.#values.mergedSection(GLOBAL).digest,
       this.#flagsByKey((module) => this.#values.flag(module).enabled),
@@ -159,7 +159,6 @@ export class Digests {
 
 /** Returns null for an empty or missing section, so that both have the same digest. */
 function nullIfEmpty(section: Section | undefined): Json {
-  return section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0)
-    ? null
-    : section;
+  const isEmpty = section === undefined || (!Array.isArray(section) && Object.keys(section).length === 0);
+  return isEmpty ? null : section;
 }

@@ -1,7 +1,7 @@
 export { checkConfig, checkDisabledModules, collectConfigFacts } from "./config/check-config.ts";
 export { validateConfig } from "./config/check-config.ts";
 export type { ConfigFacts, ReadConfig, ValidatedConfig } from "./config/check-config.ts";
-export { changedKeys, parseConfigMap, reparseConfigMap, findSection } from "./config/config-map.ts";
+export { changedKeys, findSection, parseConfigMap, reparseConfigMap } from "./config/config-map.ts";
 export { withSection } from "./config/config-map.ts";
 export type { ParsedConfig } from "./config/config-map.ts";
 export { CONFIG_MAP_LIMIT, patchConfigMapKey, diffForOverlay, patchSections } from "./config/config-write.ts";
@@ -19,27 +19,9 @@ export {
 } from "./config/module-settings.ts";
 export { configBasisFor, type ConfigBasis } from "./digests.ts";
 export { mergeSectionLayers, withOverlay } from "./layers.ts";
-export { registerSecrets, createSourceRedactor } from "./register-secrets.ts";
-export type { MergedValues, SectionInput } from "./layers.ts";
-export { merge, mergeLayers } from "./merge.ts";
-export { PatchAuthors, describeViolations, explainOrigins, createOriginFinder } from "./origin.ts";
-export { PatchError, applyJsonPatch, toStoredOperations, replayStoredPatches } from "./patch/apply-patch.ts";
-export { type PatchOperation } from "./patch/apply-patch.ts";
-export { compactOperations } from "./patch/compact.ts";
-export { checkPatchedConfig, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
-export type { ValidatedPatches, PatchRules } from "./patch/hook-patches.ts";
-export { createDefaultsFiller } from "./schema/defaults.ts";
-export { structuralSchema } from "./schema/schema-document.ts";
-export { referencedFiles } from "./schema/references.ts";
-export { compileSchemas, type Schemas } from "./schema/schemas.ts";
-export { createValidator } from "./schema/validator.ts";
-export { violationId, type Violation } from "./schema/violation.ts";
-export type { SourceContent } from "./sources/source-layer.ts";
-export type { SourceObject } from "./sources/source-refs.ts";
-export { notAMapError, parseCommonValues, parseDocument, parseMap } from "./static-values.ts";
-export { parseModuleValues } from "./static-values.ts";
-export type { CommonValues, ModuleValues } from "./static-values.ts";
 export {
+  registerSecrets,
+  createSourceRedactor,
   buildHelmInput,
   toChartValues,
   describeIncompleteValues,
@@ -49,4 +31,26 @@ export {
   getHelmSkipReason,
   type ValuesFiles,
 } from "./values-files.ts";
+export type { MergedValues, SectionInput } from "./layers.ts";
+export { PatchAuthors, describeViolations, explainOrigins, createOriginFinder } from "./origin.ts";
+export { PatchError, applyJsonPatch, toStoredOperations, replayStoredPatches } from "./patch/apply-patch.ts";
+export { type PatchOperation } from "./patch/apply-patch.ts";
+export { compactOperations } from "./patch/compact.ts";
+export { checkPatchedConfig, parsePatch, parsePatches, validatePatches } from "./patch/hook-patches.ts";
+export type { ValidatedPatches } from "./patch/hook-patches.ts";
+export { createDefaultsFiller } from "./schema/defaults.ts";
+export { structuralSchema } from "./schema/schema-document.ts";
+export { referencedFiles } from "./schema/references.ts";
+export { compileSchemas, type Schemas } from "./schema/schemas.ts";
+export { createValidator } from "./schema/validator.ts";
+export { violationId, type Violation } from "./schema/violation.ts";
+export type { SourceContent, SourceObject } from "./sources/source-layer.ts";
+export {
+  notAMapError,
+  parseCommonValues,
+  parseDocument,
+  parseMap,
+  parseModuleValues,
+} from "./static-values.ts";
+export type { CommonValues, ModuleValues } from "./static-values.ts";
 export { ValuesStore, type ValuesView } from "./values-store.ts";

@@ -1,10 +1,9 @@
 /** Merges the layers of values (docs/reference/values.md, "Layers"). */
 
 import { digestJson, type KnownSecrets } from "../lib/index.ts";
-import { combineMembers, isJsonObject, mapMembers } from "../model/index.ts";
+import { combineMembers, isJsonObject, mapMembers, merge, mergeLayers } from "../model/index.ts";
 import type { Json, JsonObject, Section } from "../model/index.ts";
 import type { ParsedConfig } from "./config/config-map.ts";
-import { merge, mergeLayers } from "./merge.ts";
 import { replayStoredPatches, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
 import type { SourceLayer } from "./sources/source-layer.ts";

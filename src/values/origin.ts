@@ -1,10 +1,9 @@
 /** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
 
 import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
-import { isJsonObject, member, valueAt } from "../model/index.ts";
+import { isJsonObject, member, valueAt, mergeLayers } from "../model/index.ts";
 import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
 import { mergeSectionLayers, type SectionInput } from "./layers.ts";
-import { mergeLayers } from "./merge.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/violation.ts";
 
@@ -20,14 +19,7 @@ type LayerName =
   | "hook patch";
 
 /** The origin of each layer for display: a file, a key of a ConfigMap, or a function where the origin differs by leaf. */
-type LayerOrigins = Readonly<Partial<Record<Exclude<LayerName, keyof LeafOriginFinders>, string>>> &
-  LeafOriginFinders;
-
-/** Functions that find the hook that patched a leaf, and the Secret or ConfigMap that a leaf comes from. */
-interface LeafOriginFinders {
-  readonly "hook patch"?: FindPosition;
-  readonly valuesFrom?: FindPosition | undefined;
-}
+type LayerOrigins = Readonly<Partial<Record<LayerName, string | FindPosition | undefined>>>;
 
 /** Describes the origin of each leaf of a section, by JSON pointer, as `LAYER` or `LAYER: FILE` (or key, object, hook). A list is one leaf. */
 export function explainOrigins(
@@ -73,7 +65,7 @@ export function createOriginFinder(input: SectionInput): (path: string) => Origi
 /** Finds the ConfigMap or overlay whose null at `path` removed the values of weaker layers. */
 function findRemovingLayer(input: SectionInput, path: string): Origin | undefined {
   const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
-  const found = sections.find(([, section]) => section !== undefined && valueAtPath(section, path) === null);
+  const found = sections.find(([, section]) => valueAtPath(section, path) === null);
   return found && { layer: found[0], path };
 }
 
@@ -98,10 +90,7 @@ function findLayersWithValue(input: SectionInput, path: string): LayerName[] {
     ["module values.yaml", input.own],
     ["modules/values.yaml", input.common],
   ];
-  const layersWithValue = layers.filter(
-    ([, section]) => section !== undefined && valueAtPath(section, path) !== undefined,
-  );
-  return layersWithValue.map(([layer]) => layer);
+  return layers.filter(([, section]) => valueAtPath(section, path) !== undefined).map(([layer]) => layer);
 }
 
 /** The strongest layer that sets the value at `path`. `isChanged`: whether patches changed this value. */
@@ -124,7 +113,7 @@ function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
   });
 }
 
-function valueAtPath(value: Json, path: string): Json | undefined {
+function valueAtPath(value: Json | undefined, path: string): Json | undefined {
   return valueAt(value, parsePointer(path));
 }
 
@@ -156,17 +145,16 @@ type FindPosition = (pointer: string) => string | undefined;
 
 /** The origin of each layer of a section. */
 export function listLayerOrigins({ key, module, schemas, findHook, input }: SectionOrigins): LayerOrigins {
-  const origins = {
+  return {
     "modules/values.yaml": module?.common.file,
     "module values.yaml": module?.own.file,
+    valuesFrom: input.sources?.findPosition,
     ConfigMap: `key ${key}`,
     overlay: `key ${key}`,
     "config schema default": schemas.config?.file,
     "values schema default": schemas.values?.file,
+    "hook patch": findHook,
   };
-  const known = Object.entries(origins).filter(([, origin]) => origin !== undefined);
-  const leafOriginFinders = { "hook patch": findHook, valuesFrom: input.sources?.findPosition };
-  return { ...(Object.fromEntries(known) as LayerOrigins), ...leafOriginFinders };
 }
 
 /** Adds the origin of the wrong value to each violation. */
@@ -224,7 +212,7 @@ function describeOrigin(
   if (layer === "valuesFrom") return describeSource(input, path);
   if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
-  const file = layerOrigins[layer];
+  const file = layerOrigins[layer] as string | undefined;
   const lineFinders: Readonly<Partial<Record<LayerName, FindPosition | undefined>>> = {
     "modules/values.yaml": findCommonPosition,
     "module values.yaml": module?.own.findPosition,

@@ -29,7 +29,6 @@ export interface ModuleValues extends SectionAndFlag {
 }
 
 const FLAG_SUFFIX = "Enabled";
-const FLAG_REMEDY = `write "true" or "false"`;
 
 /** A YAML document that must be a map (or empty). Throws ProblemError with line and column. */
 export function parseMap(text: string, file: string): { value: JsonObject; warnings: readonly string[] } {
@@ -101,10 +100,9 @@ function createPositionFinder(text: string, file: string): FindPosition {
 /** Reads section and flag of a module from a values file. `false` in place of the section is the flag, unless there is one. */
 function readSectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
   const parsed = readSection(member(value, valuesKey), file, valuesKey);
-  const flag = member(value, `${valuesKey}${FLAG_SUFFIX}`);
-  return flag === undefined
-    ? parsed
-    : { ...parsed, enabled: readFlag(flag, file, `${valuesKey}${FLAG_SUFFIX}`) };
+  const flagKey = `${valuesKey}${FLAG_SUFFIX}`;
+  const flag = member(value, flagKey);
+  return flag === undefined ? parsed : { ...parsed, enabled: readFlag(flag, file, flagKey) };
 }
 
 /** Parses the value of a section: a map or a list is the section, `false` the flag, null nothing. */
@@ -113,12 +111,8 @@ export function readSection(value: Json | undefined, file: string, key: string):
     return { section: undefined, enabled: undefined };
   if (typeof value === "object") return { section: value, enabled: undefined };
   if (parseBoolean(value) === false) return { section: undefined, enabled: false };
-  throw new ProblemError({
-    file,
-    key,
-    message: "a section must be a map or a list",
-    remedy: `only "false" may stand alone`,
-  });
+  const message = "a section must be a map or a list";
+  throw new ProblemError({ file, key, message, remedy: `only "false" may stand alone` });
 }
 
 /** True or false, as a boolean or as text; undefined for other values. */
@@ -131,7 +125,7 @@ export function parseBoolean(value: Json | undefined): boolean | undefined {
 export function readFlag(value: Json, file: string, key: string): boolean {
   const flag = parseBoolean(value);
   if (flag !== undefined) return flag;
-  throw new ProblemError({ file, key, message: "must be true or false", remedy: FLAG_REMEDY });
+  throw new ProblemError({ file, key, message: "must be true or false", remedy: `write "true" or "false"` });
 }
 
 /** Values keys of the modules that a file sets: from sections, and from flags without their suffix. */

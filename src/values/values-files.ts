@@ -1,9 +1,9 @@
-/** The values of a module for its hooks, scripts and helm, and whether it may run with them. */
+/** The values of a module for its hooks, scripts and helm, whether it may run with them, and the secrets in them. */
 
-import { digest, digestJson } from "../lib/index.ts";
-import { GLOBAL, isJsonObject, objectOf } from "../model/index.ts";
+import { digest, digestJson, type KnownSecrets } from "../lib/index.ts";
+import { GLOBAL, isJsonObject, objectOf, merge } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
-import { merge } from "./merge.ts";
+import { listSecretPaths } from "./layers.ts";
 import { describeViolations, locateViolations } from "./origin.ts";
 import type { Violation } from "./schema/violation.ts";
 import type { ValuesView } from "./values-store.ts";
@@ -19,31 +19,22 @@ export function explainInvalidValues(values: ValuesView, module: Module): Proble
   if (missingSources.length > 0) return undefined;
   const violations = values.schemas(valuesKey).validateConfig(values.mergedSection(valuesKey).config);
   if (violations.length === 0) return undefined;
-  const problem = {
-    file: own.file,
-    message: describeViolations(values.sectionOrigins(valuesKey), violations),
-  };
+  const origins = values.sectionOrigins(valuesKey);
+  const problem = { file: own.file, message: describeViolations(origins, violations) };
   // The message about a missing value contains its remedy.
   if (violations.every(isMissing)) return problem;
   const schema = schemas.config?.file;
-  const located = locateViolations(values.sectionOrigins(valuesKey), violations);
+  const located = locateViolations(origins, violations);
   if (schema !== undefined && located.every(({ layer }) => layer === "config schema default"))
     return { ...problem, file: schema, remedy: "correct the default in the schema" };
   return { ...problem, remedy: "correct the values in the file or in the ConfigMap" };
 }
 
 /** The problem of a section that is a list although the chart gets it as root values. */
-function findListProblem(
-  { chart, valuesKey, own }: Pick<Module, "chart" | "valuesKey" | "own">,
-  section: Section,
-): Problem | undefined {
+function findListProblem({ chart, valuesKey, own }: Module, section: Section): Problem | undefined {
   if (chart !== "root" || !Array.isArray(section)) return undefined;
-  return {
-    file: own.file,
-    key: valuesKey,
-    message: "is a list",
-    remedy: "the values of its chart are a map",
-  };
+  const remedy = "the values of its chart are a map";
+  return { file: own.file, key: valuesKey, message: "is a list", remedy };
 }
 
 /** Why a run of the module skips helm: a setting suspends the module, or it has no chart. Undefined if helm may run. */
@@ -103,17 +94,13 @@ export function buildValuesFiles(
   enabledModules: readonly string[] | undefined,
 ): ValuesFiles {
   const keys = module === undefined ? [GLOBAL] : [GLOBAL, module.valuesKey];
-  const configValues = joinSections(keys.map((key) => [key, sectionAsJson(values.configSection(key) ?? {})]));
-  const pieces = keys.map((key): [string, JsonPieces] => [
-    key,
-    sectionAsJson(values.mergedSection(key).values),
-  ]);
-  if (enabledModules !== undefined)
-    pieces[0] = [
-      GLOBAL,
-      addEnabledModules(values.mergedSection(GLOBAL).values as JsonObject, enabledModules),
-    ];
-  return { values: joinSections(pieces), configValues };
+  return {
+    values: joinSections(
+      keys.map((key) => [key, values.mergedSection(key).values]),
+      enabledModules,
+    ),
+    configValues: joinSections(keys.map((key) => [key, values.configSection(key) ?? {}])),
+  };
 }
 
 /**
@@ -124,39 +111,32 @@ export function buildHelmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; userValuesDigest: () => string } {
-  return {
-    module,
-    values: helmValuesAsJson(values, module),
-    userValuesDigest: () => digestWithoutPatches(values, module),
-  };
-}
-
-/** Digest of what users set in the values of a module, without patches of hooks: it tells whether a change of values came from a user. */
-function digestWithoutPatches(values: ValuesView, module: Module): string {
   const { common, own } = module;
-  return digest(
-    values.digests.configValuesDigest(module),
-    digestJson([common.section ?? null, own.section ?? null]),
-  );
+  // Without patches of hooks: it tells whether a change of values came from a user.
+  const userValuesDigest = (): string =>
+    digest(
+      values.digests.configValuesDigest(module),
+      digestJson([common.section ?? null, own.section ?? null]),
+    );
+  return { module, values: helmValuesAsJson(values, module), userValuesDigest };
 }
 
 /** The values for helm as JSON text, from the shared texts of the sections where possible. */
 function helmValuesAsJson(values: ValuesView, module: Module): string {
-  const sections = [GLOBAL, module.valuesKey] as const;
-  if (module.chart === "root") {
-    const [global, section] = sections.map((key) => values.mergedSection(key).helmValues);
-    return JSON.stringify(toChartValues(module, global ?? {}, section ?? {}));
-  }
-  const pieces = sections.map((key): [string, JsonPieces] => [
-    key,
-    sectionAsJson(values.mergedSection(key).helmValues),
-  ]);
-  if (values.modulesForCharts !== undefined)
-    pieces[0] = [
-      GLOBAL,
-      addEnabledModules(values.mergedSection(GLOBAL).helmValues as JsonObject, values.modulesForCharts()),
-    ];
-  return Buffer.concat(joinSections(pieces)).toString();
+  const { valuesKey } = module;
+  const [global, section] = [
+    values.mergedSection(GLOBAL).helmValues,
+    values.mergedSection(valuesKey).helmValues,
+  ];
+  if (module.chart === "root") return JSON.stringify(toChartValues(module, global, section));
+  const pieces = joinSections(
+    [
+      [GLOBAL, global],
+      [valuesKey, section],
+    ],
+    values.modulesForCharts?.(),
+  );
+  return Buffer.concat(pieces).toString();
 }
 
 const piecesBySection = new WeakMap<object, JsonPieces>();
@@ -171,11 +151,16 @@ function sectionAsJson(section: object): JsonPieces {
   return pieces;
 }
 
-/** Joins sections into the text of one JSON object, without copying their pieces. */
-function joinSections(sections: readonly (readonly [string, JsonPieces])[]): JsonPieces {
-  const members = sections.flatMap(([key, pieces], index) => [
+/** Joins sections into the text of one JSON object, without copying their texts. `enabledModules` becomes a member of `global`. */
+function joinSections(
+  sections: readonly (readonly [key: string, section: Section])[],
+  enabledModules?: readonly string[],
+): JsonPieces {
+  const members = sections.flatMap(([key, section], index) => [
     Buffer.from(`${index === 0 ? "{" : ","}${JSON.stringify(key)}:`),
-    ...pieces,
+    ...(key === GLOBAL && enabledModules !== undefined
+      ? addEnabledModules(section as JsonObject, enabledModules)
+      : sectionAsJson(section)),
   ]);
   return [...members, CLOSING_BRACE];
 }
@@ -206,4 +191,24 @@ function toRootValues(shared: Section, section: Section): JsonObject {
   const global = merge(shared, own) ?? {};
   const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;
   return isEmpty ? values : { ...values, [GLOBAL]: global };
+}
+
+/** Adds the secrets in the values in force, of `global` and all modules, to `secrets`. */
+export function registerSecrets(values: ValuesView, secrets: KnownSecrets): void {
+  for (const key of [GLOBAL, ...values.modules().map(({ valuesKey }) => valuesKey)]) {
+    const layers = { schemas: values.schemas(key), sources: values.sources.currentFor(key).layer };
+    secrets.register(values.mergedSection(key).values, listSecretPaths(layers));
+  }
+}
+
+/**
+ * Returns a function that redacts the values that a section and `global` have from Secrets now. Use it for output of hooks, scripts
+ * and helm, which get these values and may quote them: a value may be a plain word, which other redaction would not find.
+ */
+export function createSourceRedactor(
+  { sources }: Pick<ValuesView, "sources">,
+  key: string,
+): (text: string) => string {
+  const layers = [GLOBAL, key].flatMap((each) => sources.currentFor(each).layer ?? []);
+  return (text) => layers.reduce((redacted, layer) => layer.secretWords().hide(redacted), text);
 }

@@ -3,17 +3,22 @@
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { findSection, type ParsedConfig } from "./config/config-map.ts";
-import { mergeFlag } from "./config/flag.ts";
+import { findSection, type ParsedConfig, mergeFlag } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
 import { mergeLazily, withOverlay, type LazyMergedValues, type SectionInput } from "./layers.ts";
-import { describeLocatedViolations, explainOrigins, locateViolations, PatchAuthors } from "./origin.ts";
-import { listLayerOrigins, type LocatedViolation, type SectionOrigins } from "./origin.ts";
+import {
+  describeLocatedViolations,
+  explainOrigins,
+  locateViolations,
+  PatchAuthors,
+  listLayerOrigins,
+  type LocatedViolation,
+  type SectionOrigins,
+} from "./origin.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import { compactOperations, MANY_OPERATIONS } from "./patch/compact.ts";
-import type { PatchTarget } from "./patch/hook-patches.ts";
 import { usableSchemas, type Schemas } from "./schema/schemas.ts";
 import { violationId, type Violation } from "./schema/violation.ts";
 import { AllSources, type SourcesView } from "./sources/section-sources.ts";
@@ -115,12 +120,13 @@ export class ValuesStore {
 
   /** Violations that this layer of a section causes. Leaves out missing values: another source may still set them. */
   #validateSources(key: string, sources: SourceLayer): readonly LocatedViolation[] {
-    const sections = { ...this.#sectionsInForce(key), sources };
     const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
-      this.schemas(key).validateConfig(this.#merge(key, { ...sections, sources: layer }).config);
+      this.schemas(key).validateConfig(this.mergeSections(key, { sources: layer }).config);
     const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
-    const without = new Set(found.length === 0 ? [] : violationsWith(undefined).map(violationId));
+    if (found.length === 0) return [];
+    const without = new Set(violationsWith(undefined).map(violationId));
     const causedBySources = found.filter((each) => !without.has(violationId(each)));
+    const sections = { ...this.sectionsInForce(key), sources };
     return locateViolations(this.sectionOrigins(key, sections), causedBySources);
   }
 
@@ -201,32 +207,24 @@ export class ValuesStore {
 
   /** The merged values of `global` or of a module's key, cached until a layer changes. */
   mergedSection(key: string): LazyMergedValues {
-    const merged = this.#mergedSections.get(key) ?? this.#merge(key, this.#sectionsInForce(key));
-    this.#mergedSections.set(key, merged);
+    let merged = this.#mergedSections.get(key);
+    if (merged === undefined) {
+      merged = mergeLazily(key, this.#buildInput(key, this.sectionsInForce(key)), this.#secrets);
+      this.#mergedSections.set(key, merged);
+    }
     return merged;
   }
 
-  #merge(key: string, sections: Sections): LazyMergedValues {
-    return mergeLazily(key, this.#buildInput(key, sections), this.#secrets);
-  }
-
-  /** Merges a section with other content of ConfigMap, overlay or sources, to try it; reuses the merged values in force if nothing differs. */
-  mergeSections(key: string, sections: Sections): LazyMergedValues {
-    const { config, overlay, sources } = this.#sectionsInForce(key);
-    const isInForce =
-      sections.config === config && sections.overlay === overlay && sections.sources === sources;
-    return isInForce ? this.mergedSection(key) : this.#merge(key, sections);
-  }
-
-  /** What `validatePatches` needs to check a hook's patches of a section. */
-  patchTarget(key: string): PatchTarget {
-    const layers = this.#buildInput(key, this.#sectionsInForce(key));
-    const isOverlaid = this.#overlay !== undefined;
-    return { key, layers, mergedSection: this.mergedSection(key), isOverlaid, secrets: this.#secrets };
+  /** Merges a section with some layers replaced, to try them; reuses the merged values in force if nothing differs. */
+  mergeSections(key: string, change: Partial<SectionInput>): LazyMergedValues {
+    const layers = this.#buildInput(key, this.sectionsInForce(key));
+    const names = Object.keys(change) as (keyof SectionInput)[];
+    if (names.every((name) => change[name] === layers[name])) return this.mergedSection(key);
+    return mergeLazily(key, { ...layers, ...change }, this.#secrets);
   }
 
   /** The layers of a section that can change without a new tree: ConfigMap, overlay and sources in force. */
-  #sectionsInForce(key: string): Sections {
+  sectionsInForce(key: string): Sections {
     const sources = this.#sources.currentFor(key).layer;
     return { config: findSection(this.#config, key), overlay: findSection(this.#overlay, key), sources };
   }
@@ -238,7 +236,7 @@ export class ValuesStore {
   }
 
   /** The layers of a section and the files, objects and hooks that set them, so that messages name the origin of a value. */
-  sectionOrigins(key: string, sections = this.#sectionsInForce(key)): SectionOrigins {
+  sectionOrigins(key: string, sections = this.sectionsInForce(key)): SectionOrigins {
     const module = this.#modules.get(key);
     return {
       key,

@@ -64,13 +64,13 @@ class Page {
   }
 
   patch(text: string): void {
-    const { operations } = parsePatch(text, { kind: "module", valuesKey: KEY });
+    const { operations } = parsePatch(text, KEY);
     applyJsonPatch(mergeSectionLayers(this.input).values, operations);
     this.patches.push(...operations);
   }
 
   patchConfig(text: string): void {
-    const { operations } = parsePatch(text, { kind: "module", valuesKey: KEY });
+    const { operations } = parsePatch(text, KEY);
     const data = this.overlay ?? this.data;
     const below =
       this.overlay && parseConfigMap("ConfigMap addon-operator", this.data, KNOWN).sections.get(KEY);

@@ -41,7 +41,7 @@ interface Face {
   readonly refuses: readonly (new (...args: never[]) => Error)[];
 }
 
-const RULES = [{ kind: "module", valuesKey: "m" } as const, { kind: "global" } as const];
+const RULES = ["m", "global"];
 
 const adapters: readonly Face[] = [
   {

@@ -51,13 +51,13 @@ class Example {
 
   patch(text: string): void {
     const values = this.valuesFile as JsonObject;
-    const { operations } = parsePatch(text, { kind: "module", valuesKey: this.key });
+    const { operations } = parsePatch(text, this.key);
     applyJsonPatch(values[this.key] as JsonObject, operations);
     this.patches.push(...operations);
   }
 
   patchConfig(text: string): void {
-    const { operations } = parsePatch(text, { kind: "module", valuesKey: this.key });
+    const { operations } = parsePatch(text, this.key);
     const next = patchConfigMapKey({
       file: "ConfigMap addon-operator",
       data: this.data,
@@ -179,7 +179,7 @@ describe("validation", () => {
 
   it("refuses the printed patch (of which the document means {})", () => {
     const patch = '[{"op":"add", "path":"/global/clusterHostname", "value":{}}]';
-    const { operations } = parsePatch(patch, { kind: "global" });
+    const { operations } = parsePatch(patch, "global");
     const patched = applyJsonPatch({ project: "p", clusterName: "c" }, operations);
     expect(judge(patched ?? {})).toEqual(["/clusterHostname type"]);
   });

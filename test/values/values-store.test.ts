@@ -309,7 +309,7 @@ describe("who is to blame for values that break the config schema", () => {
     const module = web({ size: "big" });
     const store = storeOf([module]);
     const put = (path: string, value: Json) =>
-      validatePatches(store.patchTarget("web"), {
+      validatePatches(store, "web", {
         config: JSON.stringify({ op: "add", path, value }),
         values: "",
       });

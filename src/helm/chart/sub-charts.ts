@@ -3,10 +3,9 @@
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { member, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
+import { member, objectOf, objectsIn, asString, valueAt, merge } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { stat } from "../../modules/index.ts";
-import { merge } from "../../values/index.ts";
 import { readYamlMap } from "./chart.ts";
 
 /** Lists the CRD files of a module, without those of sub-charts that the values disable. Reads `values` only if necessary. */

@@ -1,7 +1,9 @@
-/** Reads untrusted files, and writes completely to pipes and terminals. */
+/** Reads untrusted files and streams, and writes completely to pipes and terminals. */
 
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
 import { stat } from "node:fs/promises";
+
+import { succeeds } from "../errors.ts";
 
 /**
  * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
@@ -23,10 +25,7 @@ export function readRegularFile(path: string, limit = Infinity): Buffer {
 
 /** Whether a path exists and can be reached. */
 export function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
+  return succeeds(stat(path));
 }
 
 /** Wait between two attempts to write into a full pipe. */
@@ -49,4 +48,22 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }
+}
+
+/**
+ * Reads all bytes of a stream into memory. Returns undefined and closes the stream as soon as there are more than `limit`, so that
+ * an endless stream cannot exhaust the memory. Throws errors of the stream.
+ */
+export async function readAtMost(
+  stream: AsyncIterable<Uint8Array>,
+  limit: number,
+): Promise<Buffer | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    size += chunk.length;
+    if (size > limit) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }

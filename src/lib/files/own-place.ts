@@ -65,7 +65,7 @@ export function isPrivateDirectory(path: string): boolean {
 
 /**
  * Checks each directory and link from the root down to `path`, and where links lead. `links` counts the links followed so far.
- * Returns the first problem.
+ * Returns the first problem. Call it only where files have owners (not on Windows).
  */
 function findProblemOnPath(path: string, links: number, acceptDir: AcceptDir): string | undefined {
   const parent = dirname(path);

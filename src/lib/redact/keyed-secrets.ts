@@ -72,19 +72,14 @@ function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string 
     const [, key = "", separator = ""] = found;
     const from = KEY_AND_SEPARATOR.lastIndex;
     if (!looksSecret(key)) continue;
-    const value = readValue(text, from);
+    VALUE.lastIndex = from;
+    const value = VALUE.exec(text)?.[0] ?? "";
     const isValue = looksLikeValue(separator, value) || (!isProse && !separator.includes("\n"));
     parts.push(text.slice(done, from), isValue ? hideSecretValue({ key, value, isProse }, hide) : value);
     done = from + value.length;
     KEY_AND_SEPARATOR.lastIndex = done;
   }
   return parts.join("") + text.slice(done);
-}
-
-/** Reads the value that begins at index `from`, up to where {@link VALUE} must end; "" if there is none. */
-function readValue(text: string, from: number): string {
-  VALUE.lastIndex = from;
-  return VALUE.exec(text)?.[0] ?? "";
 }
 
 /**

@@ -28,7 +28,10 @@ const ANY_WORD = /[^\s"'`,;(){}[\]]{8,}/g;
  * one tree of values has more, or what is in force has more than {@link MAX_IN_FORCE}, it redacts every word that may be a secret.
  */
 export class KnownSecrets {
-  readonly #texts = new SizedTexts();
+  /** Secrets, each with the parts that are searched for. */
+  readonly #partsBySecret = new Map<string, readonly string[]>();
+  /** Memory of all secrets, in characters. */
+  #size = 0;
   readonly #search = new SecretSearch();
   #learnedValues = new WeakSet();
   /** The secrets that the current call of `register` has found; undefined outside of it. */
@@ -41,7 +44,7 @@ export class KnownSecrets {
   #isOverfull = false;
   /** Called once, when the redaction of every word that may be a secret begins. */
   onOverfull: () => void = () => {};
-  /** Calls `register` with everything in force. Without it, the longest texts are dropped, the oldest of these first. */
+  /** Calls `register` with everything in force. Without it, nothing can be dropped. */
   registerAgain: (() => void) | undefined;
 
   /** Whether every word that may be a secret is hidden, until the process ends. */
@@ -111,16 +114,18 @@ export class KnownSecrets {
   /** Adds a secret, unless all its parts may be plain words. */
   #learn(text: string): void {
     this.#visitedTexts?.add(text);
-    if (this.#texts.has(text)) return;
+    if (this.#partsBySecret.has(text)) return;
     const allParts = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH));
     const parts = allParts.filter((part) => !PLAIN_TEXT.test(part));
     if (parts.length === 0) return;
-    this.#charactersOfWalk += sizeOf(parts);
+    const size = sizeOf(parts);
+    this.#charactersOfWalk += size;
     if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
     // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
     for (const [at, part] of parts.entries()) this.#search.add(part, at === 0);
-    this.#texts.add(text, parts);
-    if (this.#texts.size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
+    this.#partsBySecret.set(text, parts);
+    this.#size += size;
+    if (this.#size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
   }
 
   /**
@@ -128,8 +133,7 @@ export class KnownSecrets {
    * is in force is too much to know, every word that may be a secret is hidden from now on.
    */
   #dropUnusedSecrets(): void {
-    if (this.registerAgain === undefined)
-      return this.#stopSearching(this.#texts.removeLongest(MAX_CHARACTERS - CLEANUP_STEP));
+    if (this.registerAgain === undefined) return this.#setOverfull();
     this.#isCleaningUp = true;
     this.#learnedValues = new WeakSet();
     try {
@@ -137,9 +141,16 @@ export class KnownSecrets {
     } finally {
       this.#isCleaningUp = false;
     }
-    this.#stopSearching(this.#texts.keepOnly(this.#visitedTexts ?? new Set()));
-    this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#texts.size + CLEANUP_STEP);
-    if (this.#texts.size > MAX_IN_FORCE) this.#setOverfull();
+    for (const [text, parts] of this.#partsBySecret) {
+      if (this.#visitedTexts?.has(text) === true) continue;
+      for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
+      this.#partsBySecret.delete(text);
+      this.#size -= sizeOf(parts);
+    }
+    // A walk learns the texts again if the values still have them.
+    this.#learnedValues = new WeakSet();
+    this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#size + CLEANUP_STEP);
+    if (this.#size > MAX_IN_FORCE) this.#setOverfull();
   }
 
   /** Begins to redact every word that may be a secret, and reports that once. */
@@ -147,13 +158,6 @@ export class KnownSecrets {
     if (this.#isOverfull) return;
     this.#isOverfull = true;
     this.onOverfull();
-  }
-
-  /** Stops the search for secrets, each given by its parts. */
-  #stopSearching(texts: readonly (readonly string[])[]): void {
-    for (const parts of texts) for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
-    // A walk learns the texts again if the values still have them.
-    this.#learnedValues = new WeakSet();
   }
 }
 
@@ -164,67 +168,12 @@ const TERMINAL_SEQUENCE = new RegExp(
   "g",
 );
 
-/** Stores secrets with the parts that are searched for, and counts the characters that all take. */
-class SizedTexts {
-  readonly #parts = new Map<string, readonly string[]>();
-  /** Texts by their size class. */
-  readonly #bySize: Set<string>[] = [];
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  has(text: string): boolean {
-    return this.#parts.has(text);
-  }
-
-  add(text: string, parts: readonly string[]): void {
-    this.#parts.set(text, parts);
-    (this.#bySize[sizeClassOf(parts)] ??= new Set()).add(text);
-    this.#size += sizeOf(parts);
-  }
-
-  /** Removes all other texts. Returns the parts of each. */
-  keepOnly(texts: ReadonlySet<string>): (readonly string[])[] {
-    const others = [...this.#parts.keys()].filter((text) => !texts.has(text));
-    return others.map((text) => this.#remove(text));
-  }
-
-  /**
-   * Removes the longest texts, the oldest of these first, until at most so many characters are left. Returns the parts of each.
-   * Remove several at once, because each removal from the front of a set slows down the next access to its front.
-   */
-  removeLongest(size: number): (readonly string[])[] {
-    const removed: (readonly string[])[] = [];
-    for (const texts of this.#bySize.toReversed()) {
-      for (const text of texts ?? []) {
-        if (this.#size <= size) return removed;
-        removed.push(this.#remove(text));
-      }
-    }
-    return removed;
-  }
-
-  /** Removes one secret and returns its parts. */
-  #remove(text: string): readonly string[] {
-    const parts = this.#parts.get(text) ?? [];
-    this.#bySize[sizeClassOf(parts)]?.delete(text);
-    this.#parts.delete(text);
-    this.#size -= sizeOf(parts);
-    return parts;
-  }
-}
-
 /** Memory that a part takes in addition to its characters, in characters. */
 const PART_OVERHEAD = 64;
 
 /** Memory of a secret, in characters. */
 const sizeOf = (parts: readonly string[]): number =>
   parts.reduce((total, { length }) => total + length + PART_OVERHEAD, 0);
-
-/** The size class of a secret: the number of bits of its size, so that long secrets are found without sorting. */
-const sizeClassOf = (parts: readonly string[]): number => 32 - Math.clz32(sizeOf(parts));
 
 /** Splits a secret into the parts that may appear alone in output: its lines, or the whole and the password of `user:password`. */
 function splitIntoParts(text: string): string[] {

@@ -27,9 +27,8 @@ export class TextsWithoutSecrets {
   }
 }
 
-const MAX_TEXTS_WITHOUT_SECRETS = 2000;
-const proseWithoutSecrets = new TextsWithoutSecrets(MAX_TEXTS_WITHOUT_SECRETS);
-const valuesWithoutSecrets = new TextsWithoutSecrets(MAX_TEXTS_WITHOUT_SECRETS);
+const proseWithoutSecrets = new TextsWithoutSecrets(2000);
+const valuesWithoutSecrets = new TextsWithoutSecrets(2000);
 
 /**
  * A free text (log line, stderr, error) without PEM blocks, user info in URLs, tokens of well-known forms, and values of
@@ -112,23 +111,22 @@ const PEM_END = /-----END (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----
 /** Only the last base64 line of a PEM block may be shorter. */
 const MIN_LINE_LENGTH = 16;
 
-/** Hides PEM blocks except public keys. A block may lack its first or last line, because messages are cut. */
+/**
+ * Hides PEM blocks except public keys. A block may lack its first or last line, because messages are cut: hides an END line without
+ * a BEGIN line together with the base64 lines before it.
+ */
 function hidePem(text: string, hide: Hide): string {
-  return hideCutPem(text.replaceAll(PEM, hide), hide);
-}
-
-/** Hides PEM blocks without a BEGIN line: each END line together with the base64 lines before it. */
-function hideCutPem(text: string, hide: Hide): string {
+  const plain = text.replaceAll(PEM, (block) => hide(block));
   const parts: string[] = [];
   let done = 0;
-  for (const found of text.matchAll(PEM_END)) {
-    const from = findPemBodyStart(text, done, found.index);
+  for (const found of plain.matchAll(PEM_END)) {
+    const from = findPemBodyStart(plain, done, found.index);
     const end = found.index + found[0].length;
     if (from === found.index) continue;
-    parts.push(text.slice(done, from), hide(text.slice(from, end)));
+    parts.push(plain.slice(done, from), hide(plain.slice(from, end)));
     done = end;
   }
-  return parts.join("") + text.slice(done);
+  return parts.join("") + plain.slice(done);
 }
 
 /** Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `minIndex`. */

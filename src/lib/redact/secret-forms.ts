@@ -95,9 +95,7 @@ function charCodeInHex(char: string): string {
 
 /** A long number as helm templates print it, in floating point (`1.2e+09`); other secrets unchanged. */
 function formatAsHelmNumber(secret: string): string {
-  return /^[1-9]\d{7,20}$/.test(secret)
-    ? Number(secret)
-        .toExponential()
-        .replace(/\+(?=\d$)/, "+0")
-    : secret;
+  if (!/^[1-9]\d{7,20}$/.test(secret)) return secret;
+  const text = Number(secret).toExponential();
+  return text.replace(/\+(?=\d$)/, "+0");
 }

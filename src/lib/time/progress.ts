@@ -35,15 +35,14 @@ const MAX_NAMED = 3;
  */
 export function describeProgress(progress: Progress, duration: (seconds: number) => string): string {
   const { done, total, running, removing = [] } = progress;
-  const removals = removing
-    .slice(0, MAX_NAMED)
-    .map(
-      ({ name, seconds }) => `the removal of ${name} has been running for ${duration(Math.floor(seconds))}`,
-    );
-  const named = running.slice(0, MAX_NAMED).map(({ name, seconds, usualSeconds }) => {
+  const describeRun = ({ name, seconds, usualSeconds }: RunningPart): string => {
     const usual = usualSeconds === undefined ? "" : ` (usually ${duration(usualSeconds)})`;
     return `${name} has been running for ${duration(Math.floor(seconds))}${usual}`;
-  });
+  };
+  const removals = removing
+    .slice(0, MAX_NAMED)
+    .map(({ name, seconds }) => describeRun({ name: `the removal of ${name}`, seconds }));
+  const named = running.slice(0, MAX_NAMED).map(describeRun);
   const more = running.length - named.length;
   const waiting = total - done - running.length;
   const left = estimateSecondsLeft(progress);

@@ -1,6 +1,23 @@
-/** A position in a YAML text that moves forward, and the classes of characters. */
+/** A position in a YAML text that moves forward, the classes of characters, and the error for a position. */
 
-import { YamlError, type Position } from "./yaml-error.ts";
+/** A position in a text; both count from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A text that is not YAML, or too large. `message` never quotes values. */
+export class YamlError extends Error {
+  readonly line: number;
+  readonly column: number;
+
+  constructor(reason: string, position: Position) {
+    super(reason);
+    this.name = "YamlError";
+    this.line = position.line;
+    this.column = position.column;
+  }
+}
 
 const BYTE_ORDER_MARK = 0xfe_ff;
 const END = -1;

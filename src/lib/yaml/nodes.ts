@@ -3,7 +3,7 @@
 import { DepthError, MAX_DEPTH } from "../json.ts";
 import { Scanner } from "./scanner.ts";
 import type { Token, TokenType } from "./token.ts";
-import { YamlError, type Position } from "./yaml-error.ts";
+import { YamlError, type Position } from "./cursor.ts";
 
 interface Node {
   readonly position: Position;
@@ -130,12 +130,16 @@ class Parser {
       return { kind: "alias", name: this.#readToken().text, position, ...NO_PROPERTIES };
     const properties = this.#readProperties();
     const node: Node = { position, ...properties };
-    if (this.#isNext(...SCALAR_TOKENS)) return this.#createScalar(node, this.#readToken());
+    if (this.#isNext(...SCALAR_TOKENS)) {
+      const { type, text } = this.#readToken();
+      return { kind: "scalar", text, isPlain: type === "plain", ...node };
+    }
     const collection =
       this.#readFlowCollection(node) ?? (context === "flow" ? undefined : this.#readBlockCollection(node));
     if (collection !== undefined) return collection;
+    // In a map, a list need not be indented deeper than the map.
     if (context === "value" && this.#isNext("-"))
-      return { kind: "list", items: this.#readUnindentedList(), ...node };
+      return { kind: "list", items: this.#readItems([...END_OF_ENTRY, "?", ":"]), ...node };
     if (properties === NO_PROPERTIES) this.#fail("a value is missing, or a character is in the wrong place");
     return this.#createEmptyNode(node);
   }
@@ -150,10 +154,6 @@ class Parser {
   #readBlockCollection(node: Node): YamlNode | undefined {
     if (this.#skipIf("begin list")) return { kind: "list", items: this.#readList(), ...node };
     return this.#skipIf("begin map") ? { kind: "map", pairs: this.#readMap(), ...node } : undefined;
-  }
-
-  #createScalar(node: Node, { type, text }: Token): ScalarNode {
-    return { kind: "scalar", text, isPlain: type === "plain", ...node };
   }
 
   /** The node for a missing value, which is null. */
@@ -183,18 +183,16 @@ class Parser {
 
   /** Reads the items of an indented list. */
   #readList(): YamlNode[] {
-    const items: YamlNode[] = [];
-    while (this.#skipIf("-"))
-      items.push(this.#isNext(...END_OF_ENTRY) ? this.#createEmptyNode() : this.#readNode("block"));
+    const items = this.#readItems(END_OF_ENTRY);
     if (!this.#skipIf("end block")) this.#fail("not an item of the list around it: check the indentation");
     return items;
   }
 
-  /** A list in a map that is not indented deeper than the map. */
-  #readUnindentedList(): YamlNode[] {
+  /** Reads the items of a list without brackets. A token of `endOfEntry` after the `-` means that the item is missing. */
+  #readItems(endOfEntry: readonly TokenType[]): YamlNode[] {
     const items: YamlNode[] = [];
     while (this.#skipIf("-"))
-      items.push(this.#isNext(...END_OF_ENTRY, "?", ":") ? this.#createEmptyNode() : this.#readNode("block"));
+      items.push(this.#isNext(...endOfEntry) ? this.#createEmptyNode() : this.#readNode("block"));
     return items;
   }
 

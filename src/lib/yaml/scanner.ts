@@ -4,12 +4,9 @@
  */
 
 import { MAX_DEPTH, DepthError } from "../json.ts";
-import { Cursor } from "./cursor.ts";
+import { Cursor, YamlError } from "./cursor.ts";
 import { readBlockScalar, readPlainScalar, readQuotedScalar } from "./scalars.ts";
-import { SimpleKeys, type SimpleKey } from "./simple-keys.ts";
-import { readName, readTag, type Token, type TokenType } from "./token.ts";
-import { YamlError } from "./yaml-error.ts";
-
+import { SimpleKeys, type SimpleKey, readName, readTag, type Token, type TokenType } from "./token.ts";
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 

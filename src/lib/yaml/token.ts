@@ -1,7 +1,6 @@
-/** The tokens of a YAML text. */
+/** The tokens of a YAML text, and which of them become keys of a map if a colon follows: the simple keys of libyaml. */
 
-import type { Cursor } from "./cursor.ts";
-import type { Position } from "./yaml-error.ts";
+import type { Cursor, Position } from "./cursor.ts";
 
 export type TokenType =
   | "%YAML"
@@ -57,4 +56,90 @@ export function readTag(cursor: Cursor): string {
   const remedy = "put a text that begins with ! in quotes";
   if (!cursor.isGap()) cursor.fail(`a tag contains a character that it must not; ${remedy}`);
   return tag;
+}
+
+/** A token that is the key of a map if a colon follows it in the same line. */
+export interface SimpleKey {
+  /** How many tokens of the text precede it, which identifies it. */
+  readonly tokensBefore: number;
+  readonly index: number;
+  readonly line: number;
+  readonly column: number;
+  readonly position: Position;
+  /** Nothing but a key may be at this position. */
+  readonly isRequired: boolean;
+}
+
+/** Most characters between the beginning of a key and its colon. */
+const MAX_KEY_LENGTH = 1024;
+
+/** The possible keys of the collections around the current position. */
+export class SimpleKeys {
+  readonly #cursor: Cursor;
+  /** The possible key of each flow collection around, and, first, of the block around them. */
+  readonly #keys: (SimpleKey | undefined)[] = [undefined];
+  /** The index in `#keys` of each key, by its `tokensBefore`. */
+  readonly #levels = new Map<number, number>();
+
+  constructor(cursor: Cursor) {
+    this.#cursor = cursor;
+  }
+
+  /** Number of flow collections around. */
+  get flowLevel(): number {
+    return this.#keys.length - 1;
+  }
+
+  /** Whether the token after `tokensBefore` others may still become a key. */
+  isPossible(tokensBefore: number): boolean {
+    const level = this.#levels.get(tokensBefore);
+    return level !== undefined && this.findPossible(level) !== undefined;
+  }
+
+  /** Finds the possible key of a level of brackets, by default the innermost. By the rules of YAML, a key ends with its line or 1024 characters. */
+  findPossible(level = this.flowLevel): SimpleKey | undefined {
+    const key = this.#keys[level];
+    if (key === undefined) return undefined;
+    if (key.line === this.#cursor.line && key.index + MAX_KEY_LENGTH >= this.#cursor.index) return key;
+    this.expire(level);
+    return undefined;
+  }
+
+  /** The token of this level is no key after all. Throws YamlError if nothing but a key may be at its position. */
+  expire(level = this.flowLevel): void {
+    const key = this.#keys[level];
+    if (key?.isRequired === true)
+      this.#cursor.fail(`the key in line ${key.line + 1} needs a colon behind it`);
+    this.clear(level);
+  }
+
+  /** Removes the possible key of a level without a check, because it has become a key or is none. */
+  clear(level = this.flowLevel): void {
+    const key = this.#keys[level];
+    if (key !== undefined) this.#levels.delete(key.tokensBefore);
+    this.#keys[level] = undefined;
+  }
+
+  /** Saves the token that begins here, after `tokensBefore` others, as the possible key of the innermost collection. */
+  save(tokensBefore: number, isRequired: boolean): void {
+    this.expire();
+    const { index, line, column, position } = this.#cursor;
+    this.#keys[this.flowLevel] = { tokensBefore, index, line, column, position, isRequired };
+    this.#levels.set(tokensBefore, this.flowLevel);
+  }
+
+  /** Enters a collection in brackets, which has no possible key yet. */
+  enterFlow(): void {
+    this.#keys.push(undefined);
+  }
+
+  leaveFlow(): void {
+    if (this.flowLevel > 0) this.#keys.pop();
+  }
+
+  /** Leaves all collections at the end of the text. */
+  expireAll(): void {
+    for (const level of this.#keys.keys()) this.expire(level);
+    this.#keys.length = 1;
+  }
 }

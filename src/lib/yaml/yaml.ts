@@ -4,11 +4,9 @@ import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED } from "js-yaml";
 
 import type { Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
-import { constructValue } from "./construct.ts";
+import { constructValue, needsQuotes } from "./construct.ts";
 import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
-import { YamlError } from "./yaml-error.ts";
-import { needsQuotes } from "./yaml-schema.ts";
-
+import { YamlError } from "./cursor.ts";
 /** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
 
@@ -88,16 +86,13 @@ function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number):
   return { size, height };
 }
 
-/** Returns the weight of a part at `depth`, or throws YamlError if it exceeds a limit. */
+/** Returns the weight of a part at `depth`, or throws YamlError if it exceeds a limit, which has no single position. */
 function checkWeight(weight: Weight, depth: number): Weight {
-  if (weight.size > MAX_EXPANDED) throw limitError("aliases make the document larger than 16 MiB");
-  if (weight.height + depth > MAX_DEPTH) throw limitError(`aliases nest deeper than ${MAX_DEPTH} levels`);
+  const whole = { line: 1, column: 1 };
+  if (weight.size > MAX_EXPANDED) throw new YamlError("aliases make the document larger than 16 MiB", whole);
+  if (weight.height + depth > MAX_DEPTH)
+    throw new YamlError(`aliases nest deeper than ${MAX_DEPTH} levels`, whole);
   return weight;
-}
-
-/** The error for the whole document: the limits have no single position. */
-function limitError(reason: string): YamlError {
-  return new YamlError(reason, { line: 1, column: 1 });
 }
 
 /** Line (from 1) of the key at `path` in a YAML text; undefined when it is not written there. Throws YamlError. */

@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 
-import { collect, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
-import { mergeLayers, parseCommonValues, type CommonValues } from "../../values/index.ts";
+import { collect, mergeLayers, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
+import { parseCommonValues, type CommonValues } from "../../values/index.ts";
 import { isTimestampReliable, missingValuesFile, readText } from "./files.ts";
 import { confirmMissing, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";

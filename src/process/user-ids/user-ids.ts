@@ -42,7 +42,10 @@ export async function findUserIdProblem(
   secrets: readonly string[],
   probe: Probe,
 ): Promise<string | undefined> {
-  const problem = findMissingCapability() ?? findMissingProgram(probe.env) ?? findReplaceableDir(tmpDir);
+  const missing = findMissingCapability();
+  if (missing !== undefined) return missing;
+  if (findProgram("setpriv", probe.env["PATH"]) === undefined) return "there is no setpriv on the PATH";
+  const problem = findReplaceableDir(tmpDir);
   if (problem !== undefined) return problem;
   try {
     return await probeIsolation(tmpDir, secrets, probe);
@@ -55,11 +58,6 @@ export async function findUserIdProblem(
 function findReplaceableDir(tmpDir: string): string | undefined {
   const dirs = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
   return dirs.map(findPathProblemBesideUsers).find((problem) => problem !== undefined);
-}
-
-/** An error text if setpriv, which changes the user id, is not on the PATH. */
-function findMissingProgram(env: Readonly<Record<string, string>>): string | undefined {
-  return findProgram("setpriv", env["PATH"]) === undefined ? "there is no setpriv on the PATH" : undefined;
 }
 
 /** An error text if the operator lacks a capability that it needs to start processes of other users. */

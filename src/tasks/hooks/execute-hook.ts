@@ -115,7 +115,7 @@ function isDiscovered({ modules }: View): boolean {
 /** Validates patches of values against the schemas. Objects and metrics were validated when they were read. */
 function validateHookPatches({ state, logger }: Ports, hook: Hook, output: HookOutput): ValidatedPatches {
   const { configPatchText: config, valuesPatchText: values } = output;
-  const patches = validatePatches(state.values.patchTarget(sectionKey(hook)), { config, values });
+  const patches = validatePatches(state.values, sectionKey(hook), { config, values });
   for (const warning of patches.warnings) logger.warn(warning, { hook: hook.name, module: hook.module });
   return patches;
 }

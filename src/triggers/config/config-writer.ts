@@ -126,7 +126,7 @@ export class ConfigWriter {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
     if (state.view.config.condition === "ok")
-      checkPatchedConfig(state.values.patchTarget(edit.key), this.#computeSections(edit));
+      checkPatchedConfig(state.values, edit.key, this.#computeSections(edit));
     try {
       await objects.writeKey(target, edit.base, { [edit.key]: edit.text });
       return edit;

@@ -115,15 +115,12 @@ function keepConfigMapViolations(
   { found, sources }: { readonly found: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
 ): readonly LocatedViolation[] {
   if (found.length === 0 || key === GLOBAL) return found;
-  const violationsWithout = new Set(
-    validateSection(values, key, { config: undefined, overlay: undefined, sources }).map(violationId),
-  );
-  return found.filter((each) => !violationsWithout.has(violationId(each)) || isFromConfigMap(each));
-}
-
-/** Whether the ConfigMap or its overlay causes a violation: it sets the leaf, whatever lower layers say. */
-function isFromConfigMap({ layer, rule }: LocatedViolation): boolean {
-  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
+  const withoutConfigMap = { config: undefined, overlay: undefined, sources };
+  const violationsWithout = new Set(validateSection(values, key, withoutConfigMap).map(violationId));
+  // Who sets the leaf causes its violation, whatever lower layers say.
+  const setsLeaf = ({ layer, rule }: LocatedViolation): boolean =>
+    rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
+  return found.filter((each) => !violationsWithout.has(violationId(each)) || setsLeaf(each));
 }
 
 /** Violations of the config schema with these sections of ConfigMap and overlay. */

@@ -2,12 +2,18 @@
 
 import { sameJson } from "../../lib/index.ts";
 import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
-import { readSources } from "../sources/source-refs.ts";
+import type { Json, JsonObject, Problem, Section, EnabledBy, Module } from "../../model/index.ts";
+import { readSources } from "../sources/source-layer.ts";
 import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
-import { GLOBAL_SOURCES, isGuardKey, isSuspension, MAINTENANCE, readMaintenance } from "./module-settings.ts";
-import { MODULE_SETTINGS } from "./module-settings.ts";
-import type { HasValuesKey, ModuleSettings } from "./module-settings.ts";
+import {
+  GLOBAL_SOURCES,
+  isGuardKey,
+  isSuspension,
+  MAINTENANCE,
+  readMaintenance,
+  MODULE_SETTINGS,
+} from "./module-settings.ts";
+import type { ModuleSettings } from "./module-settings.ts";
 
 /** The parsed content of a ConfigMap. Keeps nulls inside sections. */
 export interface ParsedConfig {
@@ -65,7 +71,11 @@ type Data = Readonly<Record<string, string>>;
  * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
  * throws: an invalid key becomes a problem that names key, line and column. `known` lists the modules.
  */
-export function parseConfigMap(file: string, data: Data, known: readonly HasValuesKey[]): ParsedConfig {
+export function parseConfigMap(
+  file: string,
+  data: Data,
+  known: readonly Pick<Module, "valuesKey">[],
+): ParsedConfig {
   return reparseConfigMap({ file }, data, known);
 }
 
@@ -73,7 +83,7 @@ export function parseConfigMap(file: string, data: Data, known: readonly HasValu
 export function reparseConfigMap(
   { file, before }: { readonly file: string; readonly before?: ParsedConfig | undefined },
   data: Data,
-  known: readonly HasValuesKey[],
+  known: readonly Pick<Module, "valuesKey">[],
 ): ParsedConfig {
   const draft = newDraft(file);
   const readers = createReaders(known);
@@ -103,7 +113,7 @@ function recordUnknownKey(draft: Draft, key: string, text: string): void {
 }
 
 /** The reader of each known key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
-function createReaders(known: readonly HasValuesKey[]): Map<string, Reader> {
+function createReaders(known: readonly Pick<Module, "valuesKey">[]): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],
@@ -160,35 +170,25 @@ const EMPTY_SECTION: JsonObject = Object.freeze({});
 
 /** The keys of a ConfigMap whose meaning differs in `after`. Identical section objects are not compared. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
-  const settings = MODULE_SETTINGS.flatMap(({ name, ending }) =>
-    findDifferentKeys(settingByValuesKey(before, name), settingByValuesKey(after, name)).map(
-      (key) => `${key}${ending}`,
-    ),
-  );
+  const valuesKeys = new Set([before, after].flatMap(listValuesKeys));
+  /** The values keys for which `read` yields another value now. */
+  const findDifferentKeys = (read: (config: ParsedConfig, key: string) => unknown): string[] =>
+    [...valuesKeys]
+      .filter((key) => !sameJson(read(before, key) as Json, read(after, key) as Json))
+      .toSorted();
   return [
-    ...(sameJson(before.global, after.global) ? [] : ["global"]),
+    ...(sameJson(before.global, after.global) ? [] : [GLOBAL]),
     ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
-    ...findDifferentKeys(before.sections, after.sections),
-    ...findDifferentKeys(before.flags, after.flags).map((key) => `${key}Enabled`),
-    ...settings,
+    ...findDifferentKeys(({ sections }, key) => sections.get(key)),
+    ...findDifferentKeys(({ flags }, key) => flags.get(key)).map((key) => `${key}Enabled`),
+    ...MODULE_SETTINGS.flatMap(({ name, ending }) =>
+      findDifferentKeys(({ settings }, key) => settings.get(key)?.[name]).map((key) => `${key}${ending}`),
+    ),
   ];
 }
 
-/** The values of one setting of all modules that set it, by values key. */
-function settingByValuesKey(
-  { settings }: ParsedConfig,
-  name: keyof ModuleSettings,
-): ReadonlyMap<string, Json> {
-  return new Map(
-    [...settings].flatMap(([key, { [name]: setting }]) =>
-      setting === undefined ? [] : [[key, setting as Json] as const],
-    ),
-  );
-}
-
-function findDifferentKeys(before: ReadonlyMap<string, Json>, after: ReadonlyMap<string, Json>): string[] {
-  const keys = new Set([...before.keys(), ...after.keys()]);
-  return [...keys].filter((key) => !sameJson(before.get(key), after.get(key))).toSorted();
+function listValuesKeys({ sections, flags, settings }: ParsedConfig): string[] {
+  return [...sections.keys(), ...flags.keys(), ...settings.keys()];
 }
 
 /** The section of `global` or of a module's key in parsed content. */
@@ -203,4 +203,20 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   if (section === undefined) sections.delete(key);
   else sections.set(key, section);
   return { ...config, sections };
+}
+
+/** The merged flag of a module, and the layer that decided it. `byHook`: what a global hook has set. */
+export function mergeFlag(
+  { valuesKey, own, common }: Module,
+  config: ParsedConfig | undefined,
+  byHook: boolean | undefined,
+): { enabled: boolean; by: EnabledBy } {
+  const flags: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+    ["configmap", config?.flags.get(valuesKey)],
+    ["hook", byHook],
+    ["module-values", own.enabled],
+    ["values", common.enabled],
+  ];
+  const [by, enabled = false] = flags.find(([, flag]) => flag !== undefined) ?? ["none"];
+  return { enabled, by };
 }

@@ -1,11 +1,10 @@
 /** Applies a hook's config patch to the ConfigMap or the overlay. */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { GLOBAL, ProblemError, isJsonObject, member, setMember } from "../../model/index.ts";
+import { GLOBAL, ProblemError, isJsonObject, member, setMember, merge } from "../../model/index.ts";
 import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
 import { applyJsonPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
-import { merge } from "../merge.ts";
 import type { PatchOperation } from "../patch/apply-patch.ts";
 import { parseDocument, readSection } from "../static-values.ts";
 
@@ -44,7 +43,9 @@ export function patchConfigMapKey(edit: ConfigEdit): ConfigWrite {
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: member(edit.data, edit.key), changed, section };
   const text = section === undefined ? undefined : toYaml(section);
-  if (text !== undefined) checkDataSize(edit.file, { ...edit.data, [edit.key]: text }, edit.key);
+  const data = text === undefined ? {} : { ...edit.data, [edit.key]: text };
+  const problem = findSizeProblem(edit.file, data, edit.key);
+  if (problem !== undefined) throw new ProblemError(problem);
   return { key: edit.key, text, changed, section };
 }
 
@@ -58,7 +59,8 @@ function patchSection(
   configMapSection: Section | undefined,
 ): Section | undefined {
   const patched = applyJsonPatch(merge(configMapSection, section) as Section | undefined, operations);
-  return configMapSection === undefined ? patched : diffForOverlay(configMapSection, patched);
+  if (configMapSection === undefined) return patched;
+  return diffForOverlay(configMapSection, patched ?? {}) as Section | undefined;
 }
 
 /** The layers of a section that change while the operator runs. */
@@ -91,12 +93,6 @@ function readCurrentSection(edit: ConfigEdit): Section | undefined {
   throw new ProblemError({ file, key: edit.key, message, remedy });
 }
 
-/** Throws ProblemError naming `key` and the sizes when `data` is larger than the API server accepts. */
-function checkDataSize(file: string, data: Readonly<Record<string, string>>, key: string): void {
-  const problem = findSizeProblem(file, data, key);
-  if (problem !== undefined) throw new ProblemError(problem);
-}
-
 /** The problem of data that is larger than the API server accepts. Its message names the key `named`, by default the largest. */
 export function findSizeProblem(
   file: string,
@@ -117,20 +113,15 @@ function findLargestKey(data: Readonly<Record<string, string>>): string {
   return largest?.[0] ?? "";
 }
 
-/** The smallest overlay section that turns `below` into `wanted`: changed leaves, and null for removed ones. Undefined when nothing differs. */
-export function diffForOverlay(below: Section, wanted: Section | undefined): Section | undefined {
-  return diffValues(below, wanted ?? {}) as Section | undefined;
-}
-
-/** The value that, merged over `below`, gives `wanted`; undefined if they are equal. Null removes a member. */
-function diffValues(below: Json, wanted: Json): Json | undefined {
+/** The smallest overlay that, merged over `below`, gives `wanted`: changed leaves, and null for removed members. Undefined if nothing differs. */
+export function diffForOverlay(below: Json, wanted: Json): Json | undefined {
   if (canonicalJson(below) === canonicalJson(wanted)) return undefined;
   if (!isJsonObject(below) || !isJsonObject(wanted)) return wanted;
   const changed: JsonObject = {};
   for (const key of new Set([...Object.keys(below), ...Object.keys(wanted)])) {
     const lower = member(below, key);
     const upper = member(wanted, key) ?? null;
-    const part = lower === undefined ? upper : diffValues(lower, upper);
+    const part = lower === undefined ? upper : diffForOverlay(lower, upper);
     if (part !== undefined) setMember(changed, key, part);
   }
   return changed;

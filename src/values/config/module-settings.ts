@@ -5,8 +5,8 @@
  */
 
 import { withSuggestion } from "../../lib/index.ts";
-import { GLOBAL, ProblemError, type Json, type ValuesSource } from "../../model/index.ts";
-import { readSources } from "../sources/source-refs.ts";
+import { GLOBAL, ProblemError, type Json, type Module, type ValuesSource } from "../../model/index.ts";
+import { readSources } from "../sources/source-layer.ts";
 import { readFlag } from "../static-values.ts";
 
 export interface ModuleSettings {
@@ -104,13 +104,11 @@ export function readMaintenance(value: Json, file: string, key: string): boolean
 
 const KEY_SUFFIXES = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
 
-/** A module, of which only the prefix of its keys in the ConfigMap matters. */
-export interface HasValuesKey {
-  readonly valuesKey: string;
-}
-
 /** Keys that match no module, each with a suggestion: `webb (did you mean web?)`. */
-export function describeUnknownKeys(keys: readonly string[], known: readonly HasValuesKey[]): string[] {
+export function describeUnknownKeys(
+  keys: readonly string[],
+  known: readonly Pick<Module, "valuesKey">[],
+): string[] {
   const candidates = known.flatMap(({ valuesKey }) => KEY_SUFFIXES.map((ending) => `${valuesKey}${ending}`));
   return keys.map((key) => withSuggestion(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
 }

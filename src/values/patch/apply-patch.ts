@@ -3,8 +3,16 @@
 import jsonPatch from "fast-json-patch";
 
 import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
-import { isIndex, isJsonObject, member, setMember, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Section } from "../../model/index.ts";
+import {
+  copyContainer,
+  isContainer,
+  isIndex,
+  isJsonObject,
+  member,
+  setMember,
+  valueAt,
+} from "../../model/index.ts";
+import type { Container, Json, JsonObject, Section } from "../../model/index.ts";
 
 /**
  * One RFC 6902 operation. `path` starts with the key of the section (`/global/…`, `/<camel>/…`).
@@ -20,8 +28,6 @@ export type PatchOperation = (
 export class PatchError extends Error {
   override readonly name = "PatchError";
 }
-
-type Container = JsonObject | Json[];
 
 /** Most characters that `copy` operations of one patch may add: a few dozen that each double a value would exhaust the memory. */
 const MAX_COPIED_CHARACTERS = 4 * 1024 * 1024;
@@ -54,7 +60,7 @@ export function replayStoredPatches(
   const document = PatchedDocument.fromSection(sectionKeyOf(operations), section ?? {});
   for (const operation of operations) {
     applyTolerantly(document, operation);
-    if (typeof document.section !== "object" || document.section === null) document.section = {};
+    if (!isContainer(document.section)) document.section = {};
   }
   return requireValidSection(document.section);
 }
@@ -139,9 +145,10 @@ class PatchedDocument {
     for (const segment of segments.slice(0, -1)) {
       const child: Json | undefined = valueAt(parent, [segment]);
       if (!isContainer(child)) return;
-      const copy: Container = this.#copiedContainers.has(child) ? child : copyContainer(child);
+      const copy = this.#copiedContainers.has(child) ? child : copyContainer(child);
       this.#copiedContainers.add(copy);
-      setChild(parent, segment, copy);
+      if (Array.isArray(parent)) parent[Number(segment)] = copy;
+      else setMember(parent, segment, copy);
       parent = copy;
     }
   }
@@ -155,8 +162,7 @@ function sectionKeyOf(operations: readonly PatchOperation[]): string {
 /** Returns the section after a patch. Throws PatchError if it is no map or list, or nested too deep. */
 function requireValidSection(section: Json | undefined): Section | undefined {
   if (section === undefined) return undefined;
-  if (section === null || typeof section !== "object")
-    throw new PatchError("a section must be a map or a list");
+  if (!isContainer(section)) throw new PatchError("a section must be a map or a list");
   // Several operations may nest deeper together than each alone.
   if (isTooDeep(section)) throw new PatchError(new DepthError("the patched section").message);
   return section;
@@ -208,11 +214,10 @@ function findObstacle(document: PatchedDocument, operation: PatchOperation): str
   }
 }
 
+type Transfer = PatchOperation & { readonly op: "copy" | "move" };
+
 /** Why a `copy` or `move` does not apply to the document; undefined if it does. */
-function findTransferObstacle(
-  document: PatchedDocument,
-  operation: PatchOperation & { op: "copy" | "move" },
-): string | undefined {
+function findTransferObstacle(document: PatchedDocument, operation: Transfer): string | undefined {
   const value = document.get(parsePointer(operation.from));
   if (value === undefined) return `there is nothing at ${operation.from}`;
   if (operation.op === "copy" && document.copiedCharacters + jsonLength(value) > MAX_COPIED_CHARACTERS)
@@ -247,29 +252,13 @@ function applyChecked(document: PatchedDocument, operation: PatchOperation): voi
 }
 
 /** Removes the value, then adds it: the index of the target counts after the removal (RFC 6902 §4.4). */
-function moveValue(
-  document: PatchedDocument,
-  operation: { readonly path: string; readonly from: string },
-): void {
-  const value = document.get(parsePointer(operation.from));
-  if (value === undefined || operation.from === operation.path) return;
-  applyChecked(document, { op: "remove", path: operation.from });
-  applyChecked(document, { op: "add", path: operation.path, value });
+function moveValue(document: PatchedDocument, { path, from }: Transfer): void {
+  const value = document.get(parsePointer(from));
+  if (value === undefined || from === path) return;
+  applyChecked(document, { op: "remove", path: from });
+  applyChecked(document, { op: "add", path, value });
 }
 
 function jsonLength(value: Json | undefined): number {
   return JSON.stringify(value)?.length ?? 0;
-}
-
-function isContainer(value: Json | undefined): value is Container {
-  return typeof value === "object" && value !== null;
-}
-
-function setChild(parent: Container, segment: string, child: Json): void {
-  if (Array.isArray(parent)) parent[Number(segment)] = child;
-  else setMember(parent, segment, child);
-}
-
-function copyContainer(value: Container): Container {
-  return Array.isArray(value) ? [...value] : { ...value };
 }

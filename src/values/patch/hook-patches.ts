@@ -1,24 +1,13 @@
 /** Parses and validates patches of hooks (docs/reference/values.md, "Patches"). */
 
 import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";
-import type { JsonFragment, KnownSecrets } from "../../lib/index.ts";
-import { GLOBAL, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
+import type { JsonFragment } from "../../lib/index.ts";
+import { asString, GLOBAL, isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
-import { mergeSectionLayers, listSecretPaths, type MergedValues, type SectionInput } from "../layers.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";
+import type { ValuesView } from "../values-store.ts";
 import { toStoredOperations, PatchError, type PatchOperation } from "./apply-patch.ts";
-
-/** The section to patch, as it is in force. */
-export interface PatchTarget {
-  readonly key: string;
-  readonly layers: SectionInput;
-  readonly mergedSection: MergedValues;
-  /** Whether config patches go to the overlay. */
-  readonly isOverlaid: boolean;
-  /** Records the secrets in values that are merged for validation. */
-  readonly secrets: KnownSecrets | undefined;
-}
 
 /** Patches of one run that passed every check. */
 export interface ValidatedPatches {
@@ -33,15 +22,15 @@ export interface ValidatedPatches {
  * Parses both patch files, applies them to copies, and validates the result: config patches against the config schema,
  * values patches against the values schema. Throws with one message when anything is wrong.
  */
-export function validatePatches(target: PatchTarget, texts: PatchTexts): ValidatedPatches {
-  const { key, layers, isOverlaid } = target;
-  const rules: PatchRules = key === GLOBAL ? { kind: "global" } : { kind: "module", valuesKey: key };
-  const { config, values: own } = parsePatches(texts, rules);
-  const saved = patchSections(layers, config.operations, isOverlaid);
-  if (config.operations.length > 0) checkPatchedConfig(target, saved);
+export function validatePatches(values: ValuesView, key: string, texts: PatchTexts): ValidatedPatches {
+  const { config, values: own } = parsePatches(texts, key);
+  const isOverlaid = values.overlay !== undefined;
+  const saved = patchSections(values.sectionsInForce(key), config.operations, isOverlaid);
+  if (config.operations.length > 0) checkPatchedConfig(values, key, saved);
+  const { operations } = own;
   return {
     config: config.operations,
-    values: own.operations.length === 0 ? [] : validateValues(target, saved, own.operations),
+    values: operations.length === 0 ? [] : validateValues(values, key, { saved, operations }),
     flags: new Map([...config.flags, ...own.flags]),
     warnings: [...config.warnings, ...own.warnings],
   };
@@ -49,37 +38,24 @@ export function validatePatches(target: PatchTarget, texts: PatchTexts): Validat
 
 /** Checks values patches on top of the config patches of the same run. Returns the operations to store. */
 function validateValues(
-  target: PatchTarget,
-  saved: Sections,
-  operations: readonly PatchOperation[],
+  values: ValuesView,
+  key: string,
+  { saved, operations }: { readonly saved: Sections; readonly operations: readonly PatchOperation[] },
 ): readonly PatchOperation[] {
-  const { key, layers } = target;
   // Strict against the values that the hook read: removing a missing value is an error while the patch is fresh.
-  const stored = toStoredOperations(mergeWithChange(target, saved).values, operations);
-  const after = mergeWithChange(target, { ...saved, patches: [...(layers.patches ?? []), ...stored] });
-  throwViolations("values patch", key, layers.schemas.validateValues(after.values));
+  const stored = toStoredOperations(values.mergeSections(key, saved).values, operations);
+  const after = values.mergeSections(key, { ...saved, patches: [...values.patches(key), ...stored] });
+  throwViolations("values patch", key, values.schemas(key).validateValues(after.values));
   return stored;
 }
 
 /** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
-export function checkPatchedConfig(target: PatchTarget, sections: Sections): void {
-  const { key, layers, mergedSection } = target;
-  const before = new Set(layers.schemas.validateConfig(mergedSection.config).map(violationId));
-  const found = layers.schemas.validateConfig(mergeWithChange(target, sections).config);
+export function checkPatchedConfig(values: ValuesView, key: string, sections: Sections): void {
+  const schemas = values.schemas(key);
+  const before = new Set(schemas.validateConfig(values.mergedSection(key).config).map(violationId));
+  const found = schemas.validateConfig(values.mergeSections(key, sections).config);
   const violations = found.filter((each) => !before.has(violationId(each)));
   throwViolations("config values patch", key, violations);
-}
-
-/** Merges the section with some layers replaced, to validate a patch before it is stored; reuses the values in force if nothing differs. */
-function mergeWithChange(
-  { layers, mergedSection, secrets }: PatchTarget,
-  change: Partial<SectionInput>,
-): MergedValues {
-  const names = Object.keys(change) as (keyof SectionInput)[];
-  if (names.every((name) => change[name] === layers[name])) return mergedSection;
-  const merged = mergeSectionLayers({ ...layers, ...change });
-  secrets?.register(merged.values, listSecretPaths(layers));
-  return merged;
 }
 
 function throwViolations(what: string, key: string, violations: readonly Violation[]): void {
@@ -88,13 +64,8 @@ function throwViolations(what: string, key: string, violations: readonly Violati
   throw new Error(`${what} makes ${key} invalid: ${all}`);
 }
 
-/** The owner of the patch, which decides what it may change. */
-export type PatchRules =
-  | { readonly kind: "global" }
-  | { readonly kind: "module"; readonly valuesKey: string };
-
 /** A validated patch file: operations in order, flags and warnings. */
-export interface ParsedPatch {
+interface ParsedPatch {
   readonly operations: PatchOperation[];
   /** `<camel>Enabled` of global hooks by `<camel>`; undefined = the flag is removed. */
   readonly flags: ReadonlyMap<string, boolean | undefined>;
@@ -107,16 +78,16 @@ const FLAG_SUFFIX = "Enabled";
 const MAX_OPERATIONS = 10_000;
 
 /** The texts of a hook's two patch files. */
-export interface PatchTexts {
+interface PatchTexts {
   readonly config: string;
   readonly values: string;
 }
 
 /** Reads both patch files as `parsePatch` does; errors name the environment variable of the invalid file. */
-export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof PatchTexts, ParsedPatch> {
+export function parsePatches(texts: PatchTexts, key: string): Record<keyof PatchTexts, ParsedPatch> {
   const parsed = (variable: string, text: string): ParsedPatch => {
     try {
-      return parsePatch(text, rules);
+      return parsePatch(text, key);
     } catch (error) {
       if (!(error instanceof PatchError)) throw error;
       throw new PatchError(`the file at ${variable} is refused: ${error.message}`);
@@ -129,11 +100,10 @@ export function parsePatches(texts: PatchTexts, rules: PatchRules): Record<keyof
 }
 
 /**
- * Reads a patch file: one operation, an array, or a stream of both. Every operation is
- * checked against `rules`; a path with dots in place of slashes is accepted with a warning.
- * Throws PatchError, which never quotes values.
+ * Reads a patch file of a hook that may patch the section `key`: one operation, an array, or a stream of both. Global hooks may also
+ * set flags. A path with dots in place of slashes is accepted with a warning. Throws PatchError, which never quotes values.
  */
-export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
+export function parsePatch(text: string, key: string): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
@@ -142,8 +112,8 @@ export function parsePatch(text: string, rules: PatchRules): ParsedPatch {
     throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
   for (const raw of all) {
     const operation = readOperation(raw, warnings);
-    const flag = rules.kind === "global" ? readFlagName(operation.path) : undefined;
-    if (flag === undefined) operations.push(requireOwnPath(operation, rules));
+    const flag = key === GLOBAL ? readFlagName(operation.path) : undefined;
+    if (flag === undefined) operations.push(requireOwnPath(operation, key));
     else if (operation.op !== "test") flags.set(flag, readFlagValue(operation));
   }
   return { operations, flags, warnings };
@@ -163,12 +133,14 @@ function parseFragment({ text, index }: JsonFragment): Json {
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
   const path = readPointer(raw, "path", warnings);
+  const { value } = raw;
   const op = asString(raw["op"]) ?? "";
   switch (op) {
     case "add":
     case "replace":
     case "test":
-      return { op, path, value: readValue(raw, path) };
+      if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
+      return { op, path, value };
     case "remove":
       return { op: "remove", path };
     case "move":
@@ -177,12 +149,6 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
     default:
       throw new PatchError(`${path}: op must be one of add, remove, replace, move, copy, test`);
   }
-}
-
-function readValue(raw: JsonObject, path: string): Json {
-  const value = raw["value"];
-  if (value === undefined) throw new PatchError(`${path}: the operation needs a value`);
-  return value;
 }
 
 /** The JSON pointer in the member `name`. Converts a path with dots, with a warning. */
@@ -214,13 +180,12 @@ function readFlagValue(operation: PatchOperation): boolean | undefined {
 }
 
 /** Returns the operation if its hook may patch the section: no module may change the values of another. Throws PatchError. */
-function requireOwnPath(operation: PatchOperation, rules: PatchRules): PatchOperation {
-  const key = rules.kind === "global" ? "global" : rules.valuesKey;
+function requireOwnPath(operation: PatchOperation, key: string): PatchOperation {
   const paths = "from" in operation ? [operation.path, operation.from] : [operation.path];
   const foreignPath = paths.find((path) => parsePointer(path)[0] !== key);
   if (foreignPath === undefined) return operation;
   const ruleText =
-    rules.kind === "global"
+    key === GLOBAL
       ? "a global hook may patch /global/… and /<module>Enabled only"
       : `a hook of this module may patch /${key}/… only`;
   throw new PatchError(`${foreignPath}: ${ruleText}`);

@@ -119,12 +119,11 @@ class DefaultFiller {
   }
 }
 
+/** The members of a map of schemas, such as `properties`, that are schemas. */
 function listSchemaMembers(value: Json | undefined): (readonly [string, JsonObject])[] {
-  const found: (readonly [string, JsonObject])[] = [];
-  for (const [name, each] of Object.entries(objectOf(value))) {
-    if (isJsonObject(each)) found.push([name, each]);
-  }
-  return found;
+  return Object.entries(objectOf(value)).flatMap(([name, each]) =>
+    isJsonObject(each) ? [[name, each] as const] : [],
+  );
 }
 
 /** Existing members without a declaration of their own, with the schema of their pattern or `additionalProperties`. */

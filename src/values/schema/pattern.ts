@@ -20,16 +20,11 @@ const compiled = new Memo<Pattern>(5000);
  */
 export function compilePattern(pattern: string): Pattern {
   return compiled.getOrMake(pattern, () => {
-    const program = parse(pattern);
-    return { test: (text) => program.matcher(text).find(), toString: () => pattern };
+    try {
+      const program = RE2JS.compile(pattern);
+      return { test: (text) => program.matcher(text).find(), toString: () => pattern };
+    } catch (error) {
+      throw new SyntaxError(oneLine(error), { cause: error });
+    }
   });
-}
-
-/** Compiles a pattern with RE2; its error becomes a SyntaxError in one line. */
-function parse(pattern: string): RE2JS {
-  try {
-    return RE2JS.compile(pattern);
-  } catch (error) {
-    throw new SyntaxError(oneLine(error), { cause: error });
-  }
 }

@@ -3,7 +3,7 @@
 import { dirname, resolve } from "node:path";
 
 import { digest, parsePointer } from "../../lib/index.ts";
-import { isJsonObject, ProblemError, valueAt } from "../../model/index.ts";
+import { isJsonObject, objectOf, ProblemError, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { decodeFragment, mapSchemas } from "./schema-tree.ts";
@@ -48,8 +48,7 @@ export function bundleReferences(
   file: string,
   references: readonly SchemaReference[],
 ): JsonObject {
-  const bundle = new Bundle(document, file, references);
-  return bundle.bundleRoot();
+  return new Bundle(document, file, references).bundleRoot();
 }
 
 /** Copies the needed fragments of other files into the definitions of one schema, each once: fragments may refer to each other. */
@@ -70,11 +69,9 @@ class Bundle {
 
   /** The root schema with the fragments of other files as definitions. */
   bundleRoot(): JsonObject {
-    const own = this.#root["definitions"];
     const root = this.#bundleSchema(this.#root, this.#file);
     if (this.#names.size === 0) return root;
-    const kept = isJsonObject(root["definitions"]) ? root["definitions"] : isJsonObject(own) ? own : {};
-    return { ...root, definitions: { ...kept, ...this.#definitions } };
+    return { ...root, definitions: { ...objectOf(root["definitions"]), ...this.#definitions } };
   }
 
   /** `schema` of `file` with references to definitions of the root in place of those to other files. */
@@ -116,7 +113,7 @@ class Bundle {
   /** The error for the reference at `pointer` of the root schema. */
   #createProblem(pointer: string, message: string): ProblemError {
     const remedy = "refer to a file in the directory of the module";
-    return new ProblemError({ file: this.#file, key: pointer === "" ? "/" : pointer, message, remedy });
+    return new ProblemError({ file: this.#file, key: pointer || "/", message, remedy });
   }
 }
 

@@ -62,11 +62,8 @@ export function structuralSchema(schema: JsonObject): JsonObject {
 /** Translates keywords that JSON Schema spells differently, and drops ids, which would change the meaning of references. */
 function toDraft7Keywords(schema: JsonObject): JsonObject {
   const { $schema: _schema, $id: _id, id: _oldId, nullable, ...rest } = schema;
-  const bounded = withNumericBound(
-    withNumericBound(rest, "minimum", "exclusiveMinimum"),
-    "maximum",
-    "exclusiveMaximum",
-  );
+  const withMinimum = withNumericBound(rest, "minimum", "exclusiveMinimum");
+  const bounded = withNumericBound(withMinimum, "maximum", "exclusiveMaximum");
   return nullable === true ? withNull(bounded) : bounded;
 }
 
@@ -139,12 +136,7 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
   const isCircular = createCircularityCheck(root);
   for (const [pointer, schema] of allSchemas(root)) {
     const report = (message: string, remedy?: string): void => {
-      problems.push({
-        file,
-        key: pointer === "" ? "/" : pointer,
-        message,
-        ...(remedy === undefined ? {} : { remedy }),
-      });
+      problems.push({ file, key: pointer || "/", message, ...(remedy !== undefined && { remedy }) });
     };
     checkRef({ root, schema, isCircular }, report);
     for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
@@ -152,13 +144,10 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
       if (problem !== undefined) report(problem);
     }
   }
-  if (checks > MAX_CHECKS)
-    problems.push({
-      file,
-      key: "/",
-      message: `references make more than ${MAX_CHECKS} checks of one value`,
-      remedy: "refer to each definition less often",
-    });
+  if (checks > MAX_CHECKS) {
+    const message = `references make more than ${MAX_CHECKS} checks of one value`;
+    problems.push({ file, key: "/", message, remedy: "refer to each definition less often" });
+  }
   return problems;
 }
 
@@ -251,8 +240,7 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
       .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
       .map((keyword) => `unknown keyword "${keyword}"`);
     if (typeof format === "string" && !isCheckedFormat(format)) reported.push(`unknown format "${format}"`);
-    for (const text of reported)
-      places.set(text, [...(places.get(text) ?? []), pointer === "" ? "/" : pointer]);
+    for (const text of reported) places.set(text, [...(places.get(text) ?? []), pointer || "/"]);
     hasRules ||= schema["x-deckhouse-validations"] !== undefined;
   }
   const warnings = [...places].map(([text, [first, ...more]]) => {

@@ -1,7 +1,8 @@
 /** Walks over the schemas of a document. */
 
 import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
-import { isJsonObject, setMember, valueAt, type Json, type JsonObject } from "../../model/index.ts";
+import { copyContainer, isJsonObject, setMember, valueAt } from "../../model/index.ts";
+import type { Container, JsonObject } from "../../model/index.ts";
 
 /**
  * Relation of a sub-schema to its parent: `part` describes a member or an item of the value, `same` the same value as
@@ -52,15 +53,15 @@ export function mapSchemas(
   pointer = "",
 ): JsonObject {
   const result = { ...change(schema, pointer) };
-  const copies = new Map<string, Json[] | JsonObject>();
+  const copies = new Map<string, Container>();
   for (const sub of subSchemas(result)) {
     const mapped = mapSchemas(sub.schema, change, pointer + toPointer(sub.path));
     const [keyword = "", name] = sub.path;
-    const copy = copies.get(keyword) ?? copyContainer(result[keyword]);
     if (name === undefined) {
       result[keyword] = mapped;
       continue;
     }
+    const copy = copies.get(keyword) ?? copyContainer(result[keyword] as Container);
     if (Array.isArray(copy)) copy[Number(name)] = mapped;
     else setMember(copy, name, mapped);
     copies.set(keyword, copy);
@@ -69,27 +70,17 @@ export function mapSchemas(
   return result;
 }
 
-function copyContainer(container: Json | undefined): Json[] | JsonObject {
-  if (Array.isArray(container)) return [...container];
-  return isJsonObject(container) ? { ...container } : {};
-}
-
-/** Target of a local `$ref` (`#`, `#/definitions/x`); undefined if it does not exist. */
-function resolveRef(root: JsonObject, ref: string): JsonObject | undefined {
-  if (ref === "#") return root;
-  if (!ref.startsWith("#/")) return undefined;
-  const found = valueAt(root, parsePointer(decodeFragment(ref.slice(1))));
-  return isJsonObject(found) ? found : undefined;
-}
-
 /** The decoded fragment; unchanged if its encoding is invalid. */
 export function decodeFragment(fragment: string): string {
   return attempt(() => decodeURI(fragment)) ?? fragment;
 }
 
-/** Target of the `$ref` of a schema; undefined if it has none or the target does not exist. */
+/** Target of the `$ref` of a schema within its file (`#`, `#/definitions/x`); undefined if it has none or the target does not exist. */
 export function resolveTarget(root: JsonObject, { $ref }: JsonObject): JsonObject | undefined {
-  return typeof $ref === "string" ? resolveRef(root, $ref) : undefined;
+  if ($ref === "#") return root;
+  if (typeof $ref !== "string" || !$ref.startsWith("#/")) return undefined;
+  const found = valueAt(root, parsePointer(decodeFragment($ref.slice(1))));
+  return isJsonObject(found) ? found : undefined;
 }
 
 /** The schemas one step below a schema: the target of its `$ref` and its sub-schemas except definitions. */

@@ -35,7 +35,10 @@ export interface Schemas {
 }
 
 const EXTENDED_FILE = "config-values.yaml";
+/** By digest of the texts. */
 const compiled = new Memo<Schemas>(5000);
+/** By identity: files that have not changed are the same objects, whose texts need no digest again. */
+const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 
 /**
  * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for invalid
@@ -43,11 +46,12 @@ const compiled = new Memo<Schemas>(5000);
  * `config-values.yaml`.
  */
 export function compileSchemas(files: SchemaFiles): Schemas {
-  let schemas = compiledByFiles.get(files);
-  if (schemas === undefined) {
-    schemas = compileOnce(files);
-    compiledByFiles.set(files, schemas);
-  }
+  const known = compiledByFiles.get(files);
+  if (known !== undefined) return known;
+  const all = [files.config, files.values, ...(files.references ?? [])];
+  const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
+  const schemas = compiled.getOrMake(digest(...texts), () => compileSectionSchemas(files));
+  compiledByFiles.set(files, schemas);
   return schemas;
 }
 
@@ -59,16 +63,6 @@ export function usableSchemas(files: SchemaFiles): Schemas {
     if (error instanceof ProblemError) return compileSchemas({});
     throw error;
   }
-}
-
-/** Cache by identity: files that have not changed are the same objects, whose content is not compared again. */
-const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
-
-/** Compiles schema files, or returns the result for equal texts. */
-function compileOnce(files: SchemaFiles): Schemas {
-  const all = [files.config, files.values, ...(files.references ?? [])];
-  const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
-  return compiled.getOrMake(digest(...texts), () => compileSectionSchemas(files));
 }
 
 /** A parsed schema file, with its references to other files included. */

@@ -13,12 +13,6 @@ export const UNUSABLE_TYPE = "unusableType";
 /** Keyword that refuses every string with its `message`. */
 export const UNUSABLE_PATTERN = "unusablePattern";
 
-/** A schema that can be compiled, and warnings about its tolerated parts. */
-export interface Tolerated {
-  readonly document: JsonObject;
-  readonly warnings: readonly string[];
-}
-
 type Report = (message: string) => void;
 type Fix = (schema: JsonObject, report: Report) => JsonObject;
 
@@ -36,14 +30,16 @@ const FIXES: readonly Fix[] = [
  * Rewrites a schema so that ajv reads it as the validator of the Go operator (go-openapi) does, which ignores keywords that ajv
  * applies or refuses. Each rewrite that changes what the author wrote is a warning that names `file`.
  */
-export function tolerateGoSchema(document: JsonObject, file: string): Tolerated {
+export function tolerateGoSchema(
+  schemaDocument: JsonObject,
+  file: string,
+): { readonly document: JsonObject; readonly warnings: readonly string[] } {
   const warnings: string[] = [];
-  const tolerated = mapSchemas(document, (schema, pointer) => {
-    const report: Report = (message) =>
-      warnings.push(`${file}: ${pointer === "" ? "/" : pointer}: ${message}`);
+  const document = mapSchemas(schemaDocument, (schema, pointer) => {
+    const report: Report = (message) => warnings.push(`${file}: ${pointer || "/"}: ${message}`);
     return FIXES.reduce((each, fix) => fix(each, report), schema);
   });
-  return { document: tolerated, warnings };
+  return { document, warnings };
 }
 
 /** Keywords of JSON Schema that OpenAPI does not have. */

@@ -195,43 +195,29 @@ export function createAjvCheck(schema: JsonObject): ValueCheck {
 function compileAtFirstUse(schema: JsonObject): ValueCheck {
   let validate: ValidateFunction | undefined;
   return (value, path, found) => {
-    validate ??= compile(schema);
+    if (validate === undefined) {
+      validate = ajv.compile(schema);
+      // Ajv keeps every schema that it compiles, which the callers of this function do already.
+      ajv.removeSchema(schema);
+    }
     if (validate(value)) return;
     for (const error of validate.errors ?? [])
       found.push({ path: path + errorPath(error), rule: error.keyword, message: describeError(error) });
   };
 }
 
-/** Compiles a schema with ajv, without its cache. */
-function compile(schema: JsonObject): ValidateFunction {
-  const validate = ajv.compile(schema);
-  // Ajv caches every schema; this function caches them by content already.
-  ajv.removeSchema(schema);
-  return validate;
-}
-
-function stringParam(error: ErrorObject, name: string): string | undefined {
-  return asString((error.params as Readonly<Record<string, unknown>>)[name]);
-}
-
 /** JSON pointer of the wrong value; includes the name of a missing or undeclared member. */
 function errorPath(error: ErrorObject): string {
-  const key = stringParam(error, "additionalProperty") ?? stringParam(error, "missingProperty");
+  const { additionalProperty, missingProperty } = error.params as Readonly<Record<string, unknown>>;
+  const key = asString(additionalProperty) ?? asString(missingProperty);
   return key === undefined ? error.instancePath : error.instancePath + toPointer([key]);
 }
 
 /** The message of a violation, which names the rule and never quotes the value: it may be a secret. */
 function describeError(error: ErrorObject): string {
-  switch (error.keyword) {
-    case "additionalProperties":
-      return UNDECLARED_MESSAGE;
-    case "required":
-      return MISSING_MESSAGE;
-    case "enum": {
-      const { allowedValues } = error.params as { allowedValues?: unknown[] };
-      if (allowedValues === undefined) break;
-      return `must be one of ${allowedValues.map((each) => JSON.stringify(each)).join(", ")}`;
-    }
-  }
-  return error.message ?? "is not valid";
+  if (error.keyword === "additionalProperties") return UNDECLARED_MESSAGE;
+  if (error.keyword === "required") return MISSING_MESSAGE;
+  const { allowedValues } = error.params as { readonly allowedValues?: readonly unknown[] };
+  if (error.keyword !== "enum" || allowedValues === undefined) return error.message ?? "is not valid";
+  return `must be one of ${allowedValues.map((each) => JSON.stringify(each)).join(", ")}`;
 }

@@ -3,10 +3,16 @@
 import { sameJson } from "../../lib/index.ts";
 import { describeProblem, GLOBAL } from "../../model/index.ts";
 import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
+import type { ParsedConfig } from "../config/config-map.ts";
 import type { LocatedViolation } from "../origin.ts";
-import { toSourceObject, type SourceObject } from "./source-refs.ts";
-import { buildSourceLayer, type SourceContent, type SourceContext } from "./source-layer.ts";
-import { type SourceLayer } from "./source-layer.ts";
+import {
+  toSourceObject,
+  type SourceObject,
+  buildSourceLayer,
+  type SourceContent,
+  type SourceContext,
+  type SourceLayer,
+} from "./source-layer.ts";
 
 /** What `valuesFrom` of one section contributes, and what is wrong with it. */
 export interface SectionSources {
@@ -20,7 +26,8 @@ export interface SectionSources {
   readonly issues: readonly string[];
 }
 
-const NO_SOURCES: SectionSources = { layer: undefined, missingSources: [], problems: [], issues: [] };
+const NO_ISSUES = { missingSources: [], problems: [], issues: [] };
+const NO_SOURCES: SectionSources = { layer: undefined, ...NO_ISSUES };
 
 interface SourcesOptions {
   /** The operator's namespace. */
@@ -30,13 +37,9 @@ interface SourcesOptions {
   readonly moduleOf: (key: string) => Module | undefined;
   readonly isOn: (module: Module) => boolean;
   /** The ConfigMap content in force. */
-  readonly config: () => ConfigSettings | undefined;
+  readonly config: () => Pick<ParsedConfig, "settings"> | undefined;
   /** Violations of a section that come with this layer. */
   readonly validate: (key: string, layer: SourceLayer) => readonly LocatedViolation[];
-}
-
-interface ConfigSettings {
-  readonly settings: ReadonlyMap<string, { readonly valuesFrom?: readonly ValuesSource[] | undefined }>;
 }
 
 /** Read-only view of the sources. */
@@ -77,7 +80,7 @@ export class AllSources {
   }
 
   /** What the sources that `proposed` lists would contribute if this content of the ConfigMap came into force. Does not check schemas. */
-  previewFor(key: string, proposed: ConfigSettings): SectionSources {
+  previewFor(key: string, proposed: Pick<ParsedConfig, "settings">): SectionSources {
     const owner = this.#buildOwner(key, proposed);
     if (owner.sources.length === 0) return NO_SOURCES;
     const inForce = this.#states.get(key);
@@ -140,7 +143,7 @@ export class AllSources {
   }
 
   /** The owner of a section; sources of the ConfigMap are above those of `addon.yaml`. */
-  #buildOwner(key: string, config: ConfigSettings | undefined): Owner {
+  #buildOwner(key: string, config: Pick<ParsedConfig, "settings"> | undefined): Owner {
     const module = this.#options.moduleOf(key);
     return {
       key,
@@ -177,16 +180,12 @@ export class AllSources {
     const wasGood = kept !== undefined && kept.missingSources.length + kept.problems.length === 0;
     if (!wasGood || !areSameSources(kept.sources, sources)) {
       const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
-      return {
-        sources,
-        layer: chooseLayer(kept, layer),
-        missingSources: missingSources,
-        problems,
-        issues: [],
-      };
+      return { sources, layer: chooseLayer(kept, layer), missingSources, problems, issues: [] };
     }
-    const issues = [...newLayer.lostSources, ...problems].map(describeProblem);
-    return { ...kept, issues: issues.map((text) => `${text}; its last good content stays in force`) };
+    const issues = [...newLayer.lostSources, ...problems].map(
+      (each) => `${describeProblem(each)}; its last good content stays in force`,
+    );
+    return { ...kept, issues };
   }
 
   #readLayer({ name, sources }: Owner): SourceLayer {
@@ -200,16 +199,11 @@ export class AllSources {
   }
 }
 
-const NO_ISSUES = { missingSources: [], problems: [], issues: [] };
-
 /** The layer in force if the new layer is equal, so that merged values stay cached; else the new layer. */
 function chooseLayer(kept: SectionState | undefined, newLayer: SourceLayer): SourceLayer {
   const before = kept?.layer;
-  const isEqual =
-    before !== undefined &&
-    sameJson(before.section, newLayer.section) &&
-    sameJson([...before.secretPaths], [...newLayer.secretPaths]);
-  return isEqual ? before : newLayer;
+  if (before === undefined || !sameJson(before.section, newLayer.section)) return newLayer;
+  return sameJson([...before.secretPaths], [...newLayer.secretPaths]) ? before : newLayer;
 }
 
 function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
@@ -220,11 +214,10 @@ function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]):
 function toProblem({ path, message }: LocatedViolation, layer: SourceLayer, { key, name }: Owner): Problem {
   const position = layer.findPosition(path) ?? layer.findPosition("");
   const [file = "valuesFrom", fileKey] = position?.split(", key ") ?? [];
-  const remedy = `correct it there, or valuesFrom of ${name}`;
   return {
     file,
     ...(fileKey !== undefined && { key: fileKey }),
     message: `its value does not fit the schema of ${name}: ${key}${path}: ${message}`,
-    remedy,
+    remedy: `correct it there, or valuesFrom of ${name}`,
   };
 }

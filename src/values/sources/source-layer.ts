@@ -1,19 +1,85 @@
-/** Makes one layer of values from Secrets and ConfigMaps (docs/reference/values.md, "Values from Secrets"). */
+/**
+ * Reads `<camel>ValuesFrom` and `globalValuesFrom` of the ConfigMap, and makes one layer of values from the Secrets and ConfigMaps that
+ * they list (docs/reference/values.md, "Values from Secrets").
+ */
 
 import { isUtf8 } from "node:buffer";
 
-import { parseYaml, toPointer, parsePointer, SecretWords, YamlError } from "../../lib/index.ts";
-import { type KnownSecrets } from "../../lib/index.ts";
-import { collect, isJsonObject, ProblemError, setMember, valueAt } from "../../model/index.ts";
+import {
+  parseYaml,
+  toPointer,
+  parsePointer,
+  SecretWords,
+  YamlError,
+  type KnownSecrets,
+} from "../../lib/index.ts";
+import {
+  collect,
+  isJsonObject,
+  member,
+  ProblemError,
+  setMember,
+  valueAt,
+  mergeLayers,
+} from "../../model/index.ts";
 import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
-import { mergeLayers } from "../merge.ts";
-import { toSourceObject, DEFAULT_SOURCE_KEY } from "./source-refs.ts";
+import { createValidator } from "../schema/validator.ts";
+
+/** As `valuesFrom` in `modules/addon.schema.json`; a test compares both. */
+export const SOURCES_SCHEMA: JsonObject = {
+  type: "array",
+  maxItems: 50,
+  items: {
+    type: "object",
+    additionalProperties: false,
+    required: ["kind", "name"],
+    properties: {
+      kind: { enum: ["Secret", "ConfigMap"] },
+      name: { type: "string", minLength: 1, maxLength: 253, pattern: "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" },
+      namespace: { type: "string", minLength: 1, maxLength: 63, pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" },
+      key: { type: "string", minLength: 1, maxLength: 253, pattern: "^[-._a-zA-Z0-9]+$" },
+      path: { type: "string", maxLength: 1024, pattern: "^(/([^/~]|~[01])+)+$" },
+      optional: { type: "boolean" },
+    },
+  },
+};
+
+const validate = createValidator(SOURCES_SCHEMA);
+
+/** The sources that a key of the ConfigMap lists. Throws ProblemError. */
+export function readSources(value: Json, file: string, key: string): readonly ValuesSource[] {
+  const [wrong] = validate(value);
+  if (wrong === undefined) return value as unknown as readonly ValuesSource[];
+  const message = wrong.path === "/" ? wrong.message : `${wrong.path}: ${wrong.message}`;
+  const remedy = "write a list of {kind: Secret, name: …}; docs/reference/values.md has its keys";
+  throw new ProblemError({ file, key, message, remedy });
+}
+
+/** The object of a source, and how messages name it. */
+export interface SourceObject {
+  readonly kind: ValuesSource["kind"];
+  readonly namespace: string;
+  readonly name: string;
+  /** `Secret NAMESPACE/NAME`. */
+  readonly title: string;
+}
+
+/** The object that a source means; `namespace` is the operator's. */
+export function toSourceObject(
+  { kind, name, namespace: own }: ValuesSource,
+  namespace: string,
+): SourceObject {
+  const objectNamespace = own ?? namespace;
+  return { kind, name, namespace: objectNamespace, title: `${kind} ${objectNamespace}/${name}` };
+}
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
 export type SourceContent =
   | { readonly data: Readonly<Record<string, Uint8Array>> }
   | { readonly lack: string };
 
+/** Default of `key`. */
+const DEFAULT_SOURCE_KEY = "values.yaml";
 /** Helm stores values together with chart and manifest in a Secret, which holds at most 1 MiB. */
 const MAX_BYTES = 512 * 1024;
 /** If a section has more leaves, its top-level members are marked as secret instead of each leaf. */
@@ -54,54 +120,47 @@ interface SourceContribution {
 
 /** Merges the content of the sources, the last one strongest. Never throws. */
 export function buildSourceLayer(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
-  const missing: string[] = [];
-  const lost: Problem[] = [];
+  const lostSources: Problem[] = [];
   const problems: Problem[] = [];
+  const missingSources: string[] = [];
   const parts = sources.flatMap((source) => {
-    const found = findSource(source, context);
-    if (typeof found !== "string")
-      return collect(problems, () => found && readContribution(found, source, context)) ?? [];
-    missing.push(found);
-    lost.push(describeLostSource(source, found, context));
+    const { bytes, lack } = findSource(source, context);
+    if (bytes !== undefined) return collect(problems, () => readContribution(bytes, source, context)) ?? [];
+    if (source.optional === true && lack !== NOT_READ) return [];
+    const { kind, key = DEFAULT_SOURCE_KEY } = source;
+    const { title } = toSourceObject(source, context.namespace);
+    missingSources.push(`${title}, which ${lack}`);
+    const remedy = `put it back, or remove it from valuesFrom of ${context.owner}`;
+    lostSources.push({ file: title, key, message: `the ${kind} ${lack}`, remedy });
     return [];
   });
-  const secretParts = parts.filter(({ isSecret }) => isSecret);
+  const secretSections = parts.filter(({ isSecret }) => isSecret).map(({ section }) => section);
   let words: SecretWords | undefined;
   return {
     section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
-    secretPaths: secretParts.flatMap(({ section }) => listSecretPaths(section)),
-    secretWords: () =>
-      (words ??= new SecretWords(secretParts.flatMap(({ section }) => collectTexts(section)))),
-    missingSources: missing,
-    lostSources: lost,
+    secretPaths: secretSections.flatMap(listSecretPaths),
+    secretWords: () => (words ??= new SecretWords(secretSections.flatMap(collectTexts))),
+    missingSources,
+    lostSources,
     problems,
     findPosition: (path) =>
       parts.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.place,
   };
 }
 
-/** Looks up the bytes of a source. Returns a text that says what is missing if the source is required, undefined if it is optional and missing. */
-function findSource(source: ValuesSource, { namespace, findContent }: SourceContext) {
-  const { key = DEFAULT_SOURCE_KEY, optional = false } = source;
-  const { title } = toSourceObject(source, namespace);
-  const content = findContent(title);
-  if (content === undefined) return `${title}, which was not read yet`;
-  const bytes = "data" in content && Object.hasOwn(content.data, key) ? content.data[key] : undefined;
-  if (bytes !== undefined || optional) return bytes;
-  return `${title}, which ${"lack" in content ? content.lack : `has no key ${key}`}`;
-}
+/** What a source lacks that was not read yet: even an optional one may exist then. */
+const NOT_READ = "was not read yet";
 
-/** The problem of a source that is missing; `found` is the text that `findSource` returned. */
-function describeLostSource(
+/** Looks up the bytes of a source. Without them, `lack` says what is missing, as the end of a sentence that begins with the object. */
+function findSource(
   source: ValuesSource,
-  found: string,
-  { namespace, owner }: SourceContext,
-): Problem {
-  const { key = DEFAULT_SOURCE_KEY, kind } = source;
-  const { title } = toSourceObject(source, namespace);
-  const lack = found.slice(`${title}, which `.length);
-  const remedy = `put it back, or remove it from valuesFrom of ${owner}`;
-  return { file: title, key, message: `the ${kind} ${lack}`, remedy };
+  { namespace, findContent }: SourceContext,
+): { readonly bytes?: Uint8Array | undefined; readonly lack: string } {
+  const { key = DEFAULT_SOURCE_KEY } = source;
+  const content = findContent(toSourceObject(source, namespace).title);
+  if (content === undefined) return { lack: NOT_READ };
+  if ("lack" in content) return content;
+  return { bytes: member(content.data, key), lack: `has no key ${key}` };
 }
 
 /** Reads the values in the bytes of a source, and registers those of a Secret for redaction. Throws ProblemError. */

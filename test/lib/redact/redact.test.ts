@@ -348,14 +348,11 @@ describe("KnownSecrets", () => {
   /** Makes texts so long that few of them are all that can be known. */
   const LONG = "y1".repeat(200);
 
-  it("forgets the oldest of very many that are equally long", () => {
-    const oldest = many(1, 1, LONG);
-    const secrets = known(oldest);
+  it("hides every word that may be a secret where nobody says what is in force", () => {
+    const secrets = known(many(1, 1, LONG));
     for (const from of [10_000, 20_000]) secrets.register(many(from, 6000, LONG));
-    const [text = ""] = oldest.tokens;
-    expect(secrets.redact(`${text} 25999-s3cret${LONG}`)).toMatch(/^1-s3crety1\w+ <redacted:\w+>$/);
-    secrets.register({ ...oldest });
-    expect(secrets.redact(text)).toMatch(/^<redacted:\w+>$/);
+    expect(secrets.isOverfull).toBe(true);
+    expect(secrets.redact(`1-s3cret${LONG} 25999-s3cret any-t0ken`)).toMatch(/^(?:<redacted:\w+> ?){3}$/);
   });
 
   it("knows each of 20,000 secrets, also in base64", () => {
@@ -444,7 +441,8 @@ describe("KnownSecrets", () => {
 
   it("hides a line of two texts while one of them is known", () => {
     const secrets = known({ a: { password: `shared-line-01\n${"x1".repeat(20_000)}` } });
-    secrets.register({ b: { password: "shared-line-01\nan0ther" } });
+    secrets.registerAgain = () => secrets.register({ b: { password: "shared-line-01\nan0ther" } });
+    secrets.registerAgain();
     const long = "x1".repeat(50);
     for (let from = 100_000; secrets.redact(long) !== long; from += 5000)
       secrets.register(many(from, 3000, LONG));

@@ -325,7 +325,7 @@ describe("an overlay", () => {
     await lab.followed.refresh();
     const judge = (value: unknown) => {
       const config = JSON.stringify({ op: "add", path: "/global/port", value });
-      return validatePatches(lab.state.values.patchTarget("global"), { config, values: "" });
+      return validatePatches(lab.state.values, "global", { config, values: "" });
     };
     expect(() => judge("none")).toThrow("config values patch makes global invalid: /port");
     expect(judge(81).config).toHaveLength(1);

@@ -2,13 +2,12 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { digestJson, toYaml } from "../../../src/lib/index.ts";
-import { ProblemError } from "../../../src/model/index.ts";
+import { mergeLayers, ProblemError } from "../../../src/model/index.ts";
 import type { Json, JsonObject, Section } from "../../../src/model/index.ts";
 import {
   CONFIG_MAP_LIMIT,
   PatchError,
   changedKeys,
-  mergeLayers,
   patchConfigMapKey,
   diffForOverlay,
   parseConfigMap,

@@ -43,7 +43,7 @@ describe("what is wrong with a patch is reported", () => {
     ['{"op":"remove","path":"/other"}', "/other: a hook of this module may patch /m/… only"],
     ['{"op":"copy","from":"/x/b","path":"/m/a"}', "/x/b: a hook of this module may patch /m/… only"],
   ])("%j", (text, reported) => {
-    expect(() => parsePatch(text, { kind: "module", valuesKey: "m" })).toThrow(reported);
+    expect(() => parsePatch(text, "m")).toThrow(reported);
   });
 
   it.each([
@@ -55,21 +55,18 @@ describe("what is wrong with a patch is reported", () => {
     ],
     ['{"op":"copy","from":"/m/x","path":"/global/x"}', "/m/x: a global hook may patch"],
   ])("of a global hook: %j", (text, reported) => {
-    expect(() => parsePatch(text, { kind: "global" })).toThrow(reported);
+    expect(() => parsePatch(text, "global")).toThrow(reported);
   });
 
   it.each([
     [{ config: "{", values: "" }, "the file at CONFIG_VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
     [{ config: "", values: "[" }, "the file at VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
   ])("with the file: %j", (texts, reported) => {
-    expect(() => parsePatches(texts, { kind: "global" })).toThrow(reported);
+    expect(() => parsePatches(texts, "global")).toThrow(reported);
   });
 
   it("with the dotted path that was meant", () => {
-    const { warnings } = parsePatch('{"op":"copy","from":"m.a","path":"m.b~"}', {
-      kind: "module",
-      valuesKey: "m",
-    });
+    const { warnings } = parsePatch('{"op":"copy","from":"m.a","path":"m.b~"}', "m");
     expect(warnings).toEqual([
       'path "m.b~" has no slash; taken as "/m/b~0"',
       'from "m.a" has no slash; taken as "/m/a"',
@@ -77,14 +74,12 @@ describe("what is wrong with a patch is reported", () => {
   });
 
   it("by an error of its own name", () => {
-    expect(() => parsePatch("x", { kind: "global" })).toThrow(
-      expect.objectContaining({ name: "PatchError" }),
-    );
+    expect(() => parsePatch("x", "global")).toThrow(expect.objectContaining({ name: "PatchError" }));
   });
 
   it("and flags may be texts", () => {
     const said = (value: string) => `{"op":"add","path":"/${value}Enabled","value":"${value}"}`;
-    const { flags } = parsePatch(said("true") + said("false"), { kind: "global" });
+    const { flags } = parsePatch(said("true") + said("false"), "global");
     expect([...flags]).toEqual([
       ["true", true],
       ["false", false],
@@ -92,9 +87,7 @@ describe("what is wrong with a patch is reported", () => {
   });
 
   it("and a test of a flag says nothing", () => {
-    const { flags, operations } = parsePatch('{"op":"test","path":"/aEnabled","value":true}', {
-      kind: "global",
-    });
+    const { flags, operations } = parsePatch('{"op":"test","path":"/aEnabled","value":true}', "global");
     expect([[...flags], operations]).toEqual([[], []]);
   });
 
@@ -109,7 +102,7 @@ describe("what is wrong with a patch is reported", () => {
     ['{"op":"add","path":"/m","value":1}', "a section must be a map or a list"],
     ['{"op":"add","path":"/m","value":null}', "a section must be a map or a list"],
   ])("when it does not fit: %s", (text, reported) => {
-    const { operations } = parsePatch(text, { kind: "module", valuesKey: "m" });
+    const { operations } = parsePatch(text, "m");
     expect(() => applyJsonPatch({ a: 1, o: {}, l: [1, 2] }, operations)).toThrow(reported);
   });
 

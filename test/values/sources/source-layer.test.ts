@@ -3,9 +3,11 @@ import { describe, expect, it } from "vitest";
 
 import { KnownSecrets } from "../../../src/lib/index.ts";
 import { describeProblem, type JsonObject, type ValuesSource } from "../../../src/model/index.ts";
-import { buildSourceLayer, type SourceContent } from "../../../src/values/sources/source-layer.ts";
-import { SOURCES_SCHEMA } from "../../../src/values/sources/source-refs.ts";
-
+import {
+  buildSourceLayer,
+  type SourceContent,
+  SOURCES_SCHEMA,
+} from "../../../src/values/sources/source-layer.ts";
 // docs/reference/values.md, "Values from Secrets".
 
 const source = (change: Partial<ValuesSource> = {}): ValuesSource => ({

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 
-import { removeTree } from "../../src/process/remove-tree.ts";
+import { removeTree } from "../../../src/process/user-ids/shared-dir.ts";
 
 let root = "";
 beforeEach(() => {
