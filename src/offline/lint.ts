@@ -41,11 +41,11 @@ interface Findings {
 export interface LintRequest {
   readonly dirs: readonly string[];
   /** A file that replaces the ConfigMap: `global` and the sections of modules. */
-  readonly values: string | undefined;
+  readonly values?: string | undefined;
   /** Print roles of modules with a ServiceAccount, instead of the rules of the operator. */
-  readonly roles?: boolean;
+  readonly role?: boolean;
   /** The version of the API server; the default is helm's. */
-  readonly kubeVersion?: string | undefined;
+  readonly kubeVersion?: string;
 }
 
 /**
@@ -94,7 +94,7 @@ export function printRbac(
     const charts = await createCharts(request, settings, { env, children });
     const namespace = settings.namespace ?? "addon-operator";
     const { problems, ...printed } =
-      request.roles === true
+      request.role === true
         ? await collectRoles(trees, { loader, charts, namespace })
         : await collectRules(trees, loader, charts);
     const lines = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);

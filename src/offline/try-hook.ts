@@ -29,14 +29,14 @@ import type { CommandResult } from "./shared.ts";
 export interface HookRunArguments {
   readonly path: string;
   /** The hook of a batch file: its number, or `ready`. */
-  readonly item: string | undefined;
-  readonly context: string | undefined;
+  readonly item?: string;
+  readonly context?: string;
   /** File with an AdmissionReview or ConversionReview, instead of a context. */
-  readonly review: string | undefined;
+  readonly review?: string;
   /** Name of the webhook binding that gets the review. */
-  readonly binding: string | undefined;
-  readonly values: string | undefined;
-  readonly configValues: string | undefined;
+  readonly binding?: string;
+  readonly values?: string;
+  readonly configValues?: string;
 }
 
 /**

@@ -104,8 +104,7 @@ export async function withReader<T>(
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
   const { settings } = line.settings(env);
-  const namespace = line.flags["n"] ?? settings.namespace;
-  const reader = createReader({ ...settings, namespace: namespace === true ? undefined : namespace });
+  const reader = createReader({ ...settings, namespace: line.flags.n ?? settings.namespace });
   try {
     return await work(reader);
   } finally {

@@ -109,7 +109,7 @@ function parseWaitRequest({ args, flags }: CommandLine): WaitRequest {
   const { for: condition = "ready", timeout } = flags;
   if (condition !== "ready" && condition !== "healthy")
     throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
-  const timeoutMs = typeof timeout === "string" ? parseDuration(timeout) : DEFAULT_TIMEOUT_MS;
+  const timeoutMs = timeout === undefined ? DEFAULT_TIMEOUT_MS : parseDuration(timeout);
   if (timeoutMs === undefined || timeoutMs < 0)
     throw new UsageError([`--timeout: "${timeout}" is not accepted; use a duration such as 90s or 5m`]);
   return { module, condition, timeoutMs };

@@ -87,12 +87,12 @@ function copyChart(
 /** The requested chart: a directory, an archive, or a chart that helm can pull. */
 export interface ChartRequest {
   readonly ref: string;
-  readonly version: string | undefined;
-  readonly repo: string | undefined;
+  readonly version?: string | undefined;
+  readonly repo?: string | undefined;
   /** CA certificates for the repository or registry. */
-  readonly caFile: string | undefined;
+  readonly caFile?: string | undefined;
   /** The registry serves no TLS. */
-  readonly plainHttp: boolean;
+  readonly plainHttp?: boolean;
 }
 
 /** A fetched chart. */
@@ -173,7 +173,7 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
     ...(caFile === undefined ? [] : [`--ca-file=${caFile}`]),
-    ...(plainHttp ? ["--plain-http"] : []),
+    ...(plainHttp === true ? ["--plain-http"] : []),
   ];
 }
 

@@ -42,7 +42,7 @@ export function writeModule(
         ? writeStarterChart(draft, name)
         : await writePublicChart(draft, chart, { settings, env, children, scope });
     renameSync(draft, dir);
-    const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+    const linted = await lintDirs({ dirs: [dir] }, settings, env);
     const nextText = nextCommands(name, modulesDir, settings.namespace);
     const writtenText = linted.code === 0 ? "written. Next:" : fixHint(name, dir);
     return { text: `${notes.join("")}${linted.text}${dir}: ${writtenText}\n${nextText}`, code: linted.code };

@@ -44,7 +44,7 @@ export interface UpgradeRequest {
   /** The chart. Defaults: the source in `addon.yaml`, and the newest version. */
   readonly chart: Omit<ChartRequest, "ref"> & { readonly ref: string | undefined };
   /** A file that replaces the ConfigMap. */
-  readonly values: string | undefined;
+  readonly values?: string | undefined;
 }
 
 /** Prints the changes and has the user confirm them. */
