@@ -28,8 +28,7 @@ import {
   type CommandResult,
 } from "./shared.ts";
 import { OfflineCharts, readConfigValues } from "./charts.ts";
-import { collectRules } from "./rbac.ts";
-import { collectRoles } from "./roles.ts";
+import { collectRoles, collectRules } from "./rbac.ts";
 
 interface Findings {
   readonly problems: Problem[];
@@ -92,14 +91,17 @@ export function printRbac(
     const readOptions = buildReadOptions(settings, scope);
     for (const dir of request.dirs) trees.push((await readLintDir(dir, readOptions)).tree);
     const charts = await createCharts(request, settings, { env, children });
-    const namespace = settings.namespace ?? "addon-operator";
-    const { problems, ...printed } =
+    const problems: Problem[] = [];
+    const sources = { loader, charts, problems };
+    const documents =
       request.role === true
-        ? await collectRoles(trees, { loader, charts, namespace })
-        : await collectRules(trees, loader, charts);
-    const lines = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
-    if ("rules" in printed) lines.push(toYaml(printed));
-    else lines.push(...printed.objects.map((each) => `---\n${toYaml(each)}`));
+        ? await collectRoles(trees, sources, settings.namespace ?? "addon-operator")
+        : [{ rules: await collectRules(trees, sources) }];
+    const separator = request.role === true ? "---\n" : "";
+    const lines = [
+      ...problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`),
+      ...documents.map((each) => `${separator}${toYaml(each)}`),
+    ];
     return { text: lines.join(""), code: problems.length > 0 ? 1 : 0 };
   });
 }
