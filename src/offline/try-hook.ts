@@ -3,18 +3,33 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
-import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
+import { listBindings, isReviewBinding } from "../bindings/index.ts";
+import {
+  buildHookEnvironment,
+  renderContext,
+  toHookFile,
+  runHookFileOffline,
+  lintHook,
+} from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
-import { camelCase, describeProblem, GLOBAL, member, ProblemError } from "../model/index.ts";
+import {
+  asString,
+  camelCase,
+  describeProblem,
+  GLOBAL,
+  isJsonObject,
+  member,
+  objectsIn,
+  ProblemError,
+} from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, conversionPath, describeForbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, explainInvalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
 import { buildValuesStore } from "./charts.ts";
-import { buildReviewContext, type OfflineReview } from "./review-context.ts";
 import {
   hookLoadOptions,
   readTextFile,
@@ -51,8 +66,9 @@ export async function runHookOffline(
 ): Promise<CommandResult> {
   const path = resolve(files.path);
   const owner = findHookOwner(path);
+  const { binding, review: reviewFile } = files;
   const item = parseItem(files.item);
-  const input = await readTextFile(files.context ?? files.review ?? "");
+  const input = await readTextFile(files.context ?? reviewFile ?? "");
   return withScope(async (scope, children) => {
     const readOptions = buildReadOptions(settings, scope);
     const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions);
@@ -62,7 +78,10 @@ export async function runHookOffline(
     const loadOptions = hookLoadOptions(settings, env, { scope, children });
     const { hooks, problems } = await lintHook(toHookFile(path), owner.module, loadOptions);
     if (problems.length > 0) return toFailureResult(problems.map(describeProblem).join("\n"));
-    const review = parseReview(files, hooks, input);
+    const review =
+      reviewFile === undefined
+        ? undefined
+        : buildReviewContext(hooks, parseMap(input, reviewFile).value, { file: reviewFile, binding });
     const request = {
       path,
       module: owner.module,
@@ -74,16 +93,6 @@ export async function runHookOffline(
     };
     return runAndReport(request, values, review?.trigger);
   });
-}
-
-/** Parses the file of `--review`; undefined without the flag. Throws ProblemError. */
-function parseReview(
-  { review: file, binding }: HookRunArguments,
-  hooks: readonly Hook[],
-  input: string,
-): OfflineReview | undefined {
-  if (file === undefined) return undefined;
-  return buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
 /** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
@@ -200,4 +209,62 @@ function patchRules({ module }: OfflineRun): PatchRules {
 /** Reads a file of values; none without the flag. Throws ProblemError. */
 async function readValuesFile(file: string | undefined): Promise<JsonObject> {
   return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
+}
+
+/** A review for one of the bindings of a hook. */
+export interface OfflineReview {
+  readonly trigger: ReviewTrigger;
+  /** The text of the binding context. */
+  readonly context: string;
+}
+
+/** Builds the binding context with which the matching webhook binding gets the review. Throws ProblemError if none or several match. */
+export function buildReviewContext(
+  hooks: readonly Hook[],
+  review: JsonObject,
+  { file, binding: name }: { readonly file: string; readonly binding: string | undefined },
+): OfflineReview {
+  const { request } = review;
+  const refuse = (message: string, remedy: string): never => {
+    throw new ProblemError({ file, message, remedy });
+  };
+  if (!isJsonObject(request))
+    return refuse("is no AdmissionReview or ConversionReview", "it needs `request`");
+  const isConversion = "desiredAPIVersion" in request;
+  const matching = hooks.flatMap((hook) =>
+    listBindings(hook.config)
+      .filter((binding) => isReviewBinding(binding))
+      .filter(({ type }) => (type === "conversion") === isConversion)
+      .filter((binding) => name === undefined || binding.name === name)
+      .map((binding) => ({ hook, binding })),
+  );
+  const [first, second] = matching;
+  if (first === undefined) return refuse("the hook has no webhook binding for it", "check --binding");
+  if (second !== undefined && name === undefined) {
+    const remedy = `choose one with --binding: ${matching.map(({ binding }) => binding.name).join(", ")}`;
+    return refuse("several bindings of the hook could get it", remedy);
+  }
+  const { hook, binding } = first;
+  const rule =
+    binding.type === "conversion"
+      ? (findFirstConversion(hook, request) ?? binding.conversions[0])
+      : undefined;
+  const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
+  const snapshots = { byBindingName: () => [], byBindingId: () => [] };
+  const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
+  return { trigger, context };
+}
+
+/**
+ * The first conversion that a ConversionReview needs: the objects may have to pass several versions. Undefined if the hook's
+ * conversions do not lead to the desired version.
+ */
+function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
+  const steps = hook.config.bindings.conversion.flatMap((binding) =>
+    binding.conversions.map((rule) => ({ hook, binding, rule })),
+  );
+  const [first] = objectsIn(objects);
+  const from = asString(first?.["apiVersion"]) ?? "";
+  const path = conversionPath(steps, from, asString(desiredAPIVersion) ?? "");
+  return path?.[0]?.rule;
 }

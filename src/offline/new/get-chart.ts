@@ -29,25 +29,24 @@ export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmC
   return { path, nameInMessages: localPath, source: undefined, index: undefined };
 }
 
-/** Whether a path is `root` itself or below it. */
-function isSameOrBelow(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
-
 /** Parameters of a URL that are likely to be credentials. */
 const SECRET_PARAMETER =
   /token|secret|passw|credential|signature|auth|api-?key|^(?:key|sig|sas|access|pat)$|^x-(?:amz|goog)-/i;
+
+/** The names of the parameters of a URL that are likely to be credentials. */
+function findSecretParameters({ searchParams }: URL): string[] {
+  return [...searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
+}
 
 /**
  * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
  * others read.
  */
-function requireNoCredentials(text: string | undefined): void {
-  if (text === undefined || !text.includes("://")) return;
-  const url = URL.parse(text);
+function requireNoCredentials(text = ""): void {
+  const url = text.includes("://") ? URL.parse(text) : null;
   if (url === null) return;
   const hasUser = url.username !== "" || url.password !== "";
-  const parameter = [...url.searchParams.keys()].find((key) => SECRET_PARAMETER.test(key));
+  const [parameter] = findSecretParameters(url);
   if (!hasUser && parameter === undefined) return;
   const secret = hasUser ? "a user or password" : `a parameter that looks like a credential (${parameter})`;
   const remedy =
@@ -73,7 +72,8 @@ function copyChart(
     throw fileProblem(from, message, "list files that do not belong to the chart in .helmignore");
   }
   const root = realpathSync(from);
-  const outside = files.find(({ path }) => !isSameOrBelow(root, realpathSync(path)));
+  const isOutside = (path: string): boolean => path !== root && !path.startsWith(root + sep);
+  const outside = files.find(({ path }) => isOutside(realpathSync(path)));
   if (outside !== undefined) {
     const message = "is a link to a file outside the chart";
     throw fileProblem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
@@ -115,20 +115,17 @@ export interface HelmCaller {
 
 /** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
 async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
-  if (chart.repo !== undefined) return pullFromRepository(chart, chart.repo, { dir, caller });
-  const [name = "", ...rest] = chart.ref.split("/");
-  const url = chart.ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
-  const path = await runHelmPull(chart.ref, helmFlags(chart), { dir, caller });
-  if (url === undefined)
-    return { path, nameInMessages: path, source: sourceWithoutVersion(chart.ref), index: undefined };
+  const { ref, repo } = chart;
+  if (repo !== undefined) return pullFromRepository(chart, repo, { dir, caller });
+  const [name = "", ...rest] = ref.split("/");
+  const url = ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
+  const path = await runHelmPull(ref, helmFlags(chart), { dir, caller });
+  const pulled = { path, nameInMessages: path };
+  if (url === undefined) return { ...pulled, source: sourceWithoutVersion(ref), index: undefined };
+  const plainUrl = withoutCredentials(url);
   const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], caller);
-  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutCredentials(url));
-  return {
-    path,
-    nameInMessages: path,
-    source: { repo: withoutCredentials(url), chart: rest.join("/") },
-    index,
-  };
+  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), plainUrl);
+  return { ...pulled, source: { repo: plainUrl, chart: rest.join("/") }, index };
 }
 
 interface PullTarget {
@@ -142,27 +139,21 @@ const TEMPORARY_REPO = "it";
 /** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
 async function pullFromRepository(
   chart: ChartRequest,
-  repo: string,
+  url: string,
   { dir, caller }: PullTarget,
 ): Promise<PulledChart> {
+  const repo = withoutCredentials(url);
   const helmDir = mkdtempSync(join(dir, ".repository-"));
   const helmDirFlags = [`--repository-config=${join(helmDir, "list.yaml")}`, `--repository-cache=${helmDir}`];
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
-    const added = await runHelm(["repo", "add", TEMPORARY_REPO, repo, ...caFlags, ...helmDirFlags], caller);
-    if (added.outcome !== "succeeded") {
-      const message = `is not a chart repository: ${lastErrorLine(added)}`;
-      throw fileProblem(withoutCredentials(repo), message, "correct --repo");
-    }
+    const added = await runHelm(["repo", "add", TEMPORARY_REPO, url, ...caFlags, ...helmDirFlags], caller);
+    if (added.outcome !== "succeeded")
+      throw fileProblem(repo, `is not a chart repository: ${lastErrorLine(added)}`, "correct --repo");
     const flags = [...helmFlags(chart), ...helmDirFlags];
     const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, caller });
-    const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), withoutCredentials(repo));
-    return {
-      path,
-      nameInMessages: path,
-      source: { repo: withoutCredentials(repo), chart: chart.ref },
-      index,
-    };
+    const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), repo);
+    return { path, nameInMessages: path, source: { repo, chart: chart.ref }, index };
   } finally {
     rmSync(helmDir, { recursive: true, force: true });
   }
@@ -221,8 +212,7 @@ function withoutCredentials(repo: string): string {
   const url = new URL(repo);
   url.username = "";
   url.password = "";
-  const secret = [...url.searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
-  for (const key of secret) url.searchParams.delete(key);
+  for (const key of findSecretParameters(url)) url.searchParams.delete(key);
   return url.href.replace(/\/$/, "");
 }
 
