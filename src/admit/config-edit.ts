@@ -12,9 +12,7 @@ import {
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { allow, MAX_WARNINGS, refuse, type Answer } from "./answer.ts";
-import { describeEffects } from "./effects.ts";
-import { forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
-
+import { describeEffects, forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
 /** Far more than there are keys of modules: more would take long to check. */
 const MAX_KEYS = 20_000;
 /** A message names this many problems and counts the others: it must be readable. */
