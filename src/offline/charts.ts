@@ -1,6 +1,6 @@
 /** Renders charts without a cluster. */
 
-import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { buildHookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
@@ -14,8 +14,7 @@ import {
   parseMap,
   ValuesStore,
 } from "../values/index.ts";
-import type { Children } from "../process/index.ts";
-import { readTextFile } from "./shared.ts";
+import { readTextFile, type OfflineTools } from "./shared.ts";
 
 /** Longest time for which helm renders a chart, in ms, beside the margin that `Helm` adds. */
 const MAX_RENDER_MS = 60_000;
@@ -38,8 +37,7 @@ export class OfflineCharts {
   readonly passesEnabledModules: boolean;
 
   constructor(
-    settings: Settings,
-    { env, children }: { readonly env: Environment; readonly children: Children },
+    { settings, env, children }: Pick<OfflineTools, "settings" | "env" | "children">,
     { config = {}, kubeVersion }: OfflineCluster = {},
   ) {
     this.#kubeVersion = kubeVersion;
@@ -128,7 +126,7 @@ export function buildValuesStore(
   return values;
 }
 
-/** Reads the file of `lint --values`. Throws ProblemError. */
-export async function readConfigValues(file: string): Promise<JsonObject> {
-  return parseMap(await readTextFile(file), file).value;
+/** Reads a file of values that the user named; none without a file. Throws ProblemError. */
+export async function readValuesFile(file: string | undefined): Promise<JsonObject> {
+  return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }

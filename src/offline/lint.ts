@@ -18,16 +18,15 @@ import {
 } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks } from "../tasks/index.ts";
-import type { Children } from "../process/index.ts";
 import {
-  buildReadOptions,
   hookLoadOptions,
   readLintDir,
-  withScope,
+  withTools,
+  type OfflineTools,
   type LintDir,
   type CommandResult,
 } from "./shared.ts";
-import { OfflineCharts, readConfigValues } from "./charts.ts";
+import { OfflineCharts, readValuesFile } from "./charts.ts";
 import { collectRoles, collectRules } from "./rbac.ts";
 
 interface Findings {
@@ -52,15 +51,14 @@ export interface LintRequest {
  * finding; the exit code is 1 for errors, 0 for warnings and notes.
  */
 export function lintDirs(request: LintRequest, settings: Settings, env: Environment): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
-    const options = hookLoadOptions(settings, env, { scope, children });
+  return withTools(settings, env, async (tools) => {
+    const options = hookLoadOptions(tools);
     const found: Findings = { problems: [], warnings: [], notes: [] };
-    const charts = await createCharts(request, settings, { env, children });
-    const readOptions = buildReadOptions(settings, scope);
+    const charts = await createCharts(request, tools);
     const helmProblem = charts.findHelmProblem();
     const modulesOfWholeDirs: Module[] = [];
     for (const dir of request.dirs) {
-      const lintedDir = await readLintDir(dir, readOptions);
+      const lintedDir = await readLintDir(dir, tools);
       await lintDir(lintedDir, options, found);
       // The requirements of a single module cannot be checked: its neighbours are unknown.
       if (lintedDir.onlyModuleDir === undefined) modulesOfWholeDirs.push(...lintedDir.tree.modules);
@@ -85,12 +83,11 @@ export function printRbac(
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
-    const loader = new HookLoader(hookLoadOptions(settings, env, { scope, children }));
+  return withTools(settings, env, async (tools) => {
+    const loader = new HookLoader(hookLoadOptions(tools));
     const trees: Tree[] = [];
-    const readOptions = buildReadOptions(settings, scope);
-    for (const dir of request.dirs) trees.push((await readLintDir(dir, readOptions)).tree);
-    const charts = await createCharts(request, settings, { env, children });
+    for (const dir of request.dirs) trees.push((await readLintDir(dir, tools)).tree);
+    const charts = await createCharts(request, tools);
     const problems: Problem[] = [];
     const sources = { loader, charts, problems };
     const documents =
@@ -109,11 +106,9 @@ export function printRbac(
 /** Prepares the rendering of charts with the values and the Kubernetes version of the request. */
 async function createCharts(
   { values, kubeVersion }: LintRequest,
-  settings: Settings,
-  environment: { readonly env: Environment; readonly children: Children },
+  tools: OfflineTools,
 ): Promise<OfflineCharts> {
-  const config = values === undefined ? {} : await readConfigValues(values);
-  return new OfflineCharts(settings, environment, { config, kubeVersion });
+  return new OfflineCharts(tools, { config: await readValuesFile(values), kubeVersion });
 }
 
 /** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */

@@ -29,15 +29,8 @@ import { answerProblem, conversionPath, describeForbiddenEffect } from "../tasks
 import { describeViolations, explainInvalidValues, merge, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
 import type { PatchRules, ValuesStore } from "../values/index.ts";
-import { buildValuesStore } from "./charts.ts";
-import {
-  hookLoadOptions,
-  readTextFile,
-  readHookOwner,
-  buildReadOptions,
-  withScope,
-  stderrLogger,
-} from "./shared.ts";
+import { buildValuesStore, readValuesFile } from "./charts.ts";
+import { hookLoadOptions, readTextFile, readHookOwner, withTools, stderrLogger } from "./shared.ts";
 import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
@@ -69,14 +62,12 @@ export async function runHookOffline(
   const { binding, review: reviewFile } = files;
   const item = parseItem(files.item);
   const input = await readTextFile(files.context ?? reviewFile ?? "");
-  return withScope(async (scope, children) => {
-    const readOptions = buildReadOptions(settings, scope);
-    const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions);
+  return withTools(settings, env, async (tools) => {
+    const tree = await readHookOwner(owner.dir, owner.module !== undefined, tools);
     const values = await readHookValues(files, tree);
     const [module] = tree.modules;
     requireValidValues(values, module);
-    const loadOptions = hookLoadOptions(settings, env, { scope, children });
-    const { hooks, problems } = await lintHook(toHookFile(path), owner.module, loadOptions);
+    const { hooks, problems } = await lintHook(toHookFile(path), owner.module, hookLoadOptions(tools));
     if (problems.length > 0) return toFailureResult(problems.map(describeProblem).join("\n"));
     const review =
       reviewFile === undefined
@@ -88,7 +79,11 @@ export async function runHookOffline(
       item,
       context: review?.context ?? input,
       ...buildValuesFiles(values, module, undefined),
-      settings: { ...settings, children, env: buildHookEnvironment(buildChildEnvironment(env, settings)) },
+      settings: {
+        ...settings,
+        children: tools.children,
+        env: buildHookEnvironment(buildChildEnvironment(env, settings)),
+      },
       logger: stderrLogger(settings),
     };
     return runAndReport(request, values, review?.trigger);
@@ -204,11 +199,6 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
 /** Which keys the values patches of a hook may change: those of its module, or the global section. */
 function patchRules({ module }: OfflineRun): PatchRules {
   return module === undefined ? { kind: "global" } : { kind: "module", valuesKey: camelCase(module) };
-}
-
-/** Reads a file of values; none without the flag. Throws ProblemError. */
-async function readValuesFile(file: string | undefined): Promise<JsonObject> {
-  return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }
 
 /** A review for one of the bindings of a hook. */

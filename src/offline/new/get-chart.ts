@@ -5,17 +5,21 @@ import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 
 import { objectOf, objectsIn, ProblemError, asString, type JsonObject } from "../../model/index.ts";
-import type { Environment, Settings } from "../../config.ts";
 import { buildHookEnvironment } from "../../hooks/index.ts";
 import { oneLine, parseJson, parseYaml, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
-import type { Children, RunResult } from "../../process/index.ts";
+import type { RunResult } from "../../process/index.ts";
+import type { OfflineTools } from "../shared.ts";
 
 /** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
-export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
+export async function fetchChart(
+  chart: ChartRequest,
+  dir: string,
+  tools: OfflineTools,
+): Promise<PulledChart> {
   const { ref, version, repo } = chart;
   for (const url of [ref, repo]) requireNoCredentials(url);
-  if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, caller);
+  if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, tools);
   if (version !== undefined)
     throw fileProblem(ref, "is a local chart, which has only one version", "remove --version");
   const localPath = resolve(ref);
@@ -107,30 +111,24 @@ export interface PulledChart {
   readonly index: RepositoryIndex | undefined;
 }
 
-export interface HelmCaller {
-  readonly children: Children;
-  readonly settings: Settings;
-  readonly env: Environment;
-}
-
 /** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
-async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
+async function pullChart(chart: ChartRequest, dir: string, tools: OfflineTools): Promise<PulledChart> {
   const { ref, repo } = chart;
-  if (repo !== undefined) return pullFromRepository(chart, repo, { dir, caller });
+  if (repo !== undefined) return pullFromRepository(chart, repo, { dir, tools });
   const [name = "", ...rest] = ref.split("/");
-  const url = ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
-  const path = await runHelmPull(ref, helmFlags(chart), { dir, caller });
+  const url = ref.includes("://") ? undefined : await findRepositoryUrl(name, tools);
+  const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
   const pulled = { path, nameInMessages: path };
   if (url === undefined) return { ...pulled, source: sourceWithoutVersion(ref), index: undefined };
   const plainUrl = withoutCredentials(url);
-  const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], caller);
+  const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], tools);
   const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), plainUrl);
   return { ...pulled, source: { repo: plainUrl, chart: rest.join("/") }, index };
 }
 
 interface PullTarget {
   readonly dir: string;
-  readonly caller: HelmCaller;
+  readonly tools: OfflineTools;
 }
 
 /** The name of the repository in the temporary configuration. The user has not chosen it, so messages leave it out. */
@@ -140,18 +138,18 @@ const TEMPORARY_REPO = "it";
 async function pullFromRepository(
   chart: ChartRequest,
   url: string,
-  { dir, caller }: PullTarget,
+  { dir, tools }: PullTarget,
 ): Promise<PulledChart> {
   const repo = withoutCredentials(url);
   const helmDir = mkdtempSync(join(dir, ".repository-"));
   const helmDirFlags = [`--repository-config=${join(helmDir, "list.yaml")}`, `--repository-cache=${helmDir}`];
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
-    const added = await runHelm(["repo", "add", TEMPORARY_REPO, url, ...caFlags, ...helmDirFlags], caller);
+    const added = await runHelm(["repo", "add", TEMPORARY_REPO, url, ...caFlags, ...helmDirFlags], tools);
     if (added.outcome !== "succeeded")
       throw fileProblem(repo, `is not a chart repository: ${lastErrorLine(added)}`, "correct --repo");
     const flags = [...helmFlags(chart), ...helmDirFlags];
-    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, caller });
+    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, tools });
     const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), repo);
     return { path, nameInMessages: path, source: { repo, chart: chart.ref }, index };
   } finally {
@@ -172,10 +170,10 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
 async function runHelmPull(
   ref: string,
   flags: readonly string[],
-  { dir, caller }: PullTarget,
+  { dir, tools }: PullTarget,
 ): Promise<string> {
   const before = new Set(readdirSync(dir));
-  const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], caller);
+  const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], tools);
   const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
   const remedy = ref.startsWith("oci://")
@@ -201,8 +199,8 @@ function sourceWithoutVersion(ref: string): PulledChart["source"] {
 }
 
 /** The URL of a repository that the user has added to helm: its name means nothing to other users. Undefined if unknown. */
-async function findRepositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
-  const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], caller);
+async function findRepositoryUrl(name: string, tools: OfflineTools): Promise<string | undefined> {
+  const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], tools);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
   return asString(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
@@ -217,7 +215,7 @@ function withoutCredentials(repo: string): string {
 }
 
 /** Runs helm with the user's own configuration and environment. */
-function runHelm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
+function runHelm(args: readonly string[], { settings, env, children }: OfflineTools): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
   const processOptions = { cwd: process.cwd(), env: buildHookEnvironment(env), timeoutMs: helmTimeoutMs };
   return children.run({ file: helmBin, args, ...processOptions });
