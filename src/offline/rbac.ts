@@ -190,6 +190,11 @@ function isRbac(object: JsonObject): boolean {
 /** The key of cluster-wide rules, beside the names of namespaces. */
 const CLUSTER_SCOPE = "";
 
+interface ObjectKind {
+  readonly apiVersion: string | undefined;
+  readonly kind: string;
+}
+
 /** The rules that the account of a module needs, by namespace; those for cluster-wide kinds at `CLUSTER_SCOPE`. */
 async function collectModuleRules(
   module: Module,
@@ -198,30 +203,35 @@ async function collectModuleRules(
 ): Promise<Map<string, RuleSet>> {
   const mapper = new RestMapper();
   const rulesByScope = new Map<string, RuleSet>();
-  const add = (apiVersion: string | undefined, kind: string, verbs: string[], wanted = namespace): void => {
+  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], wanted = namespace): void => {
     const scope = mapper.isClusterWide(kind) ? CLUSTER_SCOPE : wanted;
     const rules = rulesByScope.get(scope) ?? new RuleSet(mapper);
     rulesByScope.set(scope, rules);
     rules.addVerbs(apiVersion, kind, verbs);
   };
   await mapper.addCrdFiles(module.crdFiles);
-  if (module.crdFiles.length > 0) add(CRDS, "CustomResourceDefinition", WRITE_VERBS);
-  const hooks = await loadHooks(module.hookFiles, sources, module.name);
-  for (const binding of hooks.flatMap(({ config }) => config.bindings.kubernetes)) {
-    const { apiVersion, kind, namespaces = [CLUSTER_SCOPE], namespaceLabels } = binding;
-    if (namespaceLabels !== undefined) add("v1", "Namespace", READ_VERBS);
-    // Which namespaces have the labels is known only in the cluster.
-    const scopes = namespaceLabels === undefined ? namespaces : [CLUSTER_SCOPE];
-    for (const scope of scopes) add(apiVersion, kind, READ_VERBS, scope);
-  }
+  if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
+  for (const hook of await loadHooks(module.hookFiles, sources, module.name))
+    for (const { scope, ...kind } of listWatchedKinds(hook)) add(kind, READ_VERBS, scope);
   // helm stores release records in Secrets.
-  if (module.chart !== "none") add("v1", "Secret", WRITE_VERBS);
+  if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
   const objects = await renderObjects(module, tree, sources);
   mapper.addCrds(objects);
   for (const { apiVersion, kind, metadata } of objects)
     if (typeof apiVersion === "string" && typeof kind === "string")
-      add(apiVersion, kind, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
+      add({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
   return rulesByScope;
+}
+
+/** The kinds that a hook's kubernetes bindings watch, each with the namespace of the objects. */
+function listWatchedKinds({ config }: Hook): (ObjectKind & { readonly scope: string })[] {
+  return config.bindings.kubernetes.flatMap(({ apiVersion, kind, namespaces, namespaceLabels }) => {
+    if (namespaceLabels === undefined)
+      return (namespaces ?? [CLUSTER_SCOPE]).map((scope) => ({ apiVersion, kind, scope }));
+    // Which namespaces have the labels is known only in the cluster.
+    const namespace = { apiVersion: "v1", kind: "Namespace", scope: CLUSTER_SCOPE };
+    return [namespace, { apiVersion, kind, scope: CLUSTER_SCOPE }];
+  });
 }
 
 /** The role with these rules and its binding, in a namespace or for the cluster. */

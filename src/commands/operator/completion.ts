@@ -77,11 +77,18 @@ async function findPossibleWords(
   if (values !== undefined) return values;
   if (words.at(-1)?.startsWith("-") === true) return acceptedFlags(row);
   if (row === undefined) return nextCommandWords(before, commands);
-  const argumentIndex = before.length - row.words.split(" ").length;
-  const name = row.args?.split(" ")[argumentIndex]?.replaceAll(/[[\]]/g, "") ?? "";
+  return valuesOfArgument(row, before.length - row.words.split(" ").length, fetchModules);
+}
+
+/** The known values of an argument. Names of new modules and of config parameters are unknown. */
+function valuesOfArgument(
+  { words, args = "" }: CommandRow,
+  index: number,
+  fetchModules: FetchModuleNames,
+): readonly string[] | Promise<readonly string[]> {
+  const name = args.split(" ")[index]?.replaceAll(/[[\]]/g, "");
   if (name === "SHELL") return Object.keys(SCRIPTS);
-  // In these commands, NAME is a new name or that of a parameter, not of an existing module.
-  const isNewName = row.words.startsWith("new ") || row.words.startsWith("config ");
+  const isNewName = words.startsWith("new ") || words.startsWith("config ");
   return name === "NAME" && !isNewName ? fetchModules() : [];
 }
 
