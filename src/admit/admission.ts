@@ -19,52 +19,57 @@ export interface AdmissionOptions extends AdmissionSources {
   readonly redactDeep: <T extends Json>(value: T) => T;
 }
 
-/** Answers from the state of now, without waiting for anything but the name of the operator's user, once. */
-export class Admission {
-  readonly #options: AdmissionOptions;
+/**
+ * Decides about a request from the state of now, without waiting for anything but the name of the operator's user, once. The
+ * operator's own writes pass: they are checked before they are sent.
+ */
+export async function answerEdit(
+  request: AdmissionRequest,
+  signal: AbortSignal,
+  options: AdmissionOptions,
+): Promise<AdmissionResponse> {
+  if (await isOperatorWrite(request, signal, options)) return allow();
+  const { allowed, message, warnings } = checkEdit(request, options);
+  const { redactDeep } = options;
+  return {
+    allowed,
+    warnings: redactDeep([...warnings]),
+    ...(message !== undefined && { message: redactDeep(message) }),
+  };
+}
 
-  constructor(options: AdmissionOptions) {
-    this.#options = options;
-  }
-
-  /** Decides about a request. The operator's own writes pass: they are checked before they are sent. */
-  async answer(request: AdmissionRequest, signal: AbortSignal): Promise<AdmissionResponse> {
-    if (await this.#isOperatorWrite(request, signal)) return allow();
-    const { allowed, message, warnings } = this.#checkEdit(request);
-    const { redactDeep } = this.#options;
-    return {
-      allowed,
-      warnings: redactDeep([...warnings]),
-      ...(message !== undefined && { message: redactDeep(message) }),
+/** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
+function checkEdit(
+  { kind: { kind }, name = "", namespace, ...request }: AdmissionRequest,
+  options: AdmissionOptions,
+): Answer {
+  if (namespace !== options.namespace) return allow();
+  const before = request.oldObject ?? {};
+  const after = request.object ?? {};
+  if (kind === "ConfigMap" && name === options.name) {
+    const edit = {
+      name,
+      before: readStringMembers(before["data"]),
+      data: readStringMembers(after["data"]),
+      annotations: readAnnotations(after),
+      isDryRun: request.dryRun === true,
     };
+    return checkConfigEdit(edit, options);
   }
+  if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
+  const annotations = { before: readAnnotations(before), after: readAnnotations(after) };
+  return checkAnnotations({ kind, name, ...annotations }, options.state.view);
+}
 
-  /** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
-  #checkEdit({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
-    if (namespace !== this.#options.namespace) return allow();
-    const before = request.oldObject ?? {};
-    const after = request.object ?? {};
-    if (kind === "ConfigMap" && name === this.#options.name) {
-      const edit = {
-        name,
-        before: readStringMembers(before["data"]),
-        data: readStringMembers(after["data"]),
-        annotations: readAnnotations(after),
-        isDryRun: request.dryRun === true,
-      };
-      return checkConfigEdit(edit, this.#options);
-    }
-    if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
-    const annotations = { before: readAnnotations(before), after: readAnnotations(after) };
-    return checkAnnotations({ kind, name, ...annotations }, this.#options.state.view);
-  }
-
-  /** Whether the operator itself sent the request. Any client may use the operator's field manager, and hooks its user: only both together prove it. */
-  async #isOperatorWrite({ options, userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
-    if (options?.["fieldManager"] !== FIELD_MANAGER) return false;
-    const own = await this.#options.ownUser(signal);
-    return own !== undefined && userInfo["username"] === own;
-  }
+/** Whether the operator itself sent the request. Any client may use the operator's field manager, and hooks its user: only both together prove it. */
+async function isOperatorWrite(
+  request: AdmissionRequest,
+  signal: AbortSignal,
+  { ownUser }: AdmissionOptions,
+): Promise<boolean> {
+  if (request.options?.["fieldManager"] !== FIELD_MANAGER) return false;
+  const own = await ownUser(signal);
+  return own !== undefined && request.userInfo["username"] === own;
 }
 
 function readAnnotations(object: JsonObject): Record<string, string> {
@@ -77,9 +82,6 @@ function readStringMembers(map: Json | undefined): Record<string, string> {
   return Object.fromEntries(texts) as Record<string, string>;
 }
 
-/** Edits are stored if the operator does not answer within this time. */
-const TIMEOUT_SECONDS = 2;
-
 /** The path at which the server answers. */
 export const ADMIT_PATH = "/admit";
 
@@ -88,7 +90,8 @@ const COMMON = {
   path: ADMIT_PATH,
   failurePolicy: "Ignore",
   sideEffects: "None",
-  timeoutSeconds: TIMEOUT_SECONDS,
+  // Edits are stored if the operator does not answer within this time.
+  timeoutSeconds: 2,
   coversOwnNamespace: true,
 } as const;
 

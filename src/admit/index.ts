@@ -1,4 +1,4 @@
-export { Admission, ADMIT_PATH, editWebhooks } from "./admission.ts";
+export { ADMIT_PATH, answerEdit, type AdmissionOptions, editWebhooks } from "./admission.ts";
 export { checkAnnotations } from "./annotations.ts";
 export type { Answer } from "./answer.ts";
 export { checkConfigEdit } from "./config-edit.ts";

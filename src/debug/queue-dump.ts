@@ -8,20 +8,7 @@ import { describeTask, MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
 /** JSON form of `queue list`. */
-export interface QueueDump {
-  readonly active: readonly {
-    readonly name: string;
-    readonly tasksCount: number;
-    readonly status: string;
-    readonly tasks: readonly { readonly index: number; readonly description: string }[];
-  }[];
-  readonly empty?: readonly { readonly name: string; readonly tasksCount: 0 }[];
-  readonly summary: {
-    readonly mainQueueTasks: number;
-    readonly otherQueues: { readonly active: number; readonly empty: number; readonly tasks: number };
-    readonly totalTasks: number;
-  };
-}
+export type QueueDump = ReturnType<typeof dumpQueues>;
 
 export interface DumpContext {
   /** In ms since the epoch, for countdowns. */
@@ -31,11 +18,7 @@ export interface DumpContext {
 }
 
 /** The queues as data. Tasks that run together are one task. */
-export function dumpQueues(
-  queues: readonly QueueView<Task>[],
-  context: DumpContext,
-  showEmpty = false,
-): QueueDump {
+export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpContext, showEmpty = false) {
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);

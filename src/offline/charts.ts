@@ -31,19 +31,17 @@ interface OfflineCluster {
 export class OfflineCharts {
   readonly #helm: Helm;
   readonly #tmpDir: string;
-  readonly #config: JsonObject;
-  readonly #kubeVersion: string | undefined;
+  readonly #cluster: OfflineCluster;
   /** `--chart-enabled-modules`: charts get the list of modules, all of which count as enabled. */
   readonly passesEnabledModules: boolean;
 
   constructor(
     { settings, env, children }: Pick<OfflineTools, "settings" | "env" | "children">,
-    { config = {}, kubeVersion }: OfflineCluster = {},
+    cluster: OfflineCluster = {},
   ) {
-    this.#kubeVersion = kubeVersion;
+    this.#cluster = cluster;
     this.passesEnabledModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
-    this.#config = config;
     this.#helm = new Helm({
       children,
       bin: settings.helmBin,
@@ -79,7 +77,7 @@ export class OfflineCharts {
     const helm = module.namespace === undefined ? this.#helm : this.#helm.forNamespace(module.namespace);
     const tools = { helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.helmValues(module, tree);
-    const options = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
+    const options = { includeCrds, skipTests, kubeVersion: this.#cluster.kubeVersion };
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...options });
   }
 
@@ -96,7 +94,7 @@ export class OfflineCharts {
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
-    const configFile = { file: "--values", config: this.#config };
+    const configFile = { file: "--values", config: this.#cluster.config ?? {} };
     const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
     const problem = explainInvalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);

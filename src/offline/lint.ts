@@ -55,7 +55,6 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const options = hookLoadOptions(tools);
     const found: Findings = { problems: [], warnings: [], notes: [] };
     const charts = await createCharts(request, tools);
-    const helmProblem = charts.findHelmProblem();
     const modulesOfWholeDirs: Module[] = [];
     for (const dir of request.dirs) {
       const lintedDir = await readLintDir(dir, tools);
@@ -65,7 +64,12 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
       for (const module of lintedDir.tree.modules)
         if (module.problem === undefined) await lintModule(module, lintedDir.tree, { charts, found });
     }
-    found.problems.push(...lintRequirements(modulesOfWholeDirs));
+    const byName = new Map(modulesOfWholeDirs.map((module) => [module.name, module]));
+    found.problems.push(
+      ...modulesOfWholeDirs.flatMap((module) => findUnmetRequirements(module, byName)),
+      ...findRequirementCycles(modulesOfWholeDirs),
+    );
+    const helmProblem = charts.findHelmProblem();
     if (helmProblem !== undefined)
       found.warnings.push({ ...helmProblem, message: `charts are not rendered: ${helmProblem.message}` });
     const lines = [
@@ -207,14 +211,10 @@ async function lintManifest(
     // A template that cannot be parsed is invalid for all values.
     const isParseError = error.message.includes("parse error at ");
     const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
-    if (missingValues === undefined) problems.push(renderProblem(module, error));
-    else notes.push(uncheckedNote(module, missingValues));
+    if (missingValues === undefined) return void problems.push(renderProblem(module, error));
+    const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
+    notes.push({ file: module.dir, message });
   }
-}
-
-function uncheckedNote({ dir }: Module, missingValues: string): Problem {
-  const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
-  return { file: dir, message };
 }
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
@@ -234,15 +234,6 @@ function renderProblem({ dir, name }: Module, error: HelmError): Problem {
   const message = `cannot be rendered: ${error.message.replace(`helm template ${name}: `, "")}`;
   const remedy = "fix the chart; supply values of the ConfigMap or of hooks with --values FILE";
   return { file: dir, message, remedy };
-}
-
-/** Reports required modules and versions that do not exist, and cycles. */
-function lintRequirements(modules: readonly Module[]): Problem[] {
-  const byName = new Map(modules.map((module) => [module.name, module]));
-  return [
-    ...modules.flatMap((module) => findUnmetRequirements(module, byName)),
-    ...findRequirementCycles(modules),
-  ];
 }
 
 /** The entries of `requires` and `after` of a module that name missing modules or versions. */
