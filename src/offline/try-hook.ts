@@ -140,7 +140,7 @@ function parseItem(text: string | undefined): BatchItem | undefined {
   throw new ProblemError({ file: "--item", message, remedy });
 }
 
-/** Runs the hook and reports its changes. A failure of the hook is a result with exit code 1. */
+/** Runs the hook and reports its changes. A failure of the hook, and patches or answers that the operator would refuse, are a result with exit code 1. */
 async function runAndReport(
   request: OfflineRun,
   values: ValuesStore,
@@ -149,8 +149,16 @@ async function runAndReport(
   try {
     const { failure, output } = await runHookFileOffline(request);
     if (output === undefined) return toFailureResult(failure ?? "the hook produced no output");
-    const changes = describeChanges(output, { request, valuesStore: values, review });
-    return { text: toYaml(changes), code: 0 };
+    const texts = { config: output.configPatchText, values: output.valuesPatchText };
+    const rules = patchRules(request);
+    const section = rules.kind === "global" ? GLOBAL : rules.valuesKey;
+    const patches = validatePatches(values.patchTarget(section), texts);
+    const refusal =
+      review &&
+      (describeForbiddenEffect(review.binding, patches, output.answers) ??
+        answerProblem(toHookFile(request.path), review, output.answers));
+    if (refusal !== undefined) throw new Error(refusal);
+    return { text: toYaml(describeChanges(output, parsePatches(texts, rules))), code: 0 };
   } catch (error) {
     return toFailureResult(oneLine(error));
   }
@@ -161,28 +169,8 @@ function toFailureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** What the operator needs to check the output of a hook. */
-interface OutputContext {
-  readonly request: OfflineRun;
-  readonly valuesStore: ValuesStore;
-  /** The review that the hook answers; undefined without `--review`. */
-  readonly review: ReviewTrigger | undefined;
-}
-
-/** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
-function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
-  const texts = { config: output.configPatchText, values: output.valuesPatchText };
-  const rules = patchRules(request);
-  const section = rules.kind === "global" ? GLOBAL : rules.valuesKey;
-  const patches = validatePatches(valuesStore.patchTarget(section), texts);
-  if (review !== undefined) {
-    const hook = { name: toHookFile(request.path).name };
-    const refusal =
-      describeForbiddenEffect(review.binding, patches, output.answers) ??
-      answerProblem(hook, review, output.answers);
-    if (refusal !== undefined) throw new Error(refusal);
-  }
-  const { config, values } = parsePatches(texts, rules);
+/** Describes what the output of a hook would change. */
+function describeChanges(output: HookOutput, { config, values }: ReturnType<typeof parsePatches>): Json {
   const warnings = [...config.warnings, ...values.warnings];
   const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
   return {

@@ -6,12 +6,6 @@ import { describeHealth, describeOrigin, describeReasons, type Reasons } from ".
 import { omitUndefined } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
-type Conditions = readonly {
-  readonly type: string;
-  readonly status: string;
-  readonly reason?: string;
-  readonly message?: string;
-}[];
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 
 /** The resources of one operator. */
@@ -92,7 +86,7 @@ export function toOverview({ operator, modules, lease }: Resources, now: number)
 
 /** A condition by its type. A missing condition is Unknown. */
 function findCondition(
-  conditions: Conditions = [],
+  conditions: NonNullable<ModuleStatus["conditions"]> = [],
   type: string,
 ): { status: ModuleRow["ready"]; reason: string; message: string } {
   const found = conditions.find((each) => each.type === type);
@@ -117,8 +111,11 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
   const unmet = requires.find(({ met }) => !met);
+  const { order = 0, enabled = false } = spec ?? {};
   return omitUndefined({
-    ...nameAndOrder(metadata, spec),
+    name: metadata?.name ?? "",
+    order,
+    enabled,
     state,
     reason: ready.reason,
     ready: ready.status,
@@ -131,13 +128,6 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
     usualSeconds: medianOf(status.runSeconds ?? []),
     source: status.source,
   });
-}
-
-function nameAndOrder(
-  metadata: IAddonModule["metadata"],
-  { order = 0, enabled = false }: IAddonModule["spec"] = {},
-): Pick<ModuleRow, "name" | "order" | "enabled"> {
-  return { name: metadata?.name ?? "", order, enabled };
 }
 
 /** The last run of a module. The duration of a run that is not over is counted until `now`. */
