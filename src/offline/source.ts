@@ -172,31 +172,23 @@ function listLoginFiles(env: Environment): string[] {
   return [helmFile, dockerFile, env["REGISTRY_AUTH_FILE"]].filter((file) => file !== undefined);
 }
 
-/** The first login for the registry in the login files; undefined without one. */
+/** The first login for the registry in the login files; undefined without one. Throws ProblemError for an invalid file. */
 async function findLogin(
   reference: registry.Reference,
   env: Environment,
 ): Promise<ReturnType<typeof registry.findLogin>> {
   for (const file of listLoginFiles(env)) {
     const text = await readFile(file, "utf8").catch(() => undefined);
-    const login = text === undefined ? undefined : parseLogin(file, text, reference);
-    if (login !== undefined) return login;
+    if (text === undefined) continue;
+    try {
+      const login = registry.findLogin(text, reference);
+      if (login !== undefined) return login;
+    } catch (error) {
+      const remedy = "log in again with `helm registry login`";
+      throw new ProblemError({ file, message: oneLine(error), remedy });
+    }
   }
   return undefined;
-}
-
-/** The login for a registry in the text of a login file. Throws ProblemError for an invalid file. */
-function parseLogin(
-  file: string,
-  text: string,
-  reference: registry.Reference,
-): ReturnType<typeof registry.findLogin> {
-  try {
-    return registry.findLogin(text, reference);
-  } catch (error) {
-    const remedy = "log in again with `helm registry login`";
-    throw new ProblemError({ file, message: oneLine(error), remedy });
-  }
 }
 
 /** Parses a reference, which must have a tag or a digest. Throws ProblemError. */
