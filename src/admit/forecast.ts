@@ -15,7 +15,7 @@ export interface AdmissionSources {
 }
 
 /** A module that the content switches on or off. */
-export interface EnablementChange {
+interface EnablementChange {
   readonly facts: ModuleFacts;
   readonly decision: Enablement;
 }

@@ -111,11 +111,8 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
   const unmet = requires.find(({ met }) => !met);
-  const { order = 0, enabled = false } = spec ?? {};
   return omitUndefined({
-    name: metadata?.name ?? "",
-    order,
-    enabled,
+    ...nameAndOrder(metadata, spec),
     state,
     reason: ready.reason,
     ready: ready.status,
@@ -128,6 +125,13 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
     usualSeconds: medianOf(status.runSeconds ?? []),
     source: status.source,
   });
+}
+
+function nameAndOrder(
+  metadata: IAddonModule["metadata"],
+  { order = 0, enabled = false }: IAddonModule["spec"] = {},
+): Pick<ModuleRow, "name" | "order" | "enabled"> {
+  return { name: metadata?.name ?? "", order, enabled };
 }
 
 /** The last run of a module. The duration of a run that is not over is counted until `now`. */
