@@ -15,20 +15,13 @@ import { Runs } from "./runs.tsx";
 import { State } from "./state.tsx";
 import { formatDuration, getTone, withoutRepetition } from "./format.ts";
 
-const VIEWS: Readonly<Record<string, ComponentType>> = {
-  modules: Modules,
-  module: ModuleView,
-  graph: Graph,
-  queues: Queues,
-  runs: Runs,
+/** The views with a tab, by name. The view of one module has none. */
+const TABS: Readonly<Record<string, { readonly title: string; readonly View: ComponentType }>> = {
+  modules: { title: "Modules", View: Modules },
+  graph: { title: "Graph", View: Graph },
+  queues: { title: "Queues", View: Queues },
+  runs: { title: "Runs", View: Runs },
 };
-
-const TABS = [
-  ["modules", "Modules"],
-  ["graph", "Graph"],
-  ["queues", "Queues"],
-  ["runs", "Runs"],
-] as const;
 
 /** Displayed beside the state while all modules are suspended. */
 const MAINTENANCE = "Maintenance";
@@ -47,8 +40,8 @@ effect(() => {
 
 export function App() {
   const [name = ""] = route.value;
-  const chosen = Object.hasOwn(VIEWS, name) ? name : "modules";
-  const View = VIEWS[chosen] ?? Modules;
+  const chosen = Object.hasOwn(TABS, name) ? name : "modules";
+  const View = name === "module" ? ModuleView : (TABS[chosen]?.View ?? Modules);
   return (
     <>
       <Head chosen={chosen} />
@@ -64,12 +57,8 @@ function Head({ chosen }: { readonly chosen: string }) {
     <header>
       <h1>addon-operator</h1>
       <nav aria-label="Views">
-        {TABS.map(([name, title]) => (
-          <a
-            key={name}
-            href={buildHref(name)}
-            aria-current={name === chosen || (name === "modules" && chosen === "module") ? "page" : undefined}
-          >
+        {Object.entries(TABS).map(([name, { title }]) => (
+          <a key={name} href={buildHref(name)} aria-current={name === chosen ? "page" : undefined}>
             {title} {counts[name] !== undefined && <span class="count">{counts[name]}</span>}
           </a>
         ))}

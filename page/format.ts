@@ -29,33 +29,16 @@ export function withoutRepetition(text: string, displayed: string, placeholder =
 /** The urgency of a state: its colour, and its rank in the list of modules. */
 export type Tone = "bad" | "wait" | "busy" | "good" | "off";
 
-const TONES: Readonly<Record<string, Tone>> = {
-  Invalid: "bad",
-  Retrying: "bad",
-  Unhealthy: "bad",
-  RolledBack: "bad",
-  Degraded: "bad",
-  Failed: "bad",
-  Missing: "bad",
-  False: "bad",
-  Pending: "wait",
-  Suspended: "wait",
-  Drifted: "wait",
-  Terminating: "wait",
-  Unknown: "wait",
-  Running: "busy",
-  Progressing: "busy",
-  InProgress: "busy",
-  Deleting: "busy",
-  Converging: "busy",
-  Ready: "good",
-  True: "good",
-  Succeeded: "good",
-  Disabled: "off",
+const STATES_BY_TONE: Readonly<Record<Tone, readonly string[]>> = {
+  bad: ["Invalid", "Retrying", "Unhealthy", "RolledBack", "Degraded", "Failed", "Missing", "False"],
+  wait: ["Pending", "Suspended", "Drifted", "Terminating", "Unknown"],
+  busy: ["Running", "Progressing", "InProgress", "Deleting", "Converging"],
+  good: ["Ready", "True", "Succeeded"],
+  off: ["Disabled"],
 };
 
-export function getTone(state: string): Tone {
-  return TONES[state] ?? "wait";
-}
-
 export const TONES_BY_URGENCY: readonly Tone[] = ["bad", "wait", "busy", "good", "off"];
+
+export function getTone(state: string): Tone {
+  return TONES_BY_URGENCY.find((tone) => STATES_BY_TONE[tone].includes(state)) ?? "wait";
+}

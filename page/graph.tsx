@@ -7,7 +7,7 @@ import { Pending, useFetched } from "./fetched.tsx";
 import { listEdges, layout, findRelatedModules, type Edge, type NodePosition } from "./graph-layout.ts";
 import { modules } from "./live.ts";
 import { previousModule, route, replaceRoute, buildHref, focusFirstResult } from "./router.ts";
-import { State } from "./state.tsx";
+import { Search, State } from "./state.tsx";
 
 /** A larger drawing would not be legible. */
 const MAX_NODES = 150;
@@ -55,13 +55,10 @@ function selectNodes(nodes: readonly GraphNode[], words: string): GraphView {
 function Legend({ places, omitted, unrelated, words }: GraphView & { readonly words: string }) {
   return (
     <div class="filter" role="search">
-      <input
-        type="search"
-        id="search"
-        aria-label="Find modules"
-        placeholder="Find modules  /"
+      <Search
+        label="Find modules"
         value={words}
-        onInput={({ currentTarget }) => replaceRoute("graph", currentTarget.value)}
+        onText={(text) => replaceRoute("graph", text)}
         onKeyDown={focusFirstResult}
       />
       <span class="key line">requires</span>

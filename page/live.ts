@@ -49,13 +49,10 @@ function connect(): void {
   opened.addEventListener("error", () => {
     connection.value = "lost";
     // The browser reconnects by itself, except after a refusal.
-    if (opened.readyState === EventSource.CLOSED && opened === stream) reconnectLater();
+    if (opened.readyState !== EventSource.CLOSED || opened !== stream) return;
+    clearTimeout(reconnectTimer);
+    reconnectTimer = setTimeout(connect, RECONNECT_MS);
   });
-}
-
-function reconnectLater(): void {
-  clearTimeout(reconnectTimer);
-  reconnectTimer = setTimeout(connect, RECONNECT_MS);
 }
 
 /** Applies the changes in a message of the stream to the tables, and follows the operator's clock. */

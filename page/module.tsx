@@ -8,7 +8,7 @@ import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now } from "./live.ts";
 import { route, buildHref } from "./router.ts";
 import { ModuleRuns } from "./runs.tsx";
-import { State } from "./state.tsx";
+import { Search, State } from "./state.tsx";
 import { formatAge, withoutRepetition } from "./format.ts";
 
 interface RowProps {
@@ -216,14 +216,7 @@ function Values({ row }: RowProps) {
     <section>
       <h3 class="visually-hidden">Values</h3>
       <div class="filter">
-        <input
-          type="search"
-          id="search"
-          aria-label="Find values"
-          placeholder="Find values  /"
-          value={leafSearch.value}
-          onInput={({ currentTarget }) => (leafSearch.value = currentTarget.value)}
-        />
+        <Search label="Find values" value={leafSearch.value} onText={(text) => (leafSearch.value = text)} />
         {note !== undefined && <span class="faint">{note}</span>}
       </div>
       <table class="code">

@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ModuleRow } from "../src/ui/wire.ts";
 import { modules, now } from "./live.ts";
 import { previousModule, buildHref, focusFirstResult } from "./router.ts";
-import { State } from "./state.tsx";
+import { Search, State } from "./state.tsx";
 import { TONES_BY_URGENCY, formatAge, formatDuration, getTone, type Tone } from "./format.ts";
 
 type Order = "state" | "name" | "order" | "run";
@@ -64,13 +64,10 @@ function Filter() {
   const count = (of: Tone): number => all.filter(({ state }) => getTone(state) === of).length;
   return (
     <div class="filter" role="search">
-      <input
-        type="search"
-        id="search"
-        aria-label="Find modules"
-        placeholder="Find modules  /"
+      <Search
+        label="Find modules"
         value={search.value}
-        onInput={({ currentTarget }) => (search.value = currentTarget.value)}
+        onText={(text) => (search.value = text)}
         onKeyDown={focusFirstResult}
       />
       {TONES_BY_URGENCY.map((each) => (

@@ -16,17 +16,9 @@ const DAY = 24 * HOUR;
 /** Possible distances between two ticks. */
 const TICK_STEPS_MS: readonly number[] = [
   ...[1, 10, 100, SECOND].flatMap((unit) => [unit, 2 * unit, 5 * unit]),
-  10 * SECOND,
-  30 * SECOND,
-  MINUTE,
-  2 * MINUTE,
-  5 * MINUTE,
-  10 * MINUTE,
-  30 * MINUTE,
-  HOUR,
-  2 * HOUR,
-  6 * HOUR,
-  12 * HOUR,
+  ...[10, 30].map((count) => count * SECOND),
+  ...[1, 2, 5, 10, 30].map((count) => count * MINUTE),
+  ...[1, 2, 6, 12].map((count) => count * HOUR),
 ];
 
 /** A range `factor` times as long; the moment `at`, such as that under the pointer, keeps its position. */

@@ -14,9 +14,18 @@ export interface SettingKind<T> {
   readonly parse: (text: string) => T | undefined;
 }
 
-/** Defines a kind without a fixed list of choices. */
-function defineKind<T>(name: string, accepted: string, parse: SettingKind<T>["parse"]): SettingKind<T> {
-  return { kind: name, accepted, parse };
+export interface Setting<T, F extends string> {
+  readonly kind: SettingKind<T>;
+  readonly flag: F;
+  readonly help: string;
+}
+
+/** Defines a setting of one kind. `flag` is its documented name without `--`, with its default, if it has one, after `=`: `ha=false`. */
+type DefineSetting<T> = <const F extends string>(flag: F, help: string) => Setting<T, F>;
+
+/** Returns the function that defines settings of a kind. */
+function defineKind<T>(kind: string, accepted: string, parse: SettingKind<T>["parse"]): DefineSetting<T> {
+  return (flag, help) => ({ kind: { kind, accepted, parse }, flag, help });
 }
 
 export const TEXT = defineKind("string", "text", (text) => text);
@@ -85,8 +94,9 @@ export const LABELS = defineKind("labels", "labels such as team=core,tier=base",
 });
 
 /** A kind of setting that accepts one of these words, in any case. */
-export function choice<const T extends string>(choices: readonly T[]): SettingKind<T> {
+export function choice<const T extends string>(choices: readonly T[]): DefineSetting<T> {
   const parse = (text: string): T | undefined =>
     choices.find((each) => each.toLowerCase() === text.toLowerCase());
-  return { kind: "choice", choices, accepted: choices.join(", "), parse };
+  const kind = { kind: "choice", choices, accepted: choices.join(", "), parse };
+  return (flag, help) => ({ kind, flag, help });
 }

@@ -2,11 +2,12 @@
 
 import { FIELD_MANAGER } from "../kube/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
-import type { AdmissionRequest, AdmissionResponse } from "../webhooks/index.ts";
+import type { AdmissionRequest, AdmissionResponse, AdmissionWebhook } from "../webhooks/index.ts";
 import { checkAnnotations } from "./annotations.ts";
 import { allow, type Answer } from "./answer.ts";
 import { checkConfigEdit } from "./config-edit.ts";
 import type { AdmissionSources } from "./forecast.ts";
+import { ADDON_MODULES, ADDON_OPERATORS } from "../status/index.ts";
 
 export interface AdmissionOptions extends AdmissionSources {
   /** The ConfigMap. */
@@ -18,52 +19,57 @@ export interface AdmissionOptions extends AdmissionSources {
   readonly redactDeep: <T extends Json>(value: T) => T;
 }
 
-/** Answers from the state of now, without waiting for anything but the name of the operator's user, once. */
-export class Admission {
-  readonly #options: AdmissionOptions;
+/**
+ * Decides about a request from the state of now, without waiting for anything but the name of the operator's user, once. The
+ * operator's own writes pass: they are checked before they are sent.
+ */
+export async function answerEdit(
+  request: AdmissionRequest,
+  signal: AbortSignal,
+  options: AdmissionOptions,
+): Promise<AdmissionResponse> {
+  if (await isOperatorWrite(request, signal, options)) return allow();
+  const { allowed, message, warnings } = checkEdit(request, options);
+  const { redactDeep } = options;
+  return {
+    allowed,
+    warnings: redactDeep([...warnings]),
+    ...(message !== undefined && { message: redactDeep(message) }),
+  };
+}
 
-  constructor(options: AdmissionOptions) {
-    this.#options = options;
-  }
-
-  /** Decides about a request. The operator's own writes pass: they are checked before they are sent. */
-  async answer(request: AdmissionRequest, signal: AbortSignal): Promise<AdmissionResponse> {
-    if (await this.#isOperatorWrite(request, signal)) return allow();
-    const { allowed, message, warnings } = this.#checkEdit(request);
-    const { redactDeep } = this.#options;
-    return {
-      allowed,
-      warnings: redactDeep([...warnings]),
-      ...(message !== undefined && { message: redactDeep(message) }),
+/** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
+function checkEdit(
+  { kind: { kind }, name = "", namespace, ...request }: AdmissionRequest,
+  options: AdmissionOptions,
+): Answer {
+  if (namespace !== options.namespace) return allow();
+  const before = request.oldObject ?? {};
+  const after = request.object ?? {};
+  if (kind === "ConfigMap" && name === options.name) {
+    const edit = {
+      name,
+      before: readStringMembers(before["data"]),
+      data: readStringMembers(after["data"]),
+      annotations: readAnnotations(after),
+      isDryRun: request.dryRun === true,
     };
+    return checkConfigEdit(edit, options);
   }
+  if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
+  const annotations = { before: readAnnotations(before), after: readAnnotations(after) };
+  return checkAnnotations({ kind, name, ...annotations }, options.state.view);
+}
 
-  /** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
-  #checkEdit({ kind: { kind }, name = "", namespace, ...request }: AdmissionRequest): Answer {
-    if (namespace !== this.#options.namespace) return allow();
-    const before = request.oldObject ?? {};
-    const after = request.object ?? {};
-    if (kind === "ConfigMap" && name === this.#options.name) {
-      const edit = {
-        name,
-        before: readStringMembers(before["data"]),
-        data: readStringMembers(after["data"]),
-        annotations: readAnnotations(after),
-        isDryRun: request.dryRun === true,
-      };
-      return checkConfigEdit(edit, this.#options);
-    }
-    if (kind !== "AddonModule" && kind !== "AddonOperator") return allow();
-    const annotations = { before: readAnnotations(before), after: readAnnotations(after) };
-    return checkAnnotations({ kind, name, ...annotations }, this.#options.state.view);
-  }
-
-  /** Whether the operator itself sent the request. Any client may use the operator's field manager, and hooks its user: only both together prove it. */
-  async #isOperatorWrite({ options, userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
-    if (options?.["fieldManager"] !== FIELD_MANAGER) return false;
-    const own = await this.#options.ownUser(signal);
-    return own !== undefined && userInfo["username"] === own;
-  }
+/** Whether the operator itself sent the request. Any client may use the operator's field manager, and hooks its user: only both together prove it. */
+async function isOperatorWrite(
+  request: AdmissionRequest,
+  signal: AbortSignal,
+  { ownUser }: AdmissionOptions,
+): Promise<boolean> {
+  if (request.options?.["fieldManager"] !== FIELD_MANAGER) return false;
+  const own = await ownUser(signal);
+  return own !== undefined && request.userInfo["username"] === own;
 }
 
 function readAnnotations(object: JsonObject): Record<string, string> {
@@ -74,4 +80,45 @@ function readAnnotations(object: JsonObject): Record<string, string> {
 function readStringMembers(map: Json | undefined): Record<string, string> {
   const texts = Object.entries(objectOf(map)).filter(([, text]) => typeof text === "string");
   return Object.fromEntries(texts) as Record<string, string>;
+}
+
+/** The path at which the server answers. */
+export const ADMIT_PATH = "/admit";
+
+const COMMON = {
+  type: "validating",
+  path: ADMIT_PATH,
+  failurePolicy: "Ignore",
+  sideEffects: "None",
+  // Edits are stored if the operator does not answer within this time.
+  timeoutSeconds: 2,
+  coversOwnNamespace: true,
+} as const;
+
+/** CEL: the edit changes annotations. The API server calls no webhook for the many writes of statuses. */
+const HAS_OTHER_ANNOTATIONS =
+  "has(object.metadata.annotations) && (oldObject == null || !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations)";
+
+/** The webhooks for the ConfigMap of this name, and for annotations of AddonModules and the AddonOperator. */
+export function editWebhooks({ name, namespace }: { name: string; namespace: string }): AdmissionWebhook[] {
+  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": namespace } };
+  const operations = ["CREATE", "UPDATE"];
+  const { group, version } = ADDON_MODULES;
+  const kinds = [ADDON_MODULES.plural, ADDON_OPERATORS.plural];
+  return [
+    {
+      ...COMMON,
+      name: "config-map.addon-operator.io",
+      namespaceSelector,
+      rules: [{ apiGroups: [""], apiVersions: ["v1"], operations, resources: ["configmaps"], scope: "*" }],
+      matchConditions: [{ name: "name", expression: `request.name == '${name}'` }],
+    },
+    {
+      ...COMMON,
+      name: "annotations.addon-operator.io",
+      namespaceSelector,
+      rules: [{ apiGroups: [group], apiVersions: [version], operations, resources: kinds, scope: "*" }],
+      matchConditions: [{ name: "annotations", expression: HAS_OTHER_ANNOTATIONS }],
+    },
+  ];
 }

@@ -1,11 +1,10 @@
-/** Answers to requests for admission. */
+/** Answers to requests for admission: whether an edit is stored, why not, and warnings for the user. */
 
-/** Whether an edit is stored, why not, and warnings for the user. */
-export interface Answer {
-  readonly allowed: boolean;
-  readonly message?: string;
+import type { AdmissionResponse } from "../webhooks/index.ts";
+
+export type Answer = Pick<AdmissionResponse, "allowed" | "message"> & {
   readonly warnings: readonly string[];
-}
+};
 
 /** Kubernetes shortens warnings above 4,096 bytes together. */
 export const MAX_WARNINGS = 20;

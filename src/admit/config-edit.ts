@@ -1,5 +1,6 @@
 /** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
 
+import { sameJson } from "../lib/index.ts";
 import { describeProblem, member, type Problem } from "../model/index.ts";
 import { CONFIRM_DELETE, formatConfirmCommand, explainDeletionLimit } from "../plan/index.ts";
 import type { DeletionLimitView, Simulation } from "../state/index.ts";
@@ -12,9 +13,7 @@ import {
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
 import { allow, MAX_WARNINGS, refuse, type Answer } from "./answer.ts";
-import { describeEffects } from "./effects.ts";
-import { forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
-
+import { describeEffects, forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
 /** Far more than there are keys of modules: more would take long to check. */
 const MAX_KEYS = 20_000;
 /** A message names this many problems and counts the others: it must be readable. */
@@ -41,7 +40,7 @@ export interface ConfigEdit {
 export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
   const { name, data } = edit;
   const { state } = sources;
-  if (findChangedKeys(edit).length === 0) return allow();
+  if (sameJson(edit.before, data)) return allow();
   if (!state.view.config.isInForce) return allow(["the operator is starting, so the edit is not checked"]);
   const file = `ConfigMap ${name}`;
   const tooLarge = findTooManyKeys(file, data) ?? findSizeProblem(file, data);
@@ -73,16 +72,8 @@ function refuseProblems(problems: readonly Problem[]): Answer {
   return refuse(texts.join("; "));
 }
 
-type Texts = Pick<ConfigEdit, "before" | "data">;
-
-function isChanged({ before, data }: Texts, key: string): boolean {
+function isChanged({ before, data }: ConfigEdit, key: string): boolean {
   return member(before, key) !== member(data, key);
-}
-
-/** The keys whose texts differ. */
-function findChangedKeys({ before, data }: Texts): string[] {
-  const keys = new Set([...Object.keys(before), ...Object.keys(data)]);
-  return [...keys].filter((key) => isChanged({ before, data }, key));
 }
 
 /**

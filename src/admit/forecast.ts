@@ -1,16 +1,10 @@
-/** What discovery and removals would decide with content that is tried. */
+/** What an edit of the ConfigMap would do: what discovery and removals would decide, and the same in words for a dry run. */
 
-import type { Clock, Limit } from "../lib/index.ts";
-import {
-  decideEnablement,
-  collectModuleFacts,
-  collectRemovalInput,
-  decideRemovals,
-  type ModuleFacts,
-  type ObservedFacts,
-  type Removals,
-} from "../plan/index.ts";
-import type { Enablement, State, Simulation } from "../state/index.ts";
+import { listNames, sameJson, type Clock, type Limit } from "../lib/index.ts";
+import { describeProblem, type JsonObject, type Module } from "../model/index.ts";
+import { collectModuleFacts, collectRemovalInput, decideEnablement, decideRemovals } from "../plan/index.ts";
+import { isRunnable, type ModuleFacts, type ObservedFacts, type Removals } from "../plan/index.ts";
+import { problemOf, type Enablement, type State, type Simulation } from "../state/index.ts";
 
 /** What the decisions about edits depend on. */
 export interface AdmissionSources {
@@ -21,7 +15,7 @@ export interface AdmissionSources {
 }
 
 /** A module that the content switches on or off. */
-export interface EnablementChange {
+interface EnablementChange {
   readonly facts: ModuleFacts;
   readonly decision: Enablement;
 }
@@ -62,4 +56,91 @@ function forecastEnablement(facts: ModuleFacts): EnablementChange[] {
   if (enabled && facts.flag.enabled) return [];
   const decision = decideEnablement(facts, { enabled: enabled || enabledBy !== "script" });
   return decision === "run-script" ? [] : [{ facts, decision }];
+}
+
+/** The decisions without and with the edit; undefined if it causes no converge. */
+interface Forecasts {
+  readonly before: Forecast;
+  readonly after: Forecast;
+}
+
+/** Which modules would run, be installed, be deleted, one sentence each. */
+export function describeEffects(
+  simulation: Simulation,
+  { state, forecasts }: { readonly state: State; readonly forecasts: Forecasts | undefined },
+): string[] {
+  if (forecasts === undefined) return describeActions({ run: findEditedModules(simulation, state) });
+  const { before, after } = forecasts;
+  const { enablementChanges, removals } = after;
+  const problems = enablementChanges.flatMap(({ decision }) => decision.problem ?? []);
+  const blockersBefore = new Set(before.removals.blockers.map(({ text }) => text));
+  const newBlockers = removals.blockers.filter(({ text }) => !blockersBefore.has(text));
+  // The caller describes a removal that exceeds the deletion limit.
+  const exceedsLimit = removals.deletionLimit?.confirmed === false;
+  const installs = enablementChanges.filter(wouldInstall).map(({ facts }) => facts.module.name);
+  return [
+    ...describeActions({
+      install: installs,
+      delete: excludeNames(removals.modulesToDelete, before.removals.modulesToDelete),
+      purge: excludeNames(removals.releasesToPurge, before.removals.releasesToPurge),
+      run: excludeNames(findModulesToRun(simulation), installs),
+    }),
+    ...problems.map((problem) => `would be Invalid: ${describeProblem(problem)}`),
+    ...enablementChanges.flatMap((change) => describeMissingValues(change, simulation)),
+    ...(exceedsLimit ? [] : newBlockers.map(({ text }) => text)),
+  ];
+}
+
+const MAX_NAMES = 20;
+const VERBS = ["install", "delete", "purge", "run"] as const;
+
+/** E.g. `would install a, b`; says so if nothing would happen. */
+function describeActions(names: Partial<Record<(typeof VERBS)[number], readonly string[]>>): string[] {
+  const found = VERBS.filter((verb) => (names[verb]?.length ?? 0) > 0);
+  if (found.length === 0) return ["no module would run"];
+  return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MAX_NAMES)}`);
+}
+
+/** The names that are not among `others`. */
+function excludeNames(names: readonly string[], others: readonly string[]): string[] {
+  return names.filter((name) => !others.includes(name));
+}
+
+/** The modules that a converge would run. */
+function findModulesToRun(simulation: Simulation): string[] {
+  return simulation.tree.modules.flatMap(({ name }) => {
+    const record = simulation.module(name);
+    return record !== undefined && isRunnable({ ...record, problem: problemOf(record) }) ? name : [];
+  });
+}
+
+/** The modules whose section or settings the edit changes, as far as they run. */
+function findEditedModules(simulation: Simulation, { values, view: { modules } }: State): string[] {
+  const isEdited = (module: Module): boolean => {
+    const { name, valuesKey } = module;
+    const settings = { ...values.settings(module) } as JsonObject;
+    const newSettings = { ...simulation.values.settings(module) } as JsonObject;
+    // Cheap comparisons first: most modules are not edited, and a view is expensive.
+    const hasSameValues = simulation.values.mergedSection(valuesKey) === values.mergedSection(valuesKey);
+    if (hasSameValues && sameJson(newSettings, settings)) return false;
+    const view = simulation.viewOf(name);
+    return view !== undefined && isRunnable(view) && modules.get(name)?.sectionDigest !== view.sectionDigest;
+  };
+  return simulation.tree.modules.filter(isEdited).map(({ name }) => name);
+}
+
+/** Whether the change would install a release: the module is switched on, has a chart and no release yet. */
+function wouldInstall({ facts: { module, owner, settings }, decision }: EnablementChange): boolean {
+  const runsHelm = module.chart !== "none" && !settings.suspended && module.missing === undefined;
+  return decision.enabled && decision.problem === undefined && owner === "none" && runsHelm;
+}
+
+/** The Secrets and ConfigMaps with values for which a module would wait. */
+function describeMissingValues(
+  { facts: { module }, decision }: EnablementChange,
+  simulation: Simulation,
+): string[] {
+  const missing = simulation.viewOf(module.name)?.missingValues ?? [];
+  if (!decision.enabled || missing.length === 0) return [];
+  return [`${module.name} would wait for ${listNames(missing, MAX_NAMES)}`];
 }

@@ -209,8 +209,7 @@ function refusedFlagMessage(typedFlag: string, row: CommandRow | undefined): str
 /** The message for words that are no command. */
 function unknownCommandMessage([first = "", second]: readonly string[]): string {
   if (!Object.hasOwn(GROUPS, first)) return `"${first}" is not a sub-command; ${SEE_HELP}`;
-  const groupCommands = COMMANDS.map(({ words }) => words.split(" ")).filter(([group]) => group === first);
-  const known = groupCommands.map(([, word = ""]) => word).join(", ");
+  const known = listSubCommands(first).join(", ");
   if (second === undefined) return `${first}: needs one of ${known}`;
   return `"${second}" is not a sub-command; use ${known}`;
 }
@@ -261,16 +260,21 @@ function moveCommandFirst(args: readonly string[]): string[] {
     return args.every((arg) => HELP_FLAGS.has(arg)) ? [...args] : [DEFAULT_COMMAND, ...args];
   const omittedGroup = SHORTCUTS.get(first);
   if (omittedGroup !== undefined) return [omittedGroup, ...args];
-  const group = Object.hasOwn(GROUPS, first) ? GROUPS[first] : undefined;
-  return group === undefined ? [...args] : [first, ...moveSubCommandFirst(first, rest)];
+  return Object.hasOwn(GROUPS, first) ? [first, ...moveSubCommandFirst(first, rest)] : [...args];
+}
+
+/** The second words of the commands of a group. */
+function listSubCommands(group: string): string[] {
+  const commands = COMMANDS.map(({ words }) => words.split(" "));
+  return commands.flatMap(([first, second = ""]) => (first === group ? second : []));
 }
 
 /** Puts the second word of a command before the flags. If there is none, inserts the usual command of the group. */
 function moveSubCommandFirst(group: string, args: readonly string[]): string[] {
   const [second] = args;
   if (second !== undefined && (!second.startsWith("-") || HELP_FLAGS.has(second))) return [...args];
-  const groupCommands = COMMANDS.map(({ words }) => words.split(" ")).filter(([first]) => first === group);
-  const index = args.findIndex((arg) => groupCommands.some(([, word]) => word === arg));
+  const subCommands = listSubCommands(group);
+  const index = args.findIndex((arg) => subCommands.includes(arg));
   const subCommand = index < 0 ? GROUPS[group]?.usual : args[index];
   if (subCommand === undefined) return [...args];
   return [subCommand, ...args.filter((_, argIndex) => argIndex !== index)];

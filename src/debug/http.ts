@@ -41,7 +41,10 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/readyz", answerReadyz],
   ["/status/converge", answerConverge],
   ["/metrics", answerMetrics],
-  ["/metrics/hooks", answerHookMetrics],
+  [
+    "/metrics/hooks",
+    async ({ hookMetrics }) => ({ status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain }),
+  ],
   ["/queue", answerQueue],
 ]);
 
@@ -128,10 +131,6 @@ async function answerMetrics(sources: PublicSources, { accept = "" }: WebRequest
   const plainQuality = qualities.get("text/plain") ?? 0;
   const exposition = openQuality > 0 && openQuality >= plainQuality ? "open" : "plain";
   return { status: 200, body: await sources.metrics(exposition), type: CONTENT_TYPES[exposition] };
-}
-
-async function answerHookMetrics({ hookMetrics }: PublicSources): Promise<WebResponse> {
-  return { status: 200, body: await hookMetrics(), type: CONTENT_TYPES.plain };
 }
 
 /** Parses a media range of the header Accept, such as `text/plain;q=0.5`, into its type and quality. */

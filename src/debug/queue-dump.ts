@@ -1,24 +1,14 @@
-/** The queues as data and as text, for debug commands and the HTTP port. */
+/** The queues as data and as text, for debug commands, the HTTP port and a file. */
 
-import { formatDuration, type KnownSecrets } from "../lib/index.ts";
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+import { formatDuration, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { describeTask, MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 
 /** JSON form of `queue list`. */
-export interface QueueDump {
-  readonly active: readonly {
-    readonly name: string;
-    readonly tasksCount: number;
-    readonly status: string;
-    readonly tasks: readonly { readonly index: number; readonly description: string }[];
-  }[];
-  readonly empty?: readonly { readonly name: string; readonly tasksCount: 0 }[];
-  readonly summary: {
-    readonly mainQueueTasks: number;
-    readonly otherQueues: { readonly active: number; readonly empty: number; readonly tasks: number };
-    readonly totalTasks: number;
-  };
-}
+export type QueueDump = ReturnType<typeof dumpQueues>;
 
 export interface DumpContext {
   /** In ms since the epoch, for countdowns. */
@@ -28,11 +18,7 @@ export interface DumpContext {
 }
 
 /** The queues as data. Tasks that run together are one task. */
-export function dumpQueues(
-  queues: readonly QueueView<Task>[],
-  context: DumpContext,
-  showEmpty = false,
-): QueueDump {
+export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpContext, showEmpty = false) {
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
@@ -108,4 +94,54 @@ function describeTaskProgress(view: TaskView<Task>, { now, secrets }: DumpContex
   if (failures > 0) parts.push(`failed ${timesText}: ${secrets.redact(message)}`);
   if (nextAt !== undefined) parts.push(`next try in ${formatDuration(Math.max(0, nextAt - now))}`);
   return parts.join("; ");
+}
+
+/** Debounce of changes. */
+const DEBOUNCE_MS = 100;
+const OWNER_ONLY = 0o600;
+const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+
+/** `/tmp/addon-operator-queue`. Writes are sequential, and their errors are ignored. */
+export class QueueFile {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #renderText: () => string;
+  #isWriteScheduled = false;
+  /** Resolves when the last write that was started has ended. */
+  lastWrite = Promise.resolve();
+
+  constructor(path: string, clock: Clock, renderText: () => string) {
+    this.#path = path;
+    this.#clock = clock;
+    this.#renderText = renderText;
+  }
+
+  /** Schedules a write after `DEBOUNCE_MS`. Call it when the queues have changed. */
+  scheduleWrite(): void {
+    if (this.#isWriteScheduled) return;
+    this.#isWriteScheduled = true;
+    this.#clock.setTimer(DEBOUNCE_MS, () => {
+      this.#isWriteScheduled = false;
+      this.lastWrite = this.lastWrite
+        .then(() => writeOwnFile(this.#path, this.#renderText()))
+        .catch(() => {});
+    });
+  }
+}
+
+/**
+ * Writes the file only if it is a plain file of this user, because every user may create files in /tmp. O_NOFOLLOW refuses
+ * a link; with O_NONBLOCK, opening a pipe does not wait for a reader.
+ */
+async function writeOwnFile(path: string, text: string): Promise<void> {
+  const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, OWNER_ONLY);
+  try {
+    const stats = await file.stat();
+    if (!stats.isFile() || stats.nlink > 1 || stats.uid !== process.getuid?.()) return;
+    await file.chmod(OWNER_ONLY);
+    await file.truncate();
+    await file.writeFile(text);
+  } finally {
+    await file.close();
+  }
 }

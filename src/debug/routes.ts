@@ -1,7 +1,7 @@
 /** The routes of the debug socket. */
 
 import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
-import { describeProblem, GLOBAL, MAIN_QUEUE } from "../model/index.ts";
+import { describeProblem, GLOBAL, MAIN_QUEUE, member } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
@@ -10,15 +10,12 @@ import { traceEvent } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
-import { dumpQueues, type QueueDump } from "./queue-dump.ts";
-import type { DebugSources } from "./sources.ts";
-import type { LogLevelControl } from "./temporary-level.ts";
-
-/** Data, which is rendered in the requested format, or text. */
+import { dumpQueues, renderQueues } from "./queue-dump.ts";
+import type { DebugSources, LogLevelControl } from "./sources.ts";
+/** Data, which is rendered in the requested format, or text; text with data is the default among the formats. */
 export type RouteResponse =
   | { readonly status: number; readonly data: Json }
-  | { readonly status: number; readonly text: string }
-  | { readonly status: number; readonly queues: QueueDump };
+  | { readonly status: number; readonly text: string; readonly data?: Json };
 
 /** A parsed request on the debug socket. */
 export interface RouteRequest {
@@ -43,7 +40,7 @@ const errorResponse = (status: number, text: string): RouteResponse => ({ status
 /** Answers a request on the debug socket. */
 export async function handleRoute(sources: RouteContext, request: RouteRequest): Promise<RouteResponse> {
   const [first = "", ...rest] = request.path;
-  const handler = Object.hasOwn(ROUTES, first) ? ROUTES[first] : undefined;
+  const handler = member(ROUTES, first);
   if (handler === undefined)
     return errorResponse(404, `no such path: /${request.path.join("/")}; see /discovery`);
   const leader = LEADER_ROUTES.has(first) ? sources.leader?.() : undefined;
@@ -81,7 +78,8 @@ function answerOverview({ state: { view }, queues, clock, secrets }: DebugSource
 function answerQueue({ queues, clock, secrets }: DebugSources, { path, query }: RouteRequest): RouteResponse {
   const displayed = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
   const context = { now: clock.now(), secrets };
-  return { status: 200, queues: dumpQueues(displayed, context, query.get("showEmpty") === "true") };
+  const dump = dumpQueues(displayed, context, query.get("showEmpty") === "true");
+  return { status: 200, text: renderQueues(dump), data: dump as unknown as Json };
 }
 
 /** The last runs, or one run by its id, with its log lines. */
@@ -126,7 +124,7 @@ function setParameter(sources: RouteContext, form: URLSearchParams): RouteRespon
 /** One of the views of global hooks and values. */
 function answerGlobal(sources: DebugSources, { path }: RouteRequest): RouteResponse {
   const [name = ""] = path;
-  const view = Object.hasOwn(GLOBAL_VIEWS, name) ? GLOBAL_VIEWS[name] : undefined;
+  const view = member(GLOBAL_VIEWS, name);
   return view === undefined
     ? errorResponse(404, `global: use ${Object.keys(GLOBAL_VIEWS).join(", ")}`)
     : dataResponse(view(sources));
@@ -148,12 +146,11 @@ function readSnapshotsByHook({ snapshots }: DebugSources, hooks: readonly Hook[]
 /** Routes a request to the views of all modules, or to a view of one. */
 function answerModule(sources: DebugSources, request: RouteRequest): RouteResponse | Promise<RouteResponse> {
   const [name = "", view = ""] = request.path;
-  const isViewOfAll = request.path.length === 1 && Object.hasOwn(ALL_MODULES_VIEWS, name);
-  const viewOfAll = isViewOfAll ? ALL_MODULES_VIEWS[name] : undefined;
+  const viewOfAll = request.path.length === 1 ? member(ALL_MODULES_VIEWS, name) : undefined;
   if (viewOfAll !== undefined) return viewOfAll(sources, request);
   const found = sources.state.module(name);
   if (found === undefined) return moduleNotFound(name, sources.state);
-  const handler = Object.hasOwn(MODULE_VIEWS, view) ? MODULE_VIEWS[view] : undefined;
+  const handler = member(MODULE_VIEWS, view);
   if (handler === undefined) return errorResponse(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
   return handler(sources, found.module, request);
 }

@@ -1,14 +1,12 @@
 /** Serves the debug socket: paths, formats and errors. */
 
 import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
-import type { Json } from "../model/index.ts";
 import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";
 import { proxyToLeader } from "./leader-proxy.ts";
-import { renderQueues } from "./queue-dump.ts";
 import { handleRoute, type RouteResponse, type RouteContext } from "./routes.ts";
 import { SocketFile } from "./socket-file.ts";
 import type { DebugSources } from "./sources.ts";
-import { LogLevelControl } from "./temporary-level.ts";
+import { LogLevelControl } from "./sources.ts";
 import { serve } from "./web.ts";
 import type { Service, StreamResponse, WebLimits, WebRequest, WebResponse } from "./web.ts";
 
@@ -92,8 +90,8 @@ function parsePath(path: string): { segments: string[] | undefined; format: stri
 
 /** The response as text, YAML or JSON. */
 function renderResponse(response: RouteResponse, format: string | undefined): string {
-  if ("text" in response) return response.text;
-  if ("queues" in response && (format ?? "text") === "text") return renderQueues(response.queues);
-  const value = "queues" in response ? (response.queues as unknown as Json) : response.data;
-  return format === "json" ? `${JSON.stringify(value)}\n` : toYaml(value);
+  const { data } = response;
+  if ("text" in response && (data === undefined || format === undefined || format === "text"))
+    return response.text;
+  return format === "json" ? `${JSON.stringify(data)}\n` : toYaml(data ?? null);
 }

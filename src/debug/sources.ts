@@ -1,4 +1,4 @@
-/** What the debug socket reads. */
+/** What the debug socket reads, and the log level, which alone it changes by itself. */
 
 import type { Clock, KnownSecrets, LogLevel } from "../lib/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
@@ -36,4 +36,44 @@ export interface DebugSources extends LeaderSources {
   readonly page?: Page | undefined;
   /** Called with errors of handlers. */
   readonly onError: (error: unknown) => void;
+}
+
+interface LevelSources {
+  readonly log: { level: LogLevel };
+  readonly clock: Clock;
+}
+
+/**
+ * The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the
+ * first temporary change.
+ */
+export class LogLevelControl {
+  readonly #sources: LevelSources;
+  /** The level to revert to; undefined while no temporary change is in force. */
+  #baseLevel: LogLevel | undefined;
+  #changeCount = 0;
+
+  constructor(sources: LevelSources) {
+    this.#sources = sources;
+  }
+
+  get current(): LogLevel {
+    return this.#sources.log.level;
+  }
+
+  /** Sets the level for `ms` milliseconds; without `ms` permanently. */
+  set(level: LogLevel, ms: number | undefined): void {
+    const { log, clock } = this.#sources;
+    const base = this.#baseLevel ?? log.level;
+    const changeNumber = ++this.#changeCount;
+    log.level = level;
+    this.#baseLevel = ms === undefined ? undefined : base;
+    if (ms === undefined) return;
+    clock.setTimer(ms, () => {
+      // A later change has replaced this one.
+      if (changeNumber !== this.#changeCount) return;
+      log.level = base;
+      this.#baseLevel = undefined;
+    });
+  }
 }

@@ -138,16 +138,13 @@ async function answerRequest(
 ): Promise<void> {
   try {
     const parsed = parseHead(request, service.methods);
-    const answer =
-      "status" in parsed
-        ? parsed
-        : await service.handle({ ...parsed, body: await readBody(request, service) });
-    sendAnswer(request, response, answer);
+    if ("status" in parsed) return sendAnswer(request, response, parsed);
+    const body = await readBody(request, service);
+    const tooLarge = { status: 413, body: `the request is larger than ${service.limits.bodyBytes} bytes\n` };
+    sendAnswer(request, response, body === undefined ? tooLarge : await service.handle({ ...parsed, body }));
   } catch (error) {
     // The client closed the connection, so nobody reads a response.
     if (response.destroyed || request.errored !== null) return void response.destroy();
-    if (error instanceof TooLargeError)
-      return sendAnswer(request, response, { status: 413, body: `${error.message}\n` });
     service.onError(error);
     if (response.headersSent) response.destroy();
     else sendAnswer(request, response, { status: 500, body: "internal error\n" });
@@ -175,17 +172,14 @@ function joinHeader(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header.join() : header;
 }
 
-class TooLargeError extends Error {}
-
-/** Reads the body as text; "" if the service accepts no POST. Throws TooLargeError. */
+/** Reads the body as text; "" if the service accepts no POST. Undefined for a body above the limit. */
 async function readBody(
   request: IncomingMessage,
   { methods, limits }: Service & { limits: WebLimits },
-): Promise<string> {
+): Promise<string | undefined> {
   if (!methods.includes("POST")) return "";
   const body = await readAtMost(request as AsyncIterable<Buffer>, limits.bodyBytes);
-  if (body === undefined) throw new TooLargeError(`the request is larger than ${limits.bodyBytes} bytes`);
-  return body.toString("utf8");
+  return body?.toString("utf8");
 }
 
 /** Sends a response. Closes the connection if the client may still send a body that nobody reads: the next request would begin within it. */

@@ -1,6 +1,6 @@
 /** Renders charts without a cluster. */
 
-import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
+import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { buildHookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
@@ -14,8 +14,7 @@ import {
   parseMap,
   ValuesStore,
 } from "../values/index.ts";
-import type { Children } from "../process/index.ts";
-import { readTextFile } from "./shared.ts";
+import { readTextFile, type OfflineTools } from "./shared.ts";
 
 /** Longest time for which helm renders a chart, in ms, beside the margin that `Helm` adds. */
 const MAX_RENDER_MS = 60_000;
@@ -32,20 +31,17 @@ interface OfflineCluster {
 export class OfflineCharts {
   readonly #helm: Helm;
   readonly #tmpDir: string;
-  readonly #config: JsonObject;
-  readonly #kubeVersion: string | undefined;
+  readonly #cluster: OfflineCluster;
   /** `--chart-enabled-modules`: charts get the list of modules, all of which count as enabled. */
   readonly passesEnabledModules: boolean;
 
   constructor(
-    settings: Settings,
-    { env, children }: { readonly env: Environment; readonly children: Children },
-    { config = {}, kubeVersion }: OfflineCluster = {},
+    { settings, env, children }: Pick<OfflineTools, "settings" | "env" | "children">,
+    cluster: OfflineCluster = {},
   ) {
-    this.#kubeVersion = kubeVersion;
+    this.#cluster = cluster;
     this.passesEnabledModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
-    this.#config = config;
     this.#helm = new Helm({
       children,
       bin: settings.helmBin,
@@ -81,7 +77,7 @@ export class OfflineCharts {
     const helm = module.namespace === undefined ? this.#helm : this.#helm.forNamespace(module.namespace);
     const tools = { helm, tmpDir: this.#tmpDir, clock: systemClock };
     const values = this.helmValues(module, tree);
-    const options = { includeCrds, skipTests, kubeVersion: this.#kubeVersion };
+    const options = { includeCrds, skipTests, kubeVersion: this.#cluster.kubeVersion };
     return renderOffline(tools, { module, values, signal: new AbortController().signal, ...options });
   }
 
@@ -98,7 +94,7 @@ export class OfflineCharts {
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
     const names = (): string[] => tree.modules.map(({ name }) => name);
-    const configFile = { file: "--values", config: this.#config };
+    const configFile = { file: "--values", config: this.#cluster.config ?? {} };
     const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
     const problem = explainInvalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
@@ -128,7 +124,7 @@ export function buildValuesStore(
   return values;
 }
 
-/** Reads the file of `lint --values`. Throws ProblemError. */
-export async function readConfigValues(file: string): Promise<JsonObject> {
-  return parseMap(await readTextFile(file), file).value;
+/** Reads a file of values that the user named; none without a file. Throws ProblemError. */
+export async function readValuesFile(file: string | undefined): Promise<JsonObject> {
+  return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
 }

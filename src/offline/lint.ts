@@ -18,18 +18,16 @@ import {
 } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks } from "../tasks/index.ts";
-import type { Children } from "../process/index.ts";
 import {
-  buildReadOptions,
   hookLoadOptions,
   readLintDir,
-  withScope,
+  withTools,
+  type OfflineTools,
   type LintDir,
   type CommandResult,
 } from "./shared.ts";
-import { OfflineCharts, readConfigValues } from "./charts.ts";
-import { collectRules } from "./rbac.ts";
-import { collectRoles } from "./roles.ts";
+import { OfflineCharts, readValuesFile } from "./charts.ts";
+import { collectRoles, collectRules } from "./rbac.ts";
 
 interface Findings {
   readonly problems: Problem[];
@@ -41,11 +39,11 @@ interface Findings {
 export interface LintRequest {
   readonly dirs: readonly string[];
   /** A file that replaces the ConfigMap: `global` and the sections of modules. */
-  readonly values: string | undefined;
+  readonly values?: string | undefined;
   /** Print roles of modules with a ServiceAccount, instead of the rules of the operator. */
-  readonly roles?: boolean;
+  readonly role?: boolean;
   /** The version of the API server; the default is helm's. */
-  readonly kubeVersion?: string | undefined;
+  readonly kubeVersion?: string;
 }
 
 /**
@@ -53,22 +51,25 @@ export interface LintRequest {
  * finding; the exit code is 1 for errors, 0 for warnings and notes.
  */
 export function lintDirs(request: LintRequest, settings: Settings, env: Environment): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
-    const options = hookLoadOptions(settings, env, { scope, children });
+  return withTools(settings, env, async (tools) => {
+    const options = hookLoadOptions(tools);
     const found: Findings = { problems: [], warnings: [], notes: [] };
-    const charts = await createCharts(request, settings, { env, children });
-    const readOptions = buildReadOptions(settings, scope);
-    const helmProblem = charts.findHelmProblem();
+    const charts = await createCharts(request, tools);
     const modulesOfWholeDirs: Module[] = [];
     for (const dir of request.dirs) {
-      const lintedDir = await readLintDir(dir, readOptions);
+      const lintedDir = await readLintDir(dir, tools);
       await lintDir(lintedDir, options, found);
       // The requirements of a single module cannot be checked: its neighbours are unknown.
       if (lintedDir.onlyModuleDir === undefined) modulesOfWholeDirs.push(...lintedDir.tree.modules);
       for (const module of lintedDir.tree.modules)
         if (module.problem === undefined) await lintModule(module, lintedDir.tree, { charts, found });
     }
-    found.problems.push(...lintRequirements(modulesOfWholeDirs));
+    const byName = new Map(modulesOfWholeDirs.map((module) => [module.name, module]));
+    found.problems.push(
+      ...modulesOfWholeDirs.flatMap((module) => findUnmetRequirements(module, byName)),
+      ...findRequirementCycles(modulesOfWholeDirs),
+    );
+    const helmProblem = charts.findHelmProblem();
     if (helmProblem !== undefined)
       found.warnings.push({ ...helmProblem, message: `charts are not rendered: ${helmProblem.message}` });
     const lines = [
@@ -86,20 +87,22 @@ export function printRbac(
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
-    const loader = new HookLoader(hookLoadOptions(settings, env, { scope, children }));
+  return withTools(settings, env, async (tools) => {
+    const loader = new HookLoader(hookLoadOptions(tools));
     const trees: Tree[] = [];
-    const readOptions = buildReadOptions(settings, scope);
-    for (const dir of request.dirs) trees.push((await readLintDir(dir, readOptions)).tree);
-    const charts = await createCharts(request, settings, { env, children });
-    const namespace = settings.namespace ?? "addon-operator";
-    const { problems, ...printed } =
-      request.roles === true
-        ? await collectRoles(trees, { loader, charts, namespace })
-        : await collectRules(trees, loader, charts);
-    const lines = problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`);
-    if ("rules" in printed) lines.push(toYaml(printed));
-    else lines.push(...printed.objects.map((each) => `---\n${toYaml(each)}`));
+    for (const dir of request.dirs) trees.push((await readLintDir(dir, tools)).tree);
+    const charts = await createCharts(request, tools);
+    const problems: Problem[] = [];
+    const sources = { loader, charts, problems };
+    const documents =
+      request.role === true
+        ? await collectRoles(trees, sources, settings.namespace ?? "addon-operator")
+        : [{ rules: await collectRules(trees, sources) }];
+    const separator = request.role === true ? "---\n" : "";
+    const lines = [
+      ...problems.map((problem) => `# not covered: ${describeProblem(problem)}\n`),
+      ...documents.map((each) => `${separator}${toYaml(each)}`),
+    ];
     return { text: lines.join(""), code: problems.length > 0 ? 1 : 0 };
   });
 }
@@ -107,11 +110,9 @@ export function printRbac(
 /** Prepares the rendering of charts with the values and the Kubernetes version of the request. */
 async function createCharts(
   { values, kubeVersion }: LintRequest,
-  settings: Settings,
-  environment: { readonly env: Environment; readonly children: Children },
+  tools: OfflineTools,
 ): Promise<OfflineCharts> {
-  const config = values === undefined ? {} : await readConfigValues(values);
-  return new OfflineCharts(settings, environment, { config, kubeVersion });
+  return new OfflineCharts(tools, { config: await readValuesFile(values), kubeVersion });
 }
 
 /** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */
@@ -210,14 +211,10 @@ async function lintManifest(
     // A template that cannot be parsed is invalid for all values.
     const isParseError = error.message.includes("parse error at ");
     const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
-    if (missingValues === undefined) problems.push(renderProblem(module, error));
-    else notes.push(uncheckedNote(module, missingValues));
+    if (missingValues === undefined) return void problems.push(renderProblem(module, error));
+    const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
+    notes.push({ file: module.dir, message });
   }
-}
-
-function uncheckedNote({ dir }: Module, missingValues: string): Problem {
-  const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
-  return { file: dir, message };
 }
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
@@ -237,15 +234,6 @@ function renderProblem({ dir, name }: Module, error: HelmError): Problem {
   const message = `cannot be rendered: ${error.message.replace(`helm template ${name}: `, "")}`;
   const remedy = "fix the chart; supply values of the ConfigMap or of hooks with --values FILE";
   return { file: dir, message, remedy };
-}
-
-/** Reports required modules and versions that do not exist, and cycles. */
-function lintRequirements(modules: readonly Module[]): Problem[] {
-  const byName = new Map(modules.map((module) => [module.name, module]));
-  return [
-    ...modules.flatMap((module) => findUnmetRequirements(module, byName)),
-    ...findRequirementCycles(modules),
-  ];
 }
 
 /** The entries of `requires` and `after` of a module that name missing modules or versions. */

@@ -1,95 +1,102 @@
-/** The RBAC rules that `lint --rbac` prints. It derives groups and plurals of kinds without an API server. */
-
-import { readFile } from "node:fs/promises";
+/** The RBAC rules that `lint --rbac` prints: those of the operator, or with `--role` those of modules with an account. */
 
 import { makesPods } from "../health/index.ts";
 import { listManifestObjects, parseDocuments } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { isJsonObject, objectOf, asString } from "../model/index.ts";
-import type { Hook, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
+import { isJsonObject, objectOf, asString, resolveAccount } from "../model/index.ts";
+import type { Account, Hook, HookFile, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
+import { RestMapper, RuleSet } from "./rule-set.ts";
 
-export const READ_VERBS = ["get", "list", "watch"];
-export const WRITE_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"];
+const READ_VERBS = ["get", "list", "watch"];
+const WRITE_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"];
+const WEBHOOK_VERBS = ["create", "delete", "get", "list", "update", "watch"];
+const RBAC_GROUP = "rbac.authorization.k8s.io";
+const CRDS = "apiextensions.k8s.io/v1";
+
+/** How hooks and charts are read. Those that cannot be read are added to `problems`. */
+interface PermissionSources {
+  readonly loader: HookLoader;
+  readonly charts: OfflineCharts;
+  readonly problems: Problem[];
+}
 
 /**
  * RBAC rules for objects that bindings watch, modules require and charts contain. They include the rules of roles in
  * charts, because the API server lets nobody create a role with more rights than their own. Object patches of hooks are
- * unknown. Unreadable hooks and charts become problems.
+ * unknown.
  */
-export async function collectRules(
-  trees: readonly Tree[],
-  loader: HookLoader,
-  charts: OfflineCharts,
-): Promise<{ rules: Json[]; problems: Problem[] }> {
+export async function collectRules(trees: readonly Tree[], sources: PermissionSources): Promise<Json[]> {
   const rules = new RuleSet();
-  const problems: Problem[] = [];
   for (const tree of trees) {
     for (const module of tree.modules) await rules.mapper.addCrdFiles(module.crdFiles);
-    for (const file of tree.globalHookFiles) await addHookFile(rules, problems, () => loader.load(file));
+    for (const hook of await loadHooks(tree.globalHookFiles, sources)) addBindings(rules, hook);
     for (const module of tree.modules) {
-      for (const file of module.hookFiles)
-        await addHookFile(rules, problems, () => loader.load(file, module.name));
+      for (const hook of await loadHooks(module.hookFiles, sources, module.name)) addBindings(rules, hook);
       addModulePermissions(rules, module);
-      await addChart(rules, problems, { module, tree, charts });
+      addChartPermissions(rules, module, await renderObjects(module, tree, sources));
     }
   }
-  return { rules: rules.build(), problems };
+  return rules.build();
 }
 
-/** Builds RBAC rules from verbs for kinds, which are merged, and from complete rules. */
-export class RuleSet {
-  readonly mapper: RestMapper;
-  readonly #verbsByResource = new Map<string, Set<string>>();
-  readonly #completeRules = new Map<string, Json>();
-
-  constructor(mapper = new RestMapper()) {
-    this.mapper = mapper;
-  }
-
-  /** Adds verbs for objects of a kind. */
-  addVerbs(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
-    const { group, plural } = this.mapper.resolve(kind, apiVersion);
-    const key = `${group}/${plural}`;
-    this.#verbsByResource.set(key, new Set([...(this.#verbsByResource.get(key) ?? []), ...verbs]));
-  }
-
-  /** Adds a complete rule. */
-  addRule(rule: Json): void {
-    this.#completeRules.set(JSON.stringify(rule), rule);
-  }
-
-  /** Builds the rules. Resources of one group with the same verbs share one rule. */
-  build(): Json[] {
-    const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
-    for (const [key, set] of [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      const [group = "", plural = ""] = key.split("/");
-      const verbs = [...set].sort();
-      const id = `${group} ${verbs.join()}`;
-      const rule = groups.get(id) ?? { group, verbs, resources: [] };
-      rule.resources.push(plural);
-      groups.set(id, rule);
+/**
+ * The ServiceAccounts, roles and bindings for modules with `serviceAccountName`: permissions for the objects of kubernetes
+ * bindings and charts, and for helm's release Secrets. Object patches and requests of hooks are unknown. Releases of modules
+ * that name no namespace are in `defaultNamespace`.
+ */
+export async function collectRoles(
+  trees: readonly Tree[],
+  sources: PermissionSources,
+  defaultNamespace: string,
+): Promise<JsonObject[]> {
+  const objects: JsonObject[] = [];
+  for (const tree of trees) {
+    for (const module of tree.modules) {
+      if (module.serviceAccountName === undefined) continue;
+      const namespace = module.namespace ?? defaultNamespace;
+      const rules = await collectModuleRules(module, { tree, namespace }, sources);
+      const account = resolveAccount(module.serviceAccountName, namespace);
+      const metadata = { name: account.name, namespace: account.namespace };
+      objects.push({ apiVersion: "v1", kind: "ServiceAccount", metadata });
+      for (const [scope, rulesOfScope] of rules)
+        objects.push(...buildRole(`${module.name}-${account.name}`, { account, scope }, rulesOfScope));
     }
-    const rules: Json[] = [];
-    for (const { group, verbs, resources } of groups.values())
-      rules.push({ apiGroups: [group], resources, verbs });
-    return [...rules, ...this.#completeRules.values()];
+  }
+  return objects;
+}
+
+/** Loads the hooks of files, of a module or global ones. */
+async function loadHooks(
+  files: readonly HookFile[],
+  { loader, problems }: PermissionSources,
+  module?: string,
+): Promise<Hook[]> {
+  const hooks: Hook[] = [];
+  for (const file of files) {
+    const loaded = await loader.load(file, module);
+    if ("problem" in loaded) problems.push(loaded.problem);
+    else hooks.push(...loaded.hooks);
+  }
+  return hooks;
+}
+
+/** Renders the objects of a module's chart, CRDs included; none without a chart. */
+async function renderObjects(
+  module: Module,
+  tree: Tree,
+  { charts, problems }: PermissionSources,
+): Promise<JsonObject[]> {
+  if (module.chart === "none") return [];
+  try {
+    const manifest = await charts.render(module, tree, { includeCrds: true });
+    return listManifestObjects(parseDocuments(manifest));
+  } catch (error) {
+    problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
+    return [];
   }
 }
-
-/** Loads a hook file and adds the permissions for the bindings of its hooks. An error becomes a problem. */
-async function addHookFile(
-  rules: RuleSet,
-  problems: Problem[],
-  loadHook: () => ReturnType<HookLoader["load"]>,
-): Promise<void> {
-  const loaded = await loadHook();
-  if ("problem" in loaded) problems.push(loaded.problem);
-  else for (const hook of loaded.hooks) addBindings(rules, hook);
-}
-
-const WEBHOOK_VERBS = ["create", "delete", "get", "list", "update", "watch"];
 
 /** Adds the permissions to watch objects for kubernetes bindings, and to register the webhooks of the other bindings. */
 function addBindings(rules: RuleSet, hook: Hook): void {
@@ -130,32 +137,15 @@ function addModulePermissions(rules: RuleSet, { requires, helm, namespace, value
   rules.addVerbs("v1", "Pod", READ_VERBS);
 }
 
-interface ModuleChart {
-  readonly module: Module;
-  readonly tree: Tree;
-  readonly charts: OfflineCharts;
-}
-
-/** Adds the permissions for the CRDs and chart objects of a module. A chart that cannot be rendered becomes a problem. */
-async function addChart(
-  rules: RuleSet,
-  problems: Problem[],
-  { module, tree, charts }: ModuleChart,
-): Promise<void> {
-  if (module.crdFiles.length > 0 && module.serviceAccountName === undefined)
-    rules.addVerbs("apiextensions.k8s.io/v1", "CustomResourceDefinition", WRITE_VERBS);
-  if (module.chart === "none") return;
-  try {
-    const manifest = await charts.render(module, tree, { includeCrds: true });
-    const objects = listManifestObjects(parseDocuments(manifest));
-    rules.mapper.addCrds(objects);
-    // The operator only reads what it writes as the account of the module (`roles.ts`).
-    const hasAccount = module.serviceAccountName !== undefined;
-    for (const object of objects) addObject(rules, object, hasAccount ? READ_VERBS : WRITE_VERBS);
-    if (!hasAccount) addBindPermissions(rules, objects);
-  } catch (error) {
-    problems.push({ file: module.dir, message: `its chart could not be rendered: ${oneLine(error)}` });
-  }
+/** Adds the permissions for the CRDs and chart objects of a module. */
+function addChartPermissions(rules: RuleSet, module: Module, objects: readonly JsonObject[]): void {
+  // The operator only reads what it writes as the account of the module (`collectRoles`).
+  const hasAccount = module.serviceAccountName !== undefined;
+  if (module.crdFiles.length > 0 && !hasAccount)
+    rules.addVerbs(CRDS, "CustomResourceDefinition", WRITE_VERBS);
+  rules.mapper.addCrds(objects);
+  for (const object of objects) addObject(rules, object, hasAccount ? READ_VERBS : WRITE_VERBS);
+  if (!hasAccount) addBindPermissions(rules, objects);
 }
 
 /** Adds the permissions for one object of a chart, for the Pods that it creates, and the rules of a role. */
@@ -182,7 +172,9 @@ function addRoleRules(set: RuleSet, object: JsonObject): void {
 /** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain: the operator need not have its rules. */
 function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
   const rbacObjects = objects.filter(isRbac);
-  const inChart = new Set(rbacObjects.map((object) => `${asString(object["kind"])} ${objectName(object)}`));
+  const inChart = new Set(
+    rbacObjects.map(({ kind, metadata }) => `${asString(kind)} ${asString(objectOf(metadata)["name"])}`),
+  );
   for (const object of rbacObjects) {
     const { kind, name } = objectOf(object["roleRef"]);
     if (typeof kind !== "string" || typeof name !== "string" || inChart.has(`${kind} ${name}`)) continue;
@@ -191,104 +183,71 @@ function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): voi
   }
 }
 
-const RBAC_GROUP = "rbac.authorization.k8s.io";
-
 function isRbac(object: JsonObject): boolean {
   return asString(object["apiVersion"])?.startsWith(`${RBAC_GROUP}/`) === true;
 }
 
-function objectName({ metadata }: JsonObject): string {
-  return asString(objectOf(metadata)["name"]) ?? "";
+/** The key of cluster-wide rules, beside the names of namespaces. */
+const CLUSTER_SCOPE = "";
+
+interface ObjectKind {
+  readonly apiVersion: string | undefined;
+  readonly kind: string;
 }
 
-/** Group and plural name of a kind. */
-interface KindNames {
-  readonly group: string;
-  readonly plural: string;
+/** The rules that the account of a module needs, by namespace; those for cluster-wide kinds at `CLUSTER_SCOPE`. */
+async function collectModuleRules(
+  module: Module,
+  { tree, namespace }: { readonly tree: Tree; readonly namespace: string },
+  sources: PermissionSources,
+): Promise<Map<string, RuleSet>> {
+  const mapper = new RestMapper();
+  const rulesByScope = new Map<string, RuleSet>();
+  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], wanted = namespace): void => {
+    const scope = mapper.isClusterWide(kind) ? CLUSTER_SCOPE : wanted;
+    const rules = rulesByScope.get(scope) ?? new RuleSet(mapper);
+    rulesByScope.set(scope, rules);
+    rules.addVerbs(apiVersion, kind, verbs);
+  };
+  await mapper.addCrdFiles(module.crdFiles);
+  if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
+  for (const hook of await loadHooks(module.hookFiles, sources, module.name))
+    for (const { scope, ...kind } of listWatchedKinds(hook)) add(kind, READ_VERBS, scope);
+  // helm stores release records in Secrets.
+  if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
+  const objects = await renderObjects(module, tree, sources);
+  mapper.addCrds(objects);
+  for (const { apiVersion, kind, metadata } of objects)
+    if (typeof apiVersion === "string" && typeof kind === "string")
+      add({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
+  return rulesByScope;
 }
 
-/** Built-in kinds by group, for bindings without apiVersion. */
-const BUILT_IN_KINDS: Readonly<Record<string, string>> = {
-  "": "ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
-  apps: "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
-  autoscaling: "HorizontalPodAutoscaler",
-  batch: "CronJob Job",
-  "networking.k8s.io": "Ingress IngressClass NetworkPolicy",
-  policy: "PodDisruptionBudget",
-  "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
-  "storage.k8s.io": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment",
-  "apiextensions.k8s.io": "CustomResourceDefinition",
-  "apiregistration.k8s.io": "APIService",
-  "admissionregistration.k8s.io":
-    "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
-  "certificates.k8s.io": "CertificateSigningRequest",
-  "coordination.k8s.io": "Lease",
-  "discovery.k8s.io": "EndpointSlice",
-  "scheduling.k8s.io": "PriorityClass",
-};
-
-const GROUP_OF_BUILT_IN = new Map(
-  Object.entries(BUILT_IN_KINDS).flatMap(([group, kinds]) =>
-    kinds.split(" ").map((kind) => [kind.toLowerCase(), group] as const),
-  ),
-);
-
-/** Built-in kinds without a namespace. */
-const CLUSTER_WIDE_KINDS =
-  "namespace node persistentvolume ingressclass clusterrole clusterrolebinding csidriver csinode storageclass volumeattachment customresourcedefinition apiservice mutatingwebhookconfiguration validatingadmissionpolicy validatingadmissionpolicybinding validatingwebhookconfiguration certificatesigningrequest priorityclass".split(
-    " ",
-  );
-
-/** Maps kinds to groups and plurals: built-in kinds, kinds of CRD files, and a guess for others. */
-export class RestMapper {
-  /** Names from CRDs, by kind and plural in lower case. */
-  readonly #fromCrds = new Map<string, KindNames>();
-  readonly #clusterWide = new Set(CLUSTER_WIDE_KINDS);
-
-  /** Adds the CRDs of files; ignores unreadable files. */
-  async addCrdFiles(files: readonly string[]): Promise<void> {
-    for (const file of files) {
-      const text = await readFile(file, "utf8").catch(() => "");
-      this.addCrds(listManifestObjects(parseDocuments(text)));
-    }
-  }
-
-  /** Adds the kinds of CRDs among these objects. */
-  addCrds(objects: readonly JsonObject[]): void {
-    for (const object of objects) this.#addCrd(object);
-  }
-
-  /** Whether objects of a kind are in no namespace: built-in kinds, and kinds of CRDs. */
-  isClusterWide(kind: string): boolean {
-    return this.#clusterWide.has(kind.toLowerCase());
-  }
-
-  /** Group and plural of a kind, which may also be given as plural and in any case. A kind of a CRD takes precedence. */
-  resolve(kind: string, apiVersion: string | undefined): KindNames {
-    const name = kind.toLowerCase();
-    const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
-    const fromCrd = this.#fromCrds.get(name);
-    if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
-    if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
-    const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
-    return { group: builtInGroup ?? "", plural: toPlural(name) };
-  }
-
-  #addCrd({ spec }: JsonObject): void {
-    const { names, group, scope } = objectOf(spec);
-    const { kind, plural } = objectOf(names);
-    if (typeof kind !== "string" || typeof plural !== "string" || typeof group !== "string") return;
-    if (scope === "Cluster") this.#clusterWide.add(kind.toLowerCase());
-    this.#fromCrds.set(kind.toLowerCase(), { group, plural });
-    this.#fromCrds.set(plural, { group, plural });
-  }
+/** The kinds that a hook's kubernetes bindings watch, each with the namespace of the objects. */
+function listWatchedKinds({ config }: Hook): (ObjectKind & { readonly scope: string })[] {
+  return config.bindings.kubernetes.flatMap(({ apiVersion, kind, namespaces, namespaceLabels }) => {
+    if (namespaceLabels === undefined)
+      return (namespaces ?? [CLUSTER_SCOPE]).map((scope) => ({ apiVersion, kind, scope }));
+    // Which namespaces have the labels is known only in the cluster.
+    const namespace = { apiVersion: "v1", kind: "Namespace", scope: CLUSTER_SCOPE };
+    return [namespace, { apiVersion, kind, scope: CLUSTER_SCOPE }];
+  });
 }
 
-/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. Accepts plurals of built-in kinds. */
-function toPlural(name: string): string {
-  const isPlural = !GROUP_OF_BUILT_IN.has(name) && GROUP_OF_BUILT_IN.has(name.replace(/s$/, ""));
-  if (isPlural || name === "endpoints") return name;
-  if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;
-  if (/[^aeiou]y$/.test(name)) return `${name.slice(0, -1)}ies`;
-  return `${name}s`;
+/** The role with these rules and its binding, in a namespace or for the cluster. */
+function buildRole(
+  name: string,
+  { account, scope }: { readonly account: Account; readonly scope: string },
+  rules: RuleSet,
+): JsonObject[] {
+  const isClusterRole = scope === CLUSTER_SCOPE;
+  const kind = isClusterRole ? "ClusterRole" : "Role";
+  const metadata = isClusterRole ? { name: `${account.namespace}-${name}` } : { name, namespace: scope };
+  const apiVersion = `${RBAC_GROUP}/v1`;
+  const roleRef = { apiGroup: RBAC_GROUP, kind, name: metadata.name };
+  const subjects = [{ kind: "ServiceAccount", name: account.name, namespace: account.namespace }];
+  return [
+    { apiVersion, kind, metadata, rules: rules.build() },
+    { apiVersion, kind: `${kind}Binding`, metadata, roleRef, subjects },
+  ];
 }

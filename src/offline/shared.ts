@@ -45,10 +45,26 @@ function switchSignalHandlers(method: "on" | "off"): void {
   for (const signal of Object.keys(SIGNAL_EXIT_CODES)) process[method](signal, cleanUpAndExit);
 }
 
+/** What a running sub-command works with. */
+export interface OfflineTools {
+  readonly settings: Settings;
+  readonly env: Environment;
+  /** Closed at the end of the sub-command. */
+  readonly scope: Scope;
+  readonly children: Children;
+  /** Unpacks chart archives. */
+  readonly archives: ChartArchives;
+}
+
 /** Runs a sub-command, then ends its child processes and closes its scope; SIGTERM and SIGINT do the same. */
-export async function withScope<T>(work: (scope: Scope, children: Children) => Promise<T>): Promise<T> {
+export async function withTools<T>(
+  settings: Settings,
+  env: Environment,
+  work: (tools: OfflineTools) => Promise<T>,
+): Promise<T> {
   const scope = new Scope();
   const children = new Children();
+  const archives = scope.closeAtEnd(new ChartArchives(settings.tmpDir));
   const cleanUp = async (): Promise<void> => {
     children.startOnlyWhile(() => false);
     await children.endAll(GRACE_MS);
@@ -57,7 +73,7 @@ export async function withScope<T>(work: (scope: Scope, children: Children) => P
   if (pendingCleanups.size === 0) switchSignalHandlers("on");
   pendingCleanups.add(cleanUp);
   try {
-    return await work(scope, children);
+    return await work({ settings, env, scope, children, archives });
   } finally {
     await cleanUp();
     pendingCleanups.delete(cleanUp);
@@ -87,11 +103,6 @@ export function stderrLogger(settings: Settings): Logger {
   return createLogger({ level: settings.logLevel, type: "text", noTime: true, clock: systemClock, write });
 }
 
-/** Creates the unpacker of chart archives. Its temporary directory is removed with the scope. */
-export function createArchives(settings: Settings, scope: Scope): ChartArchives {
-  return scope.closeAtEnd(new ChartArchives(settings.tmpDir));
-}
-
 /** An empty kubeconfig, for processes that must not reach a cluster. */
 const NO_CLUSTER = "/dev/null";
 /** Variables by which a client in a Pod finds its cluster. */
@@ -104,18 +115,14 @@ function withoutCluster(environment: Environment): Environment {
 }
 
 /** The options for loading and checking configurations of hooks without a cluster. */
-export function hookLoadOptions(
-  settings: Settings,
-  environment: Environment,
-  { scope, children }: { readonly scope: Scope; readonly children: Children },
-): HookQueryOptions {
+export function hookLoadOptions({ settings, env, scope, children }: OfflineTools): HookQueryOptions {
   const logger = stderrLogger(settings);
   const filters = scope.closeAtEnd(
-    new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock: systemClock, logger }),
+    new FilterEngine({ children, jqBin: settings.jqBin, env, clock: systemClock, logger }),
   );
   return {
     children,
-    env: buildHookEnvironment(buildChildEnvironment(withoutCluster(environment), settings, NO_CLUSTER)),
+    env: buildHookEnvironment(buildChildEnvironment(withoutCluster(env), settings, NO_CLUSTER)),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     logger,
@@ -160,19 +167,19 @@ const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
  * Reads a modules directory, one module (`NUMBER-name`, or anything with a chart), or a directory of global hooks
  * (with `hooks/` and nothing of a module, or with hooks and no modules). Throws ProblemError when it cannot be read.
  */
-export async function readLintDir(path: string, options: ReadOptions): Promise<LintDir> {
+export async function readLintDir(path: string, tools: OfflineTools): Promise<LintDir> {
   const dir = resolve(path);
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
-    const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], onlyDir: dir });
+    const tree = await readTreeWith(tools, { modulesDirs: [dirname(dir)], onlyDir: dir });
     return { dir, modulesDir: dirname(dir), onlyModuleDir: dir, tree };
   }
   if (isGlobalHooksDir(dir)) {
-    const tree = await readTreeWith(options, { modulesDirs: [], globalHooksDir: dir });
+    const tree = await readTreeWith(tools, { modulesDirs: [], globalHooksDir: dir });
     return { dir, modulesDir: undefined, onlyModuleDir: undefined, tree };
   }
-  const tree = await readTreeWith(options, { modulesDirs: [dir] });
+  const tree = await readTreeWith(tools, { modulesDirs: [dir] });
   return { dir, modulesDir: dir, onlyModuleDir: undefined, tree };
 }
 
@@ -180,13 +187,13 @@ export async function readLintDir(path: string, options: ReadOptions): Promise<L
  * Reads the owner of a hook: the module in `dir`, or the schemas of a directory of global hooks. Throws ProblemError for
  * errors that stop a module from running.
  */
-export async function readHookOwner(dir: string, isOfModule: boolean, options: ReadOptions): Promise<Tree> {
+export async function readHookOwner(dir: string, isOfModule: boolean, tools: OfflineTools): Promise<Tree> {
   if (!isOfModule)
-    return readTreeWith(options, {
+    return readTreeWith(tools, {
       modulesDirs: [],
       ...(existsSync(join(dir, "openapi")) && { globalHooksDir: dir }),
     });
-  const tree = await readTreeWith(options, { modulesDirs: [dirname(dir)], onlyDir: dir });
+  const tree = await readTreeWith(tools, { modulesDirs: [dirname(dir)], onlyDir: dir });
   const [module] = tree.modules;
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
   if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
@@ -213,26 +220,13 @@ function containsAny(dir: string, names: readonly string[]): boolean {
   return names.some((name) => existsSync(join(dir, name)));
 }
 
-/** How modules are read, from the settings. */
-interface ReadOptions {
-  readonly archives: ChartArchives;
-  readonly crdFilters: string;
-  readonly schemaDirs: readonly string[];
-  readonly namespaceTemplate: string | undefined;
-}
-
-/** The options with which offline sub-commands read modules. */
-export function buildReadOptions(settings: Settings, scope: Scope): ReadOptions {
-  const { crdFilters } = settings;
-  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const { moduleNamespaceTemplate: namespaceTemplate } = settings;
-  return { archives: createArchives(settings, scope), crdFilters, schemaDirs, namespaceTemplate };
-}
-
 /** Reads a tree of modules and global hooks from these directories. */
 function readTreeWith(
-  options: ReadOptions,
+  { settings, archives }: OfflineTools,
   dirs: { modulesDirs: readonly string[]; globalHooksDir?: string; onlyDir?: string },
 ): Promise<Tree> {
-  return readTree({ ...options, globalHooksDir: undefined, unnumberedOrder: 1, strict: false, ...dirs });
+  const { crdFilters, moduleNamespaceTemplate: namespaceTemplate } = settings;
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  const options = { archives, crdFilters, namespaceTemplate, schemaDirs, unnumberedOrder: 1, strict: false };
+  return readTree({ ...options, globalHooksDir: undefined, ...dirs });
 }

@@ -19,28 +19,29 @@ const NAME_TWICE = "TARGET ends with the name of the module, which is appended t
 /** How a registry is reached. */
 interface RegistryAccess {
   /** A file with CA certificates in PEM. */
-  readonly caFile: string | undefined;
-  readonly plainHttp: boolean;
+  readonly caFile?: string;
+  readonly plainHttp?: boolean;
 }
 
 export interface PushRequest extends RegistryAccess {
   readonly dir: string;
   /** `oci://HOST/PATH`: the module is stored as the repository PATH/NAME. */
   readonly target: string;
-  readonly version: string | undefined;
+  readonly version?: string;
   /** A file with a private key in PEM; undefined stores the module without signature. */
-  readonly key: string | undefined;
+  readonly key?: string;
   /** A tag besides that of the version, such as a channel. */
-  readonly tag: string | undefined;
+  readonly tag?: string;
 }
 
 /** Lints, packs, stores and signs a module. The exit code is 1 if lint finds errors. Throws ProblemError, RegistryError. */
 export async function pushSource(
   request: PushRequest,
-  { settings, env }: { readonly settings: Settings; readonly env: Environment },
+  settings: Settings,
+  env: Environment,
 ): Promise<CommandResult> {
   const dir = resolve(request.dir);
-  const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+  const linted = await lintDirs({ dirs: [dir] }, settings, env);
   if (linted.code !== 0)
     return { ...linted, text: `${linted.text}nothing is pushed: correct the errors first\n` };
   const identity = {
@@ -94,10 +95,10 @@ export interface PullRequest extends RegistryAccess {
   readonly reference: string;
   readonly dir: string;
   /** A file with public keys in PEM. Without it and `identity`, the user does without verification. */
-  readonly key: string | undefined;
+  readonly key?: string;
   /** A file with an identity, for whose certificates `trustedRoot` counts. */
-  readonly identity: string | undefined;
-  readonly trustedRoot: string | undefined;
+  readonly identity?: string;
+  readonly trustedRoot?: string;
 }
 
 /** Verifies a module and unpacks it into a new or empty directory. Throws ProblemError, NotVerifiedError, RegistryError. */
@@ -142,7 +143,7 @@ async function withRepository<T>(
   { access, env }: { readonly access: RegistryAccess; readonly env: Environment },
   work: (repository: registry.NamedRepository) => Promise<T>,
 ): Promise<T> {
-  const { caFile, plainHttp } = access;
+  const { caFile, plainHttp = false } = access;
   const ca = caFile === undefined ? undefined : await readTextFile(caFile);
   const login = await findLogin(reference, env);
   const options = { host: reference.host, plainHttp, ca, proxies: env, readLogin: () => login };
@@ -171,31 +172,23 @@ function listLoginFiles(env: Environment): string[] {
   return [helmFile, dockerFile, env["REGISTRY_AUTH_FILE"]].filter((file) => file !== undefined);
 }
 
-/** The first login for the registry in the login files; undefined without one. */
+/** The first login for the registry in the login files; undefined without one. Throws ProblemError for an invalid file. */
 async function findLogin(
   reference: registry.Reference,
   env: Environment,
 ): Promise<ReturnType<typeof registry.findLogin>> {
   for (const file of listLoginFiles(env)) {
     const text = await readFile(file, "utf8").catch(() => undefined);
-    const login = text === undefined ? undefined : parseLogin(file, text, reference);
-    if (login !== undefined) return login;
+    if (text === undefined) continue;
+    try {
+      const login = registry.findLogin(text, reference);
+      if (login !== undefined) return login;
+    } catch (error) {
+      const remedy = "log in again with `helm registry login`";
+      throw new ProblemError({ file, message: oneLine(error), remedy });
+    }
   }
   return undefined;
-}
-
-/** The login for a registry in the text of a login file. Throws ProblemError for an invalid file. */
-function parseLogin(
-  file: string,
-  text: string,
-  reference: registry.Reference,
-): ReturnType<typeof registry.findLogin> {
-  try {
-    return registry.findLogin(text, reference);
-  } catch (error) {
-    const remedy = "log in again with `helm registry login`";
-    throw new ProblemError({ file, message: oneLine(error), remedy });
-  }
 }
 
 /** Parses a reference, which must have a tag or a digest. Throws ProblemError. */

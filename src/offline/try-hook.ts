@@ -3,40 +3,49 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
-import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
+import { listBindings, isReviewBinding } from "../bindings/index.ts";
+import {
+  buildHookEnvironment,
+  renderContext,
+  toHookFile,
+  runHookFileOffline,
+  lintHook,
+} from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
-import { camelCase, describeProblem, GLOBAL, member, ProblemError, merge } from "../model/index.ts";
+import {
+  asString,
+  camelCase,
+  describeProblem,
+  GLOBAL,
+  isJsonObject,
+  member,
+  objectsIn,
+  ProblemError,
+  merge,
+} from "../model/index.ts";
 import type { BatchItem, Hook, Json, JsonObject, Module } from "../model/index.ts";
 import type { ReviewTrigger, Section, Tree } from "../model/index.ts";
-import { answerProblem, describeForbiddenEffect } from "../tasks/index.ts";
+import { answerProblem, conversionPath, describeForbiddenEffect } from "../tasks/index.ts";
 import { describeViolations, explainInvalidValues, parseMap } from "../values/index.ts";
 import { parsePatches, validatePatches, buildValuesFiles } from "../values/index.ts";
 import type { ValuesStore } from "../values/index.ts";
-import { buildValuesStore } from "./charts.ts";
-import { buildReviewContext, type OfflineReview } from "./review-context.ts";
-import {
-  hookLoadOptions,
-  readTextFile,
-  readHookOwner,
-  buildReadOptions,
-  withScope,
-  stderrLogger,
-} from "./shared.ts";
+import { buildValuesStore, readValuesFile } from "./charts.ts";
+import { hookLoadOptions, readTextFile, readHookOwner, withTools, stderrLogger } from "./shared.ts";
 import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
 export interface HookRunArguments {
   readonly path: string;
   /** The hook of a batch file: its number, or `ready`. */
-  readonly item: string | undefined;
-  readonly context: string | undefined;
+  readonly item?: string;
+  readonly context?: string;
   /** File with an AdmissionReview or ConversionReview, instead of a context. */
-  readonly review: string | undefined;
+  readonly review?: string;
   /** Name of the webhook binding that gets the review. */
-  readonly binding: string | undefined;
-  readonly values: string | undefined;
-  readonly configValues: string | undefined;
+  readonly binding?: string;
+  readonly values?: string;
+  readonly configValues?: string;
 }
 
 /**
@@ -51,39 +60,35 @@ export async function runHookOffline(
 ): Promise<CommandResult> {
   const path = resolve(files.path);
   const owner = findHookOwner(path);
+  const { binding, review: reviewFile } = files;
   const item = parseItem(files.item);
-  const input = await readTextFile(files.context ?? files.review ?? "");
-  return withScope(async (scope, children) => {
-    const readOptions = buildReadOptions(settings, scope);
-    const tree = await readHookOwner(owner.dir, owner.module !== undefined, readOptions);
+  const input = await readTextFile(files.context ?? reviewFile ?? "");
+  return withTools(settings, env, async (tools) => {
+    const tree = await readHookOwner(owner.dir, owner.module !== undefined, tools);
     const values = await readHookValues(files, tree);
     const [module] = tree.modules;
     requireValidValues(values, module);
-    const loadOptions = hookLoadOptions(settings, env, { scope, children });
-    const { hooks, problems } = await lintHook(toHookFile(path), owner.module, loadOptions);
+    const { hooks, problems } = await lintHook(toHookFile(path), owner.module, hookLoadOptions(tools));
     if (problems.length > 0) return toFailureResult(problems.map(describeProblem).join("\n"));
-    const review = parseReview(files, hooks, input);
+    const review =
+      reviewFile === undefined
+        ? undefined
+        : buildReviewContext(hooks, parseMap(input, reviewFile).value, { file: reviewFile, binding });
     const request = {
       path,
       module: owner.module,
       item,
       context: review?.context ?? input,
       ...buildValuesFiles(values, module, undefined),
-      settings: { ...settings, children, env: buildHookEnvironment(buildChildEnvironment(env, settings)) },
+      settings: {
+        ...settings,
+        children: tools.children,
+        env: buildHookEnvironment(buildChildEnvironment(env, settings)),
+      },
       logger: stderrLogger(settings),
     };
     return runAndReport(request, values, review?.trigger);
   });
-}
-
-/** Parses the file of `--review`; undefined without the flag. Throws ProblemError. */
-function parseReview(
-  { review: file, binding }: HookRunArguments,
-  hooks: readonly Hook[],
-  input: string,
-): OfflineReview | undefined {
-  if (file === undefined) return undefined;
-  return buildReviewContext(hooks, parseMap(input, file).value, { file, binding });
 }
 
 /** Finds the owner of a hook by its path: a hook below `<number>-<module>/hooks` belongs to the module, any other is global. */
@@ -136,7 +141,7 @@ function parseItem(text: string | undefined): BatchItem | undefined {
   throw new ProblemError({ file: "--item", message, remedy });
 }
 
-/** Runs the hook and reports its changes. A failure of the hook is a result with exit code 1. */
+/** Runs the hook and reports its changes. A failure of the hook, and patches or answers that the operator would refuse, are a result with exit code 1. */
 async function runAndReport(
   request: OfflineRun,
   values: ValuesStore,
@@ -145,8 +150,15 @@ async function runAndReport(
   try {
     const { failure, output } = await runHookFileOffline(request);
     if (output === undefined) return toFailureResult(failure ?? "the hook produced no output");
-    const changes = describeChanges(output, { request, valuesStore: values, review });
-    return { text: toYaml(changes), code: 0 };
+    const texts = { config: output.configPatchText, values: output.valuesPatchText };
+    const key = request.module === undefined ? GLOBAL : camelCase(request.module);
+    const patches = validatePatches(values, key, texts);
+    const refusal =
+      review &&
+      (describeForbiddenEffect(review.binding, patches, output.answers) ??
+        answerProblem(toHookFile(request.path), review, output.answers));
+    if (refusal !== undefined) throw new Error(refusal);
+    return { text: toYaml(describeChanges(output, parsePatches(texts, key))), code: 0 };
   } catch (error) {
     return toFailureResult(oneLine(error));
   }
@@ -157,31 +169,10 @@ function toFailureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** What the operator needs to check the output of a hook. */
-interface OutputContext {
-  readonly request: OfflineRun;
-  readonly valuesStore: ValuesStore;
-  /** The review that the hook answers; undefined without `--review`. */
-  readonly review: ReviewTrigger | undefined;
-}
-
-/** Describes what the output of a hook would change. Throws for patches and answers that the operator would refuse. */
-function describeChanges(output: HookOutput, { request, valuesStore, review }: OutputContext): Json {
-  const texts = { config: output.configPatchText, values: output.valuesPatchText };
-  const key = request.module === undefined ? GLOBAL : camelCase(request.module);
-  const patches = validatePatches(valuesStore, key, texts);
-  if (review !== undefined) {
-    const hook = { name: toHookFile(request.path).name };
-    const refusal =
-      describeForbiddenEffect(review.binding, patches, output.answers) ??
-      answerProblem(hook, review, output.answers);
-    if (refusal !== undefined) throw new Error(refusal);
-  }
-  const { config, values } = parsePatches(texts, key);
+/** Describes what the output of a hook would change. */
+function describeChanges(output: HookOutput, { config, values }: ReturnType<typeof parsePatches>): Json {
   const warnings = [...config.warnings, ...values.warnings];
-  const flags = Object.fromEntries(
-    [...config.flags, ...values.flags].map(([name, on]) => [name, on ?? null]),
-  );
+  const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
   return {
     configValuesPatch: config.operations as unknown as Json,
     valuesPatch: values.operations as unknown as Json,
@@ -193,7 +184,60 @@ function describeChanges(output: HookOutput, { request, valuesStore, review }: O
   };
 }
 
-/** Reads a file of values; none without the flag. Throws ProblemError. */
-async function readValuesFile(file: string | undefined): Promise<JsonObject> {
-  return file === undefined ? {} : parseMap(await readTextFile(file), file).value;
+/** A review for one of the bindings of a hook. */
+export interface OfflineReview {
+  readonly trigger: ReviewTrigger;
+  /** The text of the binding context. */
+  readonly context: string;
+}
+
+/** Builds the binding context with which the matching webhook binding gets the review. Throws ProblemError if none or several match. */
+export function buildReviewContext(
+  hooks: readonly Hook[],
+  review: JsonObject,
+  { file, binding: name }: { readonly file: string; readonly binding: string | undefined },
+): OfflineReview {
+  const { request } = review;
+  const refuse = (message: string, remedy: string): never => {
+    throw new ProblemError({ file, message, remedy });
+  };
+  if (!isJsonObject(request))
+    return refuse("is no AdmissionReview or ConversionReview", "it needs `request`");
+  const isConversion = "desiredAPIVersion" in request;
+  const matching = hooks.flatMap((hook) =>
+    listBindings(hook.config)
+      .filter((binding) => isReviewBinding(binding))
+      .filter(({ type }) => (type === "conversion") === isConversion)
+      .filter((binding) => name === undefined || binding.name === name)
+      .map((binding) => ({ hook, binding })),
+  );
+  const [first, second] = matching;
+  if (first === undefined) return refuse("the hook has no webhook binding for it", "check --binding");
+  if (second !== undefined && name === undefined) {
+    const remedy = `choose one with --binding: ${matching.map(({ binding }) => binding.name).join(", ")}`;
+    return refuse("several bindings of the hook could get it", remedy);
+  }
+  const { hook, binding } = first;
+  const rule =
+    binding.type === "conversion"
+      ? (findFirstConversion(hook, request) ?? binding.conversions[0])
+      : undefined;
+  const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
+  const snapshots = { byBindingName: () => [], byBindingId: () => [] };
+  const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
+  return { trigger, context };
+}
+
+/**
+ * The first conversion that a ConversionReview needs: the objects may have to pass several versions. Undefined if the hook's
+ * conversions do not lead to the desired version.
+ */
+function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
+  const steps = hook.config.bindings.conversion.flatMap((binding) =>
+    binding.conversions.map((rule) => ({ hook, binding, rule })),
+  );
+  const [first] = objectsIn(objects);
+  const from = asString(first?.["apiVersion"]) ?? "";
+  const path = conversionPath(steps, from, asString(desiredAPIVersion) ?? "");
+  return path?.[0]?.rule;
 }

@@ -2,7 +2,7 @@
 
 import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
-import type { ModuleStatus, DisplayedValues } from "../status/index.ts";
+import { omitUndefined, type ModuleStatus, type DisplayedValues } from "../status/index.ts";
 import { listLeaves, formatMessage } from "../lib/index.ts";
 import { isJsonObject, asString, member, type Json, type JsonObject } from "../model/index.ts";
 import type { RunRing, RunView, Span } from "../trace/index.ts";
@@ -127,25 +127,13 @@ export function findRunDetail(runs: Pick<RunRing, "getRun">, id: string): RunDet
 /** The row of a run with its spans. */
 function toRunRow({ task, from, spans }: RunView): RunRow {
   const { module } = task.attributes;
-  return {
-    ...toSpanRow(task),
-    ...(typeof module === "string" && { module }),
-    from: from.name,
-    spans: spans.map(toSpanRow),
-  };
+  const name = typeof module === "string" ? module : undefined;
+  return omitUndefined({ ...toSpanRow(task), module: name, from: from.name, spans: spans.map(toSpanRow) });
 }
 
 /** Converts a span to the form that the page gets. */
 function toSpanRow({ spanId: id, parentId: parent, kind, name, startMs, endMs, error }: Span): SpanRow {
-  return {
-    id,
-    kind,
-    name,
-    startMs,
-    ...(parent !== undefined && { parent }),
-    ...(endMs !== undefined && { endMs }),
-    ...(error !== undefined && { error }),
-  };
+  return omitUndefined({ id, kind, name, startMs, parent, endMs, error });
 }
 
 function toLogRow(line: NonNullable<RunView["lines"]>[number]): RunDetail["lines"][number] {

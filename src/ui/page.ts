@@ -195,13 +195,14 @@ export class Page {
       return errorResponse(503, `the difference of module ${moduleName} is being computed; try again later`);
     const { secrets, diff } = this.#sources;
     const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
-    this.#currentDiff ??= { moduleName, text: diff(module, redactSecrets) };
+    const shared = (this.#currentDiff ??= { moduleName, text: diff(module, redactSecrets) });
     try {
-      return { status: 200, body: secrets.redact(await this.#currentDiff.text), headers: SECURITY_HEADERS };
+      return { status: 200, body: secrets.redact(await shared.text), headers: SECURITY_HEADERS };
     } catch (error) {
       return errorResponse(500, secrets.redact(oneLine(error)));
     } finally {
-      this.#currentDiff = undefined;
+      // Another request may have replaced it by a newer computation.
+      if (this.#currentDiff === shared) this.#currentDiff = undefined;
     }
   }
 

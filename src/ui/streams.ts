@@ -64,16 +64,19 @@ export class EventStreams {
 
   /** Sends a message to all streams. A stalled stream gets a snapshot once it drains. */
   broadcast(message: string): void {
-    const text = toEvent(message);
-    for (const stream of this.#openStreams) {
-      if (stream.stalledSince === undefined) this.#write(stream, text);
-      else this.#markStale(stream);
-    }
+    this.#writeToAll(toEvent(message));
   }
 
   close(): void {
     for (const { sink } of this.#openStreams) sink.destroy();
     for (const stream of this.#openStreams) this.#remove(stream);
+  }
+
+  #writeToAll(text: string): void {
+    for (const stream of this.#openStreams) {
+      if (stream.stalledSince === undefined) this.#write(stream, text);
+      else this.#markStale(stream);
+    }
   }
 
   /** Writes a text, and records when the stream begins to stall. */
@@ -98,10 +101,7 @@ export class EventStreams {
 
   /** Sends a heartbeat to each stream, and schedules the next one while streams are open. */
   #sendHeartbeats(): void {
-    for (const stream of this.#openStreams) {
-      if (stream.stalledSince === undefined) this.#write(stream, HEARTBEAT);
-      else this.#markStale(stream);
-    }
+    this.#writeToAll(HEARTBEAT);
     this.#heartbeatTimer =
       this.size === 0 ? undefined : this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
   }

@@ -4,7 +4,7 @@ import type { Clock, Timer } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
 import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
-import { buildOverview } from "../status/index.ts";
+import { buildOverview, omitUndefined } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
 import type { ModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
 
@@ -192,18 +192,9 @@ export function buildPageState(
 ): PageState {
   const { state, ready, message, modules, converge } = buildOverview(snapshot, now);
   const { progress, waitingSeconds } = converge;
+  const suspended = snapshot.view.config.isFrozen || undefined;
   return {
-    operator: [
-      {
-        ...about,
-        state,
-        ready,
-        message,
-        ...(snapshot.view.config.isFrozen && { suspended: true }),
-        ...(progress !== undefined && { progress }),
-        ...(waitingSeconds !== undefined && { waitingSeconds }),
-      },
-    ],
+    operator: [omitUndefined({ ...about, state, ready, message, suspended, progress, waitingSeconds })],
     modules: modules.map(withoutElapsedTime),
     queues: snapshot.queues.filter(({ length }) => length > 0).map(toQueueRow),
   };
@@ -226,11 +217,11 @@ function toQueueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
 
 function toTaskRow({ task, running, failures, message, nextAt, count }: TaskView<Task>): TaskRow {
   const countText = count > 1 ? ` (${count} together)` : "";
-  return {
+  return omitUndefined({
     text: `${describeTask(task)}${countText}`,
     running,
     failures,
-    ...(failures > 0 && message !== undefined && { message }),
-    ...(nextAt !== undefined && { nextAt }),
-  };
+    message: failures > 0 ? message : undefined,
+    nextAt,
+  });
 }

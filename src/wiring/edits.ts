@@ -1,6 +1,6 @@
 /** Connects the checks of edits with the webhook server. */
 
-import { ADMIT_PATH, Admission, editWebhooks } from "../admit/index.ts";
+import { ADMIT_PATH, answerEdit, editWebhooks, type AdmissionOptions } from "../admit/index.ts";
 import type { Releases } from "../helm/index.ts";
 import type { State } from "../state/index.ts";
 import type { Webhooks } from "../webhooks/index.ts";
@@ -22,7 +22,7 @@ export function registerEditWebhooks(
   { state, releases, clock, namespace, secrets, settings, readOwnUser }: EditParts,
 ): void {
   const configMap = { name: settings.configMap, namespace };
-  const admission = new Admission({
+  const options: AdmissionOptions = {
     ...configMap,
     state,
     clock,
@@ -30,7 +30,7 @@ export function registerEditWebhooks(
     deleteBrake: settings.deleteBrake,
     redactDeep: (value) => secrets.redactDeep(value),
     ownUser: readOwnUser,
-  });
-  webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
+  };
+  webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => answerEdit(request, signal, options));
   webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
 }

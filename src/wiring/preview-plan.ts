@@ -12,8 +12,8 @@ import { makeBase, makeReleases } from "./base.ts";
  */
 export async function previewPlan(settings: Settings, env: Environment, format: string): Promise<string> {
   // Loaded late: the package also contains code that an operator never needs.
-  const { withScope } = await import("../offline/index.ts");
-  return withScope(async (scope) => {
+  const { withTools } = await import("../offline/index.ts");
+  return withTools(settings, env, async ({ scope }) => {
     // Log lines would be mixed with the plan.
     const base = makeBase({ ...settings, logLevel: "error" }, env, scope);
     await checkConnection(base.client, new AbortController().signal);

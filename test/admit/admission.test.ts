@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 
-import { Admission, editWebhooks } from "../../src/admit/index.ts";
+import { answerEdit, editWebhooks, type AdmissionOptions } from "../../src/admit/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
@@ -15,7 +15,7 @@ async function admission() {
   await lab.start();
   onTestFinished(() => lab.engine.stop());
   let asked = 0;
-  const admit = new Admission({
+  const options: AdmissionOptions = {
     state: lab.state,
     observed: lab.observed,
     clock: lab.clock,
@@ -25,9 +25,9 @@ async function admission() {
     ownUser: () => Promise.resolve((asked++, OWN)),
     redactDeep: <T extends Json>(value: T) =>
       JSON.parse(JSON.stringify(value).replaceAll("hunter2", "***")) as T,
-  });
+  };
   const answer = (change: Partial<AdmissionRequest> = {}) =>
-    admit.answer({ ...requestOf(), ...change } as AdmissionRequest, new AbortController().signal);
+    answerEdit({ ...requestOf(), ...change } as AdmissionRequest, new AbortController().signal, options);
   return { answer, asked: () => asked };
 }
 

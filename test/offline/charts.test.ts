@@ -20,7 +20,7 @@ it("limits how long helm may render a chart, whatever the time limit of releases
     },
   } as unknown as Children;
   const settings = parseSettings(["--helm-bin", tools().helm, "--helm-timeout=20m"], {}).settings;
-  const charts = new OfflineCharts(settings, { env: {}, children });
+  const charts = new OfflineCharts({ settings, env: {}, children });
   const dir = mkdtempSync(join(tmpdir(), "charts-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   putFiles(dir, { "Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n" });

@@ -325,4 +325,29 @@ describe("many clients", () => {
     expect(requested).toEqual(["a"]);
     expect((await send("/ui/diff?name=b")).status).toBe(200);
   });
+
+  it("keeps a difference that begins while requests for the previous one end", async () => {
+    await lab.close();
+    const requested: string[] = [];
+    const computed = Promise.withResolvers<string>();
+    const answer = (name: string) => {
+      const query = new URLSearchParams({ name });
+      return lab.page.answer({ path: "/ui/diff", query, host: undefined, origin: undefined });
+    };
+    let late: Promise<unknown> | undefined;
+    const diff = ({ name }: { name: string }): Promise<string> => {
+      requested.push(name);
+      if (name !== "a") return new Promise(() => {});
+      // Joins after the difference is computed, before the first request has noticed that.
+      void computed.promise.then(() => (late = answer("a")));
+      return computed.promise;
+    };
+    lab = await openPage([displayed("a", { order: 1 }), displayed("b", { order: 2 })], { dir, diff });
+    const first = answer("a");
+    void computed.promise.then(() => void answer("b"));
+    computed.resolve("-x\n");
+    expect([await first, await late]).toMatchObject([{ body: "-x\n" }, { body: "-x\n" }]);
+    expect(await answer("a")).toMatchObject({ status: 503 });
+    expect(requested).toEqual(["a", "b"]);
+  });
 });

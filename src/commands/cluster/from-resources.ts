@@ -6,12 +6,6 @@ import { describeHealth, describeOrigin, describeReasons, type Reasons } from ".
 import { omitUndefined } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
 
-type Conditions = readonly {
-  readonly type: string;
-  readonly status: string;
-  readonly reason?: string;
-  readonly message?: string;
-}[];
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 
 /** The resources of one operator. */
@@ -92,7 +86,7 @@ export function toOverview({ operator, modules, lease }: Resources, now: number)
 
 /** A condition by its type. A missing condition is Unknown. */
 function findCondition(
-  conditions: Conditions = [],
+  conditions: NonNullable<ModuleStatus["conditions"]> = [],
   type: string,
 ): { status: ModuleRow["ready"]; reason: string; message: string } {
   const found = conditions.find((each) => each.type === type);

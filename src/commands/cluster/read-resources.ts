@@ -24,77 +24,111 @@ import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
-/** The ModuleSources of the operator's namespace, which is undefined if there is no operator. */
-interface ListedSources {
-  readonly namespace: string | undefined;
-  readonly sources: readonly IModuleSource[];
-}
-
-/** Reads from the cluster at each call. Calls throw ProblemError, and UsageError if several operators exist. */
-export interface Reader {
-  readonly listAll: () => Promise<Resources>;
-  /** Undefined if it does not exist. */
-  readonly module: (name: string) => Promise<IAddonModule | undefined>;
-  /** Undefined without an operator, without the right to read it, or if there are several. */
-  readonly operator: () => Promise<IAddonOperator | undefined>;
-  readonly sources: () => Promise<ListedSources>;
-  /** Sets annotations of an object. */
-  readonly annotate: (
-    target: { readonly resource: ResourceType; readonly namespace: string; readonly name: string },
-    annotations: Readonly<Record<string, string>>,
-  ) => Promise<void>;
-  /** Undefined without an operator, or without the right to read its Lease. */
-  readonly lease: () => Promise<LeaseSpec | undefined>;
-  readonly close: () => Promise<void>;
-}
+/** What selects a cluster and an operator: the one in the given namespace, or the only one in the cluster. */
+type ReaderSettings = Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">;
 
 /**
- * Creates a reader for the operator in the given namespace, or for the only operator in the cluster. Errors of the API server
- * become ProblemErrors that name the cluster and a remedy.
+ * Reads the resources of one operator from the cluster at each call. Errors of the API server become ProblemErrors that name
+ * the cluster and a remedy. Calls throw UsageError if several operators match.
  */
-export function createReader({
-  kubeConfig,
-  kubeContext: context,
-  namespace,
-  configMap,
-}: Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">): Reader {
-  const userAgent = `addon-operator/${VERSION}`;
-  const client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
-  const withExplainedErrors = async <T>(work: () => Promise<T>): Promise<T> => {
+export class Reader {
+  readonly #client: KubeClient;
+  readonly #settings: ReaderSettings;
+  #namespace: string | undefined;
+  /** One request for `operator` and `lease`, which commands call together. */
+  #cachedOperator: Promise<MaybeOperator> | undefined;
+
+  constructor(settings: ReaderSettings) {
+    const { kubeConfig, kubeContext: context, namespace } = settings;
+    const userAgent = `addon-operator/${VERSION}`;
+    this.#client = connect({ kubeConfig, context, userAgent, logger: silentLogger, clock: systemClock });
+    this.#settings = settings;
+    this.#namespace = namespace;
+  }
+
+  /** The operator, its Lease and its AddonModules. */
+  listAll(): Promise<Resources> {
+    return this.#explainErrors(async () => {
+      const operator = await this.#findOperator();
+      const namespace = this.#settings.namespace ?? operator?.metadata.namespace;
+      const modules = await listAllPages<IAddonModule>(this.#client, { resource: ADDON_MODULES, namespace });
+      const lease = operator && (await readLease(this.#client, operator));
+      return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
+    });
+  }
+
+  /** An AddonModule; undefined if it does not exist or the namespace is unknown. */
+  module(name: string): Promise<IAddonModule | undefined> {
+    return this.#explainErrors(async () => {
+      const namespace = await this.#findNamespace();
+      if (namespace === undefined) return undefined;
+      const target = { resource: ADDON_MODULES, namespace, name };
+      return get<IAddonModule>(this.#client, target).catch(ignoreNotFound);
+    });
+  }
+
+  /** Undefined without an operator, without the right to read it, or if there are several. */
+  operator(): Promise<MaybeOperator> {
+    return this.#explainErrors(() => this.#findReadableOperator());
+  }
+
+  /** Undefined without an operator, or without the right to read its Lease. */
+  lease(): Promise<LeaseSpec | undefined> {
+    return this.#explainErrors(async () => {
+      const operator = await this.#findReadableOperator();
+      return operator && readLease(this.#client, operator);
+    });
+  }
+
+  /** The ModuleSources of the operator's namespace, which is undefined if there is no operator. */
+  sources(): Promise<{ namespace: string | undefined; sources: readonly IModuleSource[] }> {
+    return this.#explainErrors(async () => {
+      const namespace = await this.#findNamespace();
+      if (namespace === undefined) return { namespace, sources: [] };
+      return {
+        namespace,
+        sources: await listAllPages(this.#client, { resource: MODULE_SOURCES, namespace }),
+      };
+    });
+  }
+
+  /** Sets annotations of an object. */
+  async annotate(
+    target: { readonly resource: ResourceType; readonly namespace: string; readonly name: string },
+    annotations: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const body = { metadata: { annotations } };
+    await this.#explainErrors(() => mergePatch(this.#client, target, { body }));
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  #findOperator(): Promise<MaybeOperator> {
+    return findOperator(this.#client, this.#settings.namespace, this.#settings.configMap);
+  }
+
+  /** The operator; undefined if the user may not list operators, or if there are several. */
+  #findReadableOperator(): Promise<MaybeOperator> {
+    this.#cachedOperator ??= this.#findOperator();
+    return this.#cachedOperator.catch((error: unknown) =>
+      isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
+    );
+  }
+
+  async #findNamespace(): Promise<string | undefined> {
+    this.#namespace ??= (await this.#findOperator())?.metadata.namespace;
+    return this.#namespace;
+  }
+
+  async #explainErrors<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      throw explainError(error, client);
+      throw explainError(error, this.#client);
     }
-  };
-  const findOwnOperator = () => findOperator(client, namespace, configMap);
-  // One request for `operator` and `lease`, which commands call together.
-  let cachedOperator: Promise<MaybeOperator> | undefined;
-  const findReadableOperator = (): Promise<MaybeOperator> => {
-    cachedOperator ??= findOwnOperator();
-    return undefinedIfNotReadable(cachedOperator);
-  };
-  let knownNamespace = namespace;
-  const findNamespace = async (): Promise<string | undefined> => {
-    knownNamespace ??= (await findOwnOperator())?.metadata.namespace;
-    return knownNamespace;
-  };
-  return {
-    listAll: () => withExplainedErrors(async () => readResources(client, await findOwnOperator(), namespace)),
-    module: (name) => withExplainedErrors(async () => readModule(client, name, await findNamespace())),
-    operator: () => withExplainedErrors(findReadableOperator),
-    lease: () =>
-      withExplainedErrors(async () => {
-        const operator = await findReadableOperator();
-        return operator && readLease(client, operator);
-      }),
-    sources: () => withExplainedErrors(async () => listSources(client, await findNamespace())),
-    annotate: async (target, annotations) => {
-      const body = { metadata: { annotations } };
-      await withExplainedErrors(() => mergePatch(client, target, { body }));
-    },
-    close: () => client.close(),
-  };
+  }
 }
 
 /** Calls `work` with a reader for the operator that the command line selects, and closes the reader. */
@@ -104,8 +138,7 @@ export async function withReader<T>(
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
   const { settings } = line.settings(env);
-  const namespace = line.flags["n"] ?? settings.namespace;
-  const reader = createReader({ ...settings, namespace: namespace === true ? undefined : namespace });
+  const reader = new Reader({ ...settings, namespace: line.flags.n ?? settings.namespace });
   try {
     return await work(reader);
   } finally {
@@ -156,32 +189,7 @@ async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]
   }
 }
 
-/** Lists the ModuleSources of the operator's namespace; none if the namespace is unknown. */
-async function listSources(client: KubeClient, namespace: string | undefined): Promise<ListedSources> {
-  if (namespace === undefined) return { namespace, sources: [] };
-  return { namespace, sources: await listAllPages(client, { resource: MODULE_SOURCES, namespace }) };
-}
-
 type MaybeOperator = IAddonOperator | undefined;
-
-/** Reads the operator's Lease and its AddonModules. */
-async function readResources(
-  client: KubeClient,
-  operator: MaybeOperator,
-  selectedNamespace: string | undefined,
-): Promise<Resources> {
-  const namespace = selectedNamespace ?? operator?.metadata.namespace;
-  const modules = await listAllPages<IAddonModule>(client, { resource: ADDON_MODULES, namespace });
-  const lease = operator && (await readLease(client, operator));
-  return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
-}
-
-/** Makes a failed search undefined if the user may not list operators, or if there are several. */
-function undefinedIfNotReadable(operator: Promise<MaybeOperator>): Promise<MaybeOperator> {
-  return operator.catch((error: unknown) =>
-    isForbidden(error) || error instanceof UsageError ? undefined : Promise.reject(error),
-  );
-}
 
 /** The Lease; undefined without the right to read it, and empty if it does not exist. */
 async function readLease(client: KubeClient, { metadata }: IAddonOperator): Promise<LeaseSpec | undefined> {
@@ -194,16 +202,6 @@ async function readLease(client: KubeClient, { metadata }: IAddonOperator): Prom
     if (isNotFound(error)) return {};
     throw error;
   }
-}
-
-/** Reads an AddonModule; undefined if it does not exist or the namespace is unknown. */
-async function readModule(
-  client: KubeClient,
-  name: string,
-  namespace: string | undefined,
-): Promise<IAddonModule | undefined> {
-  if (namespace === undefined) return undefined;
-  return get<IAddonModule>(client, { resource: ADDON_MODULES, namespace, name }).catch(ignoreNotFound);
 }
 
 /** Whether an AddonModule is this operator's. One without an owner counts: it is new, and its owner reference is not set yet. */

@@ -1,5 +1,6 @@
 /** Completion of command lines in shells. */
 
+import { member } from "../../model/index.ts";
 import { SETTINGS } from "../../setting-names.ts";
 import type { Overview } from "../../status/index.ts";
 import { getFromSocket, type CommandLine, type CommandRow, type Terminal } from "../table/row.ts";
@@ -10,7 +11,7 @@ const SAFE_NAME = /^[\w.-]+$/;
 /** A slower operator is ignored, because the user is waiting for the completion. */
 const TIMEOUT_MS = 1000;
 
-const SCRIPTS = {
+const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_addon_operator() {
   local IFS=$'\\n'
   COMPREPLY=($("\${COMP_WORDS[0]}" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
@@ -32,13 +33,11 @@ compdef _addon_operator addon-operator
 end
 complete -c addon-operator -f -a '(__addon_operator)'
 `,
-} as const;
-
-type Shell = keyof typeof SCRIPTS;
+};
 
 /** The completion script for a shell; undefined for an unknown shell. */
 export function completionScript(shell: string): string | undefined {
-  return Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell as Shell] : undefined;
+  return member(SCRIPTS, shell);
 }
 
 /** Prints the candidates for the last word, one per line; nothing for words that the shell completes, such as files. */
@@ -62,34 +61,35 @@ export async function findCandidates(
   fetchModules: FetchModuleNames,
 ): Promise<string[]> {
   const typed = words.at(-1) ?? "";
-  const before = words.slice(0, -1);
-  const position = { before: before.filter((word) => !word.startsWith("-")), last: before.at(-1), typed };
-  const found = await candidatesAtPosition(position, commands, fetchModules);
+  const found = await findPossibleWords(words, commands, fetchModules);
   return [...new Set(found)].filter((each) => each.startsWith(typed)).toSorted();
 }
 
-/** Where in the command line the word stands that is completed. */
-interface Position {
-  /** The preceding words without flags. */
-  readonly before: readonly string[];
-  /** The preceding word, maybe a flag that expects a value. */
-  readonly last: string | undefined;
-  readonly typed: string;
-}
-
-/** Candidates for the last word, whatever the user has typed of it: values, flags, commands or arguments. */
-async function candidatesAtPosition(
-  { before, last = "", typed }: Position,
+/** All that the last word may be, whatever the user has typed of it: values of a flag, flags, commands or arguments. */
+async function findPossibleWords(
+  words: readonly string[],
   commands: readonly CommandRow[],
   fetchModules: FetchModuleNames,
 ): Promise<readonly string[]> {
+  const before = words.slice(0, -1).filter((word) => !word.startsWith("-"));
   const row = findCommand(before, commands);
-  const values = row && valuesOfFlag(row, last);
+  const values = row && valuesOfFlag(row, words.at(-2) ?? "");
   if (values !== undefined) return values;
-  if (typed.startsWith("-")) return acceptedFlags(row);
+  if (words.at(-1)?.startsWith("-") === true) return acceptedFlags(row);
   if (row === undefined) return nextCommandWords(before, commands);
-  const argumentIndex = before.length - row.words.split(" ").length;
-  return valuesOfArgument(row, argumentIndex, fetchModules);
+  return valuesOfArgument(row, before.length - row.words.split(" ").length, fetchModules);
+}
+
+/** The known values of an argument. Names of new modules and of config parameters are unknown. */
+function valuesOfArgument(
+  { words, args = "" }: CommandRow,
+  index: number,
+  fetchModules: FetchModuleNames,
+): readonly string[] | Promise<readonly string[]> {
+  const name = args.split(" ")[index]?.replaceAll(/[[\]]/g, "");
+  if (name === "SHELL") return Object.keys(SCRIPTS);
+  const isNewName = words.startsWith("new ") || words.startsWith("config ");
+  return name === "NAME" && !isNewName ? fetchModules() : [];
 }
 
 /** Finds the command that begins with these words; undefined while they are incomplete. */
@@ -117,19 +117,6 @@ function valuesOfFlag({ flags = [] }: CommandRow, flag: string): readonly string
 function acceptedFlags(row: CommandRow | undefined): string[] {
   const commandFlags = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
   return [...commandFlags, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
-}
-
-/** The known values of an argument. Names of new modules and of config parameters are unknown. */
-async function valuesOfArgument(
-  row: CommandRow,
-  index: number,
-  fetchModules: FetchModuleNames,
-): Promise<readonly string[]> {
-  const name = row.args?.split(" ")[index]?.replaceAll(/[[\]]/g, "") ?? "";
-  if (name === "SHELL") return Object.keys(SCRIPTS);
-  // In these commands, NAME is a new name or that of a parameter, not of an existing module.
-  const isNewName = row.words.startsWith("new ") || row.words.startsWith("config ");
-  return name === "NAME" && !isNewName ? fetchModules() : [];
 }
 
 /** The names of modules from the running operator; none if it does not respond in time. */

@@ -36,7 +36,7 @@ export async function printLogs(
   clock: Clock = systemClock,
 ): Promise<number> {
   const [module] = line.args;
-  const follows = line.flags["follow"] === true;
+  const follows = line.flags.follow === true;
   const isJson = parseFormat(line) === "json";
   const query = operatorClient(line, terminal);
   const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());

@@ -19,8 +19,8 @@ export async function listModules(
   terminal: Terminal,
   clock: Clock = systemClock,
 ): Promise<number> {
-  const watches = line.flags["watch"] === true;
-  if (line.flags["output"] !== undefined || (!terminal.isTerminal && !watches))
+  const watches = line.flags.watch === true;
+  if (line.flags.output !== undefined || (!terminal.isTerminal && !watches))
     return printResponse(line, terminal);
   return showOverview(line, terminal, { clock, render: renderModulesTable, exitCode: () => 0 });
 }
@@ -84,7 +84,7 @@ export async function displayOverview(
     if (typeof fetched === "number") return fetched;
     const overview = render === renderText ? withVisibleTexts(fetched) : fetched;
     const style = { now: clock.now(), columns: terminal.columns, paint: paintText };
-    if (line.flags["watch"] !== true) {
+    if (line.flags.watch !== true) {
       terminal.print(render(overview, style));
       return exitCode(overview);
     }

@@ -52,7 +52,7 @@ function buildRequest(line: CommandLine): SocketRequest {
 
 /** Prints the response; with `--watch` each second until it is interrupted, on a terminal in place. */
 export async function printResponse(line: CommandLine, terminal: Terminal): Promise<number> {
-  const watches = line.flags["watch"] === true;
+  const watches = line.flags.watch === true;
   const send = createSender(line, terminal);
   // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager.
   const mustEscape = terminal.isTerminal || buildRequest(line).path.includes(".text");

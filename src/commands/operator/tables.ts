@@ -3,7 +3,6 @@
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOperatorReason, getRunbookPath, type ModuleRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
-import { pendingUpdateLines } from "./updates.ts";
 
 /** The rendering of a table. */
 export interface Style {
@@ -56,7 +55,10 @@ function renderTable(rows: readonly ModuleRow[], style: Style): string {
     return truncate(cells.join(GAP).trimEnd(), style.columns);
   };
   // Line 0 is the header.
-  const lines = rows.map((row, index) => paintRow(renderLine(index + 1), row, style));
+  const lines = rows.map((row, index) => {
+    const colour = rowColour(row);
+    return colour === undefined ? renderLine(index + 1) : style.paint(colour, renderLine(index + 1));
+  });
   return `${[style.paint("bold", renderLine(0)), ...lines].join("\n")}\n`;
 }
 
@@ -75,11 +77,6 @@ function fitColumns<T extends { readonly head: string; readonly width: number }>
     displayed = displayed.filter((column) => column.head !== head);
   }
   return displayed;
-}
-
-function paintRow(text: string, row: ModuleRow, { paint }: Style): string {
-  const colour = rowColour(row);
-  return colour === undefined ? text : paint(colour, text);
 }
 
 /** Red for a module that is not Ready, yellow for one that waits or has warnings; undefined if all is well. */
@@ -108,8 +105,8 @@ function agoText(timeMs: number, now: number): string {
   return seconds === 0 ? "0s ago" : `${formatDuration(seconds * 1000)} ago`;
 }
 
-/** The number of groups that `status` shows: more do not fit on a screen. */
-const MAX_GROUPS = 10;
+/** The number of groups, and of names in a line, that `status` shows: more do not fit on a screen. */
+const MAX_SHOWN = 10;
 
 /** The problems and their reasons on one screen: failures, then modules that wait or run, then warnings. */
 export function renderStatus(overview: Overview, style: Style): string {
@@ -119,8 +116,8 @@ export function renderStatus(overview: Overview, style: Style): string {
   const parts = [`${style.paint(READY_COLOURS[overview.ready], state)}: ${message}`];
   const converge = convergeLine(overview);
   if (converge !== undefined) parts.push(converge);
-  for (const rows of groups.slice(0, MAX_GROUPS)) parts.push(renderGroup(rows, style));
-  const hiddenCount = groups.slice(MAX_GROUPS).flat().length;
+  for (const rows of groups.slice(0, MAX_SHOWN)) parts.push(renderGroup(rows, style));
+  const hiddenCount = groups.slice(MAX_SHOWN).flat().length;
   if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);
   parts.push(...pendingUpdateLines(modules));
   if (overview.ready === "False" || isOperatorReason(overview.reason) || groups.length > 0)
@@ -216,7 +213,7 @@ function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): stri
   if (others.length === 0) return renderModule(row, style);
   const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
-  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_GROUPS)}`;
+  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_SHOWN)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */
@@ -245,4 +242,37 @@ function describeRun(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, sty
 function describeAttempts(attempts: number, since: string | undefined): string {
   const first = since === undefined ? "" : ` since ${since}`;
   return attempts > 1 ? `, tried ${attempts} times${first}` : "";
+}
+
+type Update = NonNullable<NonNullable<ModuleRow["source"]>["next"]>;
+
+/** The reasons for which updates wait, in the order of the output: what a user has to do comes first. */
+const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
+  ["approval", "for approval"],
+  ["older", "for approval, because they lead back"],
+  ["rejected", "for other content: failed and rolled back"],
+  ["refused", "for content with a valid signature"],
+  ["blocked", "for content that fits values and requirements"],
+  ["turn", "for another update to prove itself"],
+  ["window", "for the next window"],
+  ["age", "until they have been known for long enough"],
+  ["withdrawn", "for the registry: it does not have what the source names"],
+  ["registry", "unknown: the registry cannot be reached"],
+];
+
+/** Lines about newer content of modules that waits, one for each reason; empty if none waits. */
+function pendingUpdateLines(modules: readonly ModuleRow[]): string[] {
+  const lines = UPDATE_GROUPS.flatMap(([waitsFor, title]) => {
+    const names = modules.flatMap(({ name, source }) =>
+      source?.next?.waitsFor === waitsFor ? [updateLabel(name, source.next)] : [],
+    );
+    return names.length === 0 ? [] : [`  ${title}: ${listNames(names, MAX_SHOWN)}`];
+  });
+  return lines.length === 0 ? [] : [`\nUpdates that wait (addon-operator source list):`, ...lines];
+}
+
+/** The name of a module with the version that waits, and until when. */
+function updateLabel(name: string, { version, until }: Update): string {
+  const untilText = until === undefined ? "" : ` (${until})`;
+  return version === undefined ? name : `${name} ${version}${untilText}`;
 }

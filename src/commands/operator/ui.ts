@@ -34,7 +34,7 @@ export async function startUiServer(
   { settings, flags }: CommandLine,
   { env }: Terminal,
 ): Promise<RunningServer> {
-  const port = parsePort(flags["port"]);
+  const port = parsePort(flags.port);
   const socketFiles = socketPaths(settings(env).settings);
   await queryFirstOperator(socketFiles, getFromSocket("/version"));
   const handle = (requested: PageRequest): Promise<Answer> => forwardPageRequest(socketFiles, requested);
@@ -46,8 +46,8 @@ export async function startUiServer(
 }
 
 /** The number of `--port`; 0, which selects any free port, without the flag. Throws UsageError. */
-function parsePort(text: string | true | undefined): number {
-  const port = typeof text === "string" ? Number(text) : 0;
+function parsePort(text = "0"): number {
+  const port = Number(text);
   if (Number.isInteger(port) && port >= 0 && port < 65_536) return port;
   throw new UsageError([`--port: "${text}" is not accepted; use a number below 65536`]);
 }

@@ -16,14 +16,10 @@ import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
 
 const CHECK_MS = 250;
 const DEFAULT_TIMEOUT_MS = 300_000;
+/** The states from which a module cannot recover by itself. */
+const STALLED_STATES: ReadonlySet<string> = new Set(STALLED);
 /** How long a module may be Stalled: the operator may not have processed the latest edit yet. */
 const STALLED_MS = 5000;
-
-interface WaitRequest {
-  readonly module: string;
-  readonly condition: "ready" | "healthy";
-  readonly timeoutMs: number;
-}
 
 type ModuleStatus = Pick<ModuleRow, "state" | "message" | "ready" | "healthy" | "usualSeconds">;
 
@@ -74,7 +70,7 @@ export async function printUntilCondition(
     lastText = text;
     reportUsual(status);
     if (status[condition] === "True") return 0;
-    if (!isStalled(status.state)) notStalledAt = clock.monotonic();
+    if (!STALLED_STATES.has(status.state)) notStalledAt = clock.monotonic();
     if (clock.monotonic() - notStalledAt >= STALLED_MS)
       return fail(report, `${module}: the module cannot recover by itself. Fix the problem above`);
     if (clock.monotonic() >= deadline) return fail(report, `${module}: not ${condition} within the timeout`);
@@ -92,11 +88,6 @@ function usualTimeReporter(module: string, report: (text: string) => void): (sta
   };
 }
 
-/** Whether a module in this state cannot recover by itself. */
-function isStalled(state: string): boolean {
-  return new Set<string>(STALLED).has(state);
-}
-
 /** Reports a text and returns the exit code of a failure. */
 function fail(report: (text: string) => void, text: string): number {
   report(text);
@@ -104,13 +95,14 @@ function fail(report: (text: string) => void, text: string): number {
 }
 
 /** Reads module, condition and timeout from the command line. Throws UsageError. */
-function parseWaitRequest({ args, flags }: CommandLine): WaitRequest {
-  const [module = ""] = args;
-  const { for: condition = "ready", timeout } = flags;
+function parseWaitRequest({
+  args: [module = ""],
+  flags: { for: condition = "ready", timeout },
+}: CommandLine) {
   if (condition !== "ready" && condition !== "healthy")
     throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
-  const timeoutMs = typeof timeout === "string" ? parseDuration(timeout) : DEFAULT_TIMEOUT_MS;
+  const timeoutMs = timeout === undefined ? DEFAULT_TIMEOUT_MS : parseDuration(timeout);
   if (timeoutMs === undefined || timeoutMs < 0)
     throw new UsageError([`--timeout: "${timeout}" is not accepted; use a duration such as 90s or 5m`]);
-  return { module, condition, timeoutMs };
+  return { module, condition, timeoutMs } as const;
 }

@@ -6,8 +6,7 @@ import { handleStopSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
 import { OPERATOR_COMMANDS, OUTPUT_FLAG, WATCH_FLAG } from "./operator.ts";
 import { OFFLINE_COMMANDS } from "./offline.ts";
-import { SOURCE_COMMANDS } from "./source.ts";
-import { WAIT_ENDS, WAIT_FLAGS, type Flag, type CommandRow } from "./row.ts";
+import type { Flag, CommandRow } from "./row.ts";
 
 /** The command of a line that names none. A terminal shows the help for a line without any words. */
 export const DEFAULT_COMMAND = "start";
@@ -31,7 +30,45 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
   ["why", "diff", "graph", "render"].map((word) => [word, "module"]),
 );
 
-const START_AND_VERSION: readonly CommandRow[] = [
+const WAIT_ENDS =
+  "Exits with 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
+const WAIT_FLAGS: readonly Flag[] = [
+  { flags: "--for <CONDITION>", help: "ready or healthy; default ready", values: ["ready", "healthy"] },
+  { flags: "--timeout <DURATION>", help: "how long to wait; default 5m" },
+];
+const NAMESPACE_FLAG: Flag = {
+  flags: "-n <NAMESPACE>",
+  help: "namespace of the operator; default: that of the only operator",
+};
+
+/** The row of a command of `kubectl addon`. */
+function addonRow(
+  name: "status" | "list" | "why" | "wait",
+  row: Pick<CommandRow, "help" | "args" | "more" | "flags">,
+): CommandRow {
+  return {
+    ...row,
+    words: `addon ${name}`,
+    example: `addon ${name}${row.args === undefined ? "" : " ingress-nginx"} -n addon-operator`,
+    flags: [...(row.flags ?? []), NAMESPACE_FLAG],
+    run: async (line, terminal) => (await import("../cluster/addon.ts")).runAddon(name, line, terminal),
+  };
+}
+
+/** The row of a command about ModuleSources. It uses the caller's own permissions in the cluster. */
+function sourceRow(
+  name: "list" | "sync" | "approve",
+  row: Pick<CommandRow, "help" | "args" | "more" | "example">,
+): CommandRow {
+  return {
+    ...row,
+    words: `source ${name}`,
+    flags: [NAMESPACE_FLAG],
+    run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(name, line, terminal),
+  };
+}
+
+export const COMMANDS: readonly CommandRow[] = [
   {
     words: "start",
     help: "run the operator (the default, but not on a terminal)",
@@ -54,50 +91,85 @@ const START_AND_VERSION: readonly CommandRow[] = [
       return 0;
     },
   },
-];
-
-const STATUS: CommandRow = {
-  words: "status",
-  help: "problems and their reasons, on one screen",
-  more: "Exits with 0 if all enabled modules are Ready, else with 1.",
-  example: "status",
-  flags: [WATCH_FLAG, OUTPUT_FLAG],
-  run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
-};
-
-const WAIT: CommandRow = {
-  words: "wait",
-  args: "NAME",
-  help: "print state changes of a module until it is Ready, or its objects are healthy",
-  more: WAIT_ENDS,
-  example: "wait ingress-nginx --for=healthy --timeout=10m",
-  flags: WAIT_FLAGS,
-  run: async (line, terminal) => (await import("../operator/wait.ts")).waitForModule(line, terminal),
-};
-
-const BUNDLE: CommandRow = {
-  words: "bundle",
-  args: "[FILE]",
-  help: "write states, queues, values without secrets, the last runs with log lines, and metrics to an archive",
-  more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory; - is standard output.",
-  example: "bundle report.tgz",
-  run: async (line, terminal) => (await import("../operator/bundle.ts")).saveBundle(line, terminal),
-};
-
-const LOGS: CommandRow = {
-  words: "logs",
-  args: "[NAME]",
-  help: "log lines of the last runs of a module, or of all",
-  more: "The operator keeps a limited number of runs in memory and loses them at a restart. Times are UTC.",
-  example: "logs ingress-nginx --follow",
-  flags: [
-    { flags: "-f, --follow", help: "also print new lines until interrupted" },
-    { flags: "-o, --output <FORMAT>", help: "text, or json: each run as a line", values: ["text", "json"] },
-  ],
-  run: async (line, terminal) => (await import("../operator/logs.ts")).printLogs(line, terminal),
-};
-
-const COMPLETION: readonly CommandRow[] = [
+  {
+    words: "status",
+    help: "problems and their reasons, on one screen",
+    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
+    example: "status",
+    flags: [WATCH_FLAG, OUTPUT_FLAG],
+    run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
+  },
+  ...OPERATOR_COMMANDS,
+  {
+    words: "logs",
+    args: "[NAME]",
+    help: "log lines of the last runs of a module, or of all",
+    more: "The operator keeps a limited number of runs in memory and loses them at a restart. Times are UTC.",
+    example: "logs ingress-nginx --follow",
+    flags: [
+      { flags: "-f, --follow", help: "also print new lines until interrupted" },
+      { flags: "-o, --output <FORMAT>", help: "text, or json: each run as a line", values: ["text", "json"] },
+    ],
+    run: async (line, terminal) => (await import("../operator/logs.ts")).printLogs(line, terminal),
+  },
+  {
+    words: "wait",
+    args: "NAME",
+    help: "print state changes of a module until it is Ready, or its objects are healthy",
+    more: WAIT_ENDS,
+    example: "wait ingress-nginx --for=healthy --timeout=10m",
+    flags: WAIT_FLAGS,
+    run: async (line, terminal) => (await import("../operator/wait.ts")).waitForModule(line, terminal),
+  },
+  {
+    words: "bundle",
+    args: "[FILE]",
+    help: "write states, queues, values without secrets, the last runs with log lines, and metrics to an archive",
+    more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory; - is standard output.",
+    example: "bundle report.tgz",
+    run: async (line, terminal) => (await import("../operator/bundle.ts")).saveBundle(line, terminal),
+  },
+  {
+    words: "ui",
+    help: "show the running operator on a page in the browser",
+    more: "Serves the page on loopback to all users of this machine until interrupted. From a terminal it also opens a browser.",
+    example: "ui --port=9116",
+    flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
+    run: async (line, terminal) => (await import("../operator/ui.ts")).serveUi(line, terminal),
+  },
+  ...OFFLINE_COMMANDS,
+  sourceRow("list", {
+    help: "ModuleSources of a cluster, their modules, and what waits and why",
+    more: "Exits with 0 if all are Ready, else with 1.",
+    example: "source list -n addon-operator",
+  }),
+  sourceRow("sync", {
+    args: "[NAME]",
+    help: "check a ModuleSource, or all, now, and wait for the result",
+    more: "Exits with 0 if they are Ready, else with 1.",
+    example: "source sync platform",
+  }),
+  sourceRow("approve", {
+    args: "MODULE [VERSION]",
+    help: "approve the content that waits for a module; with VERSION, only that version",
+    example: "source approve cert-manager 1.5.0",
+  }),
+  addonRow("status", {
+    help: "problems in a cluster and their reasons, from its AddonModules",
+    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
+    flags: [WATCH_FLAG, OUTPUT_FLAG],
+  }),
+  addonRow("list", {
+    help: "modules of a cluster with state, health, drift, version, last run and message",
+    flags: [WATCH_FLAG, OUTPUT_FLAG],
+  }),
+  addonRow("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
+  addonRow("wait", {
+    args: "NAME",
+    help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
+    more: WAIT_ENDS,
+    flags: WAIT_FLAGS,
+  }),
   {
     words: "completion",
     args: "SHELL",
@@ -121,102 +193,6 @@ const COMPLETION: readonly CommandRow[] = [
     run: async (line, terminal) =>
       (await import("../operator/completion.ts")).printCandidates(line, terminal, VISIBLE_COMMANDS),
   },
-];
-
-const UI: CommandRow = {
-  words: "ui",
-  help: "show the running operator on a page in the browser",
-  more: "Serves the page on loopback to all users of this machine until interrupted. From a terminal it also opens a browser.",
-  example: "ui --port=9116",
-  flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
-  run: async (line, terminal) => (await import("../operator/ui.ts")).serveUi(line, terminal),
-};
-
-const NAMESPACE_FLAG: Flag = {
-  flags: "-n <NAMESPACE>",
-  help: "namespace of the operator; default: that of the only operator",
-};
-
-/** The row of a command of `kubectl addon`. */
-function addonRow(
-  name: "status" | "list" | "why" | "wait",
-  row: Pick<CommandRow, "help" | "args" | "more" | "flags">,
-): CommandRow {
-  return {
-    ...row,
-    words: `addon ${name}`,
-    example: `addon ${name}${row.args === undefined ? "" : " ingress-nginx"} -n addon-operator`,
-    flags: [...(row.flags ?? []), NAMESPACE_FLAG],
-    run: async (line, terminal) => (await import("../cluster/addon.ts")).runAddon(name, line, terminal),
-  };
-}
-
-/** Commands of `kubectl addon`. */
-const ADDON: readonly CommandRow[] = [
-  addonRow("status", {
-    help: "problems in a cluster and their reasons, from its AddonModules",
-    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
-    flags: [WATCH_FLAG, OUTPUT_FLAG],
-  }),
-  addonRow("list", {
-    help: "modules of a cluster with state, health, drift, version, last run and message",
-    flags: [WATCH_FLAG, OUTPUT_FLAG],
-  }),
-  addonRow("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
-  addonRow("wait", {
-    args: "NAME",
-    help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
-    more: WAIT_ENDS,
-    flags: WAIT_FLAGS,
-  }),
-];
-
-/** The row of a command about ModuleSources. */
-function sourceRow(
-  name: "list" | "sync" | "approve",
-  row: Pick<CommandRow, "help" | "args" | "more" | "example">,
-): CommandRow {
-  return {
-    ...row,
-    words: `source ${name}`,
-    flags: [NAMESPACE_FLAG],
-    run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(name, line, terminal),
-  };
-}
-
-/** Commands about ModuleSources. They use the caller's own permissions in the cluster. */
-const CLUSTER_SOURCES: readonly CommandRow[] = [
-  sourceRow("list", {
-    help: "ModuleSources of a cluster, their modules, and what waits and why",
-    more: "Exits with 0 if all are Ready, else with 1.",
-    example: "source list -n addon-operator",
-  }),
-  sourceRow("sync", {
-    args: "[NAME]",
-    help: "check a ModuleSource, or all, now, and wait for the result",
-    more: "Exits with 0 if they are Ready, else with 1.",
-    example: "source sync platform",
-  }),
-  sourceRow("approve", {
-    args: "MODULE [VERSION]",
-    help: "approve the content that waits for a module; with VERSION, only that version",
-    example: "source approve cert-manager 1.5.0",
-  }),
-];
-
-export const COMMANDS: readonly CommandRow[] = [
-  ...START_AND_VERSION,
-  STATUS,
-  ...OPERATOR_COMMANDS,
-  LOGS,
-  WAIT,
-  BUNDLE,
-  UI,
-  ...OFFLINE_COMMANDS,
-  ...SOURCE_COMMANDS,
-  ...CLUSTER_SOURCES,
-  ...ADDON,
-  ...COMPLETION,
 ];
 
 /** The commands that help and completion list. */

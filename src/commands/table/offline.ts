@@ -4,11 +4,8 @@ import { UsageError } from "../../config.ts";
 import type * as Offline from "../../offline/index.ts";
 import type { Flag, CommandLine, CommandRow, Terminal } from "./row.ts";
 
-type Printed = Awaited<ReturnType<typeof Offline.lintDirs>>;
-type Chart = Parameters<typeof Offline.upgradeChart>[0]["chart"];
-
 /** How a registry is reached. */
-export const REGISTRY_FLAGS: readonly Flag[] = [
+const REGISTRY_FLAGS: readonly Flag[] = [
   { flags: "--ca-file <FILE>", help: "CA certificates for the repository or registry" },
   { flags: "--plain-http", help: "the registry serves no TLS" },
 ];
@@ -24,15 +21,17 @@ const VALUES_FLAG: Flag = {
   help: "values: YAML or JSON, with global and the modules' sections",
 };
 
-/** A command that needs no operator. Gets the package `offline`, which is loaded only when the command runs. */
-export type OfflineCommand = (
-  offline: typeof Offline,
-  line: CommandLine,
-  terminal: Terminal,
-) => Promise<Printed>;
+/** A command that needs no operator. It calls the package `offline`, which is loaded only when the command runs. */
+interface OfflineCommand extends Omit<CommandRow, "run"> {
+  readonly work: (
+    offline: typeof Offline,
+    line: CommandLine,
+    terminal: Terminal,
+  ) => ReturnType<typeof Offline.lintDirs>;
+}
 
 /** A row whose command prints its result and exits with the result's code. */
-export function offlineRow(row: Omit<CommandRow, "run">, work: OfflineCommand): CommandRow {
+function offlineRow({ work, ...row }: OfflineCommand): CommandRow {
   return {
     ...row,
     run: async (line, terminal) => {
@@ -43,188 +42,166 @@ export function offlineRow(row: Omit<CommandRow, "run">, work: OfflineCommand): 
   };
 }
 
-/** The value of a flag; undefined if the flag is missing or has no value. */
-export function textOfFlag({ flags }: CommandLine, name: string): string | undefined {
-  const value = flags[name];
-  return typeof value === "string" ? value : undefined;
+const LANGUAGES = ["bash", "python"] as const;
+
+/** Throws UsageError unless the line has either a flag that names a signer or `--unsigned`: nobody does without a signature by mistake. */
+function requireSigner(signer: string | undefined, isUnsigned: true | undefined, remedy: string): void {
+  if ((signer !== undefined) === (isUnsigned === true)) throw new UsageError([remedy]);
 }
-
-/** Reads the flags `REGISTRY_FLAGS`. */
-export function parseRegistryAccess(line: CommandLine): { caFile: string | undefined; plainHttp: boolean } {
-  return { caFile: textOfFlag(line, "caFile"), plainHttp: line.flags["plainHttp"] === true };
-}
-
-/** Reads the flags that select a chart. */
-function parseChartRequest(line: CommandLine): Chart {
-  return {
-    ref: textOfFlag(line, "chart"),
-    version: textOfFlag(line, "version"),
-    repo: textOfFlag(line, "repo"),
-    ...parseRegistryAccess(line),
-  };
-}
-
-/** `hook run`: reads its flags, of which exactly one of `--context` and `--review` is required. */
-const runHookCommand: OfflineCommand = (offline, line, { env }) => {
-  const [path = ""] = line.args;
-  const context = textOfFlag(line, "context");
-  const review = textOfFlag(line, "review");
-  if ((context === undefined) === (review === undefined))
-    throw new UsageError([
-      "usage: addon-operator hook run PATH (--context FILE | --review FILE [--binding NAME]) [--item N] [--values FILE] [--config-values FILE]",
-    ]);
-  const options = {
-    path,
-    context,
-    review,
-    binding: textOfFlag(line, "binding"),
-    item: textOfFlag(line, "item"),
-    values: textOfFlag(line, "values"),
-    configValues: textOfFlag(line, "configValues"),
-  };
-  return offline.runHookOffline(options, line.settings(env).settings, env);
-};
-
-/** `new module`: reads its flags. Flags that select a chart need `--chart`. */
-const newModuleCommand: OfflineCommand = (offline, line, { env }) => {
-  const [name = ""] = line.args;
-  const chart = parseChartRequest(line);
-  const { ref } = chart;
-  // All flags of the command select a chart.
-  if (ref === undefined && Object.keys(line.flags).length > 0)
-    throw new UsageError([
-      "--version, --repo, --ca-file, --plain-http say where --chart comes from: name it",
-    ]);
-  const wanted = { name, chart: ref === undefined ? undefined : { ...chart, ref } };
-  return offline.writeModule(wanted, line.settings(env).settings, env);
-};
-
-/** `new hook`: reads its arguments and flags, and writes the hook. Throws UsageError for an unknown language. */
-const newHookCommand: OfflineCommand = (offline, line, { env }) => {
-  const [module = "", name = ""] = line.args;
-  const typed = textOfFlag(line, "language") ?? "bash";
-  const language = (["bash", "python"] as const).find((each) => each === typed);
-  if (language === undefined) throw new UsageError([`--language: "${typed}" is neither bash nor python`]);
-  const wanted = {
-    module,
-    name,
-    language,
-    onEvent: textOfFlag(line, "onEvent"),
-    schedule: textOfFlag(line, "schedule"),
-  };
-  return offline.writeHook(wanted, line.settings(env).settings, env);
-};
-
-/** `upgrade-chart`: reads its flags. With `--yes`, the changes are printed together with the result, without a question. */
-const upgradeChartCommand: OfflineCommand = async (offline, line, { env, confirm }) => {
-  const [module = ""] = line.args;
-  let changes = "";
-  const agreeWithoutQuestion = (text: string): Promise<boolean> => {
-    changes = text;
-    return Promise.resolve(true);
-  };
-  const isConfirmed = line.flags["yes"] === true;
-  const wanted = { module, chart: parseChartRequest(line), values: textOfFlag(line, "values") };
-  const printed = await offline.upgradeChart(wanted, {
-    settings: line.settings(env).settings,
-    env,
-    confirm: isConfirmed ? agreeWithoutQuestion : confirm,
-  });
-  return { ...printed, text: `${changes}${printed.text}` };
-};
-
-/** `lint`: checks directories, or prints RBAC rules with `--rbac`. */
-const lintCommand: OfflineCommand = (offline, line, { env }) => {
-  const request = {
-    dirs: line.args,
-    values: textOfFlag(line, "values"),
-    kubeVersion: textOfFlag(line, "kubeVersion"),
-    roles: line.flags["role"] === true,
-  };
-  const { settings } = line.settings(env);
-  return line.flags["rbac"] === true
-    ? offline.printRbac(request, settings, env)
-    : offline.lintDirs(request, settings, env);
-};
 
 export const OFFLINE_COMMANDS: readonly CommandRow[] = [
-  offlineRow(
-    {
-      words: "hook run",
-      args: "PATH",
-      help: "run one hook without a cluster and print what it would change",
-      example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
-      flags: [
-        {
-          flags: "--context <FILE>",
-          help: "the binding context: a JSON array, or one context",
-        },
-        {
-          flags: "--review <FILE>",
-          help: "instead of a context: an AdmissionReview or ConversionReview for a webhook binding of the hook",
-        },
-        { flags: "--binding <NAME>", help: "which of its webhook bindings, if several could get the review" },
-        { flags: "--item <N>", help: "the hook of a batch file: its number in `hook list`, or ready" },
-        VALUES_FLAG,
-        { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
-      ],
+  offlineRow({
+    words: "hook run",
+    args: "PATH",
+    help: "run one hook without a cluster and print what it would change",
+    example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
+    flags: [
+      { flags: "--context <FILE>", help: "the binding context: a JSON array, or one context" },
+      {
+        flags: "--review <FILE>",
+        help: "instead of a context: an AdmissionReview or ConversionReview for a webhook binding of the hook",
+      },
+      { flags: "--binding <NAME>", help: "which of its webhook bindings, if several could get the review" },
+      { flags: "--item <N>", help: "the hook of a batch file: its number in `hook list`, or ready" },
+      VALUES_FLAG,
+      { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
+    ],
+    work(offline, { args: [path = ""], flags, settings }, { env }) {
+      if ((flags.context === undefined) === (flags.review === undefined))
+        throw new UsageError([
+          "usage: addon-operator hook run PATH (--context FILE | --review FILE [--binding NAME]) [--item N] [--values FILE] [--config-values FILE]",
+        ]);
+      return offline.runHookOffline({ path, ...flags }, settings(env).settings, env);
     },
-    runHookCommand,
-  ),
-  offlineRow(
-    {
-      words: "new module",
-      args: "NAME",
-      help: "write a module into --modules-dir (default modules), with a public chart or a starter chart",
-      example:
-        "new module ingress-nginx --chart ingress-nginx --repo https://kubernetes.github.io/ingress-nginx --version 4.14.0",
-      flags: CHART_FLAGS,
+  }),
+  offlineRow({
+    words: "new module",
+    args: "NAME",
+    help: "write a module into --modules-dir (default modules), with a public chart or a starter chart",
+    example:
+      "new module ingress-nginx --chart ingress-nginx --repo https://kubernetes.github.io/ingress-nginx --version 4.14.0",
+    flags: CHART_FLAGS,
+    work(offline, { args: [name = ""], flags, settings }, { env }) {
+      const { chart: ref } = flags;
+      // All flags of the command select a chart.
+      if (ref === undefined && Object.keys(flags).length > 0)
+        throw new UsageError([
+          "--version, --repo, --ca-file, --plain-http say where --chart comes from: name it",
+        ]);
+      const chart = ref === undefined ? undefined : { ...flags, ref };
+      return offline.writeModule({ name, chart }, settings(env).settings, env);
     },
-    newModuleCommand,
-  ),
-  offlineRow(
-    {
-      words: "new hook",
-      args: "MODULE NAME",
-      help: "write a hook of a module and a test for it",
-      example: "new hook ingress-nginx count-pods --on-event Pod",
-      flags: [
-        { flags: "--language <LANGUAGE>", help: "bash or python; default bash", values: ["bash", "python"] },
-        { flags: "--on-event <KIND>", help: "run on events of objects of [GROUP/VERSION/]KIND" },
-        { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
-      ],
+  }),
+  offlineRow({
+    words: "new hook",
+    args: "MODULE NAME",
+    help: "write a hook of a module and a test for it",
+    example: "new hook ingress-nginx count-pods --on-event Pod",
+    flags: [
+      { flags: "--language <LANGUAGE>", help: "bash or python; default bash", values: LANGUAGES },
+      { flags: "--on-event <KIND>", help: "run on events of objects of [GROUP/VERSION/]KIND" },
+      { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
+    ],
+    work(offline, { args: [module = "", name = ""], flags, settings }, { env }) {
+      const { language: typed = "bash" } = flags;
+      const language = LANGUAGES.find((each) => each === typed);
+      if (language === undefined) throw new UsageError([`--language: "${typed}" is neither bash nor python`]);
+      return offline.writeHook({ ...flags, module, name, language }, settings(env).settings, env);
     },
-    newHookCommand,
-  ),
-  offlineRow(
-    {
-      words: "upgrade-chart",
-      args: "NAME",
-      help: "show what another version of a module's public chart changes, and install it after confirmation",
-      example: "upgrade-chart ingress-nginx --version 4.15.1",
-      flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "do not ask for confirmation" }],
+  }),
+  offlineRow({
+    words: "upgrade-chart",
+    args: "NAME",
+    help: "show what another version of a module's public chart changes, and install it after confirmation",
+    example: "upgrade-chart ingress-nginx --version 4.15.1",
+    flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "do not ask for confirmation" }],
+    work(offline, { args: [module = ""], flags, settings }, { env, confirm, print }) {
+      const agree = async (changes: string) => {
+        print(changes);
+        return true;
+      };
+      return offline.upgradeChart(
+        { module, chart: { ...flags, ref: flags.chart }, values: flags.values },
+        { settings: settings(env).settings, env, confirm: flags.yes === true ? agree : confirm },
+      );
     },
-    upgradeChartCommand,
-  ),
-  offlineRow(
-    {
-      words: "lint",
-      args: "DIR...",
-      help: "check modules and hooks without a cluster, or print the RBAC rules they need",
-      example: "lint modules global-hooks",
-      flags: [
-        { flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" },
-        {
-          flags: "--role",
-          help: "with --rbac: print ServiceAccounts, roles and bindings of the modules with serviceAccountName",
-        },
-        VALUES_FLAG,
-        {
-          flags: "--kube-version <VERSION>",
-          help: "render charts for this version of Kubernetes; default: helm's",
-        },
-      ],
+  }),
+  offlineRow({
+    words: "lint",
+    args: "DIR...",
+    help: "check modules and hooks without a cluster, or print the RBAC rules they need",
+    example: "lint modules global-hooks",
+    flags: [
+      { flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" },
+      {
+        flags: "--role",
+        help: "with --rbac: print ServiceAccounts, roles and bindings of the modules with serviceAccountName",
+      },
+      VALUES_FLAG,
+      {
+        flags: "--kube-version <VERSION>",
+        help: "render charts for this version of Kubernetes; default: helm's",
+      },
+    ],
+    work({ lintDirs, printRbac }, { args: dirs, flags, settings }, { env }) {
+      const run = flags.rbac === true ? printRbac : lintDirs;
+      return run({ dirs, ...flags }, settings(env).settings, env);
     },
-    lintCommand,
-  ),
+  }),
+  // Modules as artifacts in a registry (docs/guides/registries.md).
+  offlineRow({
+    words: "source push",
+    args: "DIR TARGET",
+    help: "check a module, store it in a registry as TARGET/NAME:VERSION, and sign it",
+    more: "A version is never replaced by other content. COSIGN_PASSWORD is the passphrase of an encrypted key.",
+    example: "source push modules/010-cert-manager oci://registry.example.com/modules --key ci.key",
+    flags: [
+      { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" },
+      { flags: "--unsigned", help: "store the module without a signature" },
+      { flags: "--version <VERSION>", help: "the version; default: that of Chart.yaml" },
+      { flags: "--tag <TAG>", help: "another tag for it, such as a channel" },
+      ...REGISTRY_FLAGS,
+    ],
+    work(offline, { args: [dir = "", target = ""], flags, settings }, { env }) {
+      const remedy = "set --key FILE, or --unsigned to store the module without a signature";
+      requireSigner(flags.key, flags.unsigned, remedy);
+      return offline.pushSource({ ...flags, dir, target }, settings(env).settings, env);
+    },
+  }),
+  offlineRow({
+    words: "source tag",
+    args: "REFERENCE TAG",
+    help: "make a tag of a registry, such as a channel, name a version",
+    example: "source tag oci://registry.example.com/modules/cert-manager:1.4.2 stable",
+    flags: REGISTRY_FLAGS,
+    work: (offline, { args: [reference = "", tag = ""], flags }, { env }) =>
+      offline.tagSource({ ...flags, reference, tag }, env),
+  }),
+  offlineRow({
+    words: "source pull",
+    args: "REFERENCE DIR",
+    help: "verify a module of a registry and unpack it into a new directory",
+    more: "Nothing is unpacked without a valid signature.",
+    example:
+      "source pull oci://registry.example.com/modules/cert-manager:1.4.2 modules/010-cert-manager --key ci.pub",
+    flags: [
+      { flags: "--key <FILE>", help: "public keys in PEM; one signature by any of them is enough" },
+      {
+        flags: "--identity <FILE>",
+        help: "issuer and subject whose certificates count, for signatures without a key",
+      },
+      {
+        flags: "--trusted-root <FILE>",
+        help: "authorities and logs for --identity, as Sigstore writes them",
+      },
+      { flags: "--unsigned", help: "do without a signature" },
+      ...REGISTRY_FLAGS,
+    ],
+    work(offline, { args: [reference = "", dir = ""], flags }, { env }) {
+      const remedy =
+        "set --key FILE, or --identity FILE with --trusted-root FILE, or --unsigned to do without a signature";
+      requireSigner(flags.key ?? flags.identity, flags.unsigned, remedy);
+      return offline.pullSource({ ...flags, reference, dir }, env);
+    },
+  }),
 ];

@@ -27,15 +27,14 @@ const EXPLAIN_FLAG: Flag = {
 const DIFF_FLAG: Flag = { flags: "--diff", help: "differences from the manifest of the release" };
 
 /** Flags that become query parameters of the same name. */
-const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"];
+const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"] as const;
 
 type Arguments = Pick<CommandLine, "args" | "flags">;
 
 /** The format of `-o`, or `fallback`. Throws UsageError. */
 function parseFormat({ flags }: Arguments, fallback: string): string {
-  const typed = flags["output"];
   // `-o=json` is accepted, too.
-  const format = typeof typed === "string" ? typed.replace(/^=/, "") : fallback;
+  const format = flags.output?.replace(/^=/, "") ?? fallback;
   if (FORMATS.includes(format) || GRAPH_FORMATS.includes(format)) return format;
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
@@ -69,26 +68,23 @@ function buildSetRequest(line: Arguments): SocketRequest {
   return { ...requestBuilder("/config/set")(line), method: "POST", form: { name, value, duration } };
 }
 
-/** The request of `raw`: any path of the debug socket. */
-function buildRawRequest({ args: [path = ""] }: Arguments): SocketRequest {
-  return getFromSocket(path.startsWith("/") ? path : `/${path}`);
-}
+/** A command that queries a running operator, before `operatorRow` completes it. */
+type OperatorCommand = Omit<CommandRow, "run" | "example"> & {
+  /** Default: the words of the command. */
+  readonly example?: string;
+  /** The response is always text, so the command has no flag `-o`. */
+  readonly isText?: boolean;
+  /** The function of `operator/query.ts` that prints the response. */
+  readonly printer?: "printResponse" | "printDiff" | "printPlan";
+};
 
-/** A command that queries a running operator, before `operatorRow` adds the function that runs it. */
-type OperatorCommand = Omit<CommandRow, "run" | "request"> &
-  Required<Pick<CommandRow, "request">> & {
-    /** The response is always text, so the command has no flag `-o`. */
-    readonly isText?: boolean;
-  };
-
-/** The row of a command that sends one request and prints the response by a function of `operator/query.ts`. */
-function operatorRow(
-  { flags = [], isText = false, ...row }: OperatorCommand,
-  printer: "printResponse" | "printDiff" | "printPlan" = "printResponse",
-): CommandRow {
+/** The row of a command that sends one request and prints the response. By default the path of the request has the words of the command. */
+function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: OperatorCommand): CommandRow {
   const hasOutputFlag = flags.some((each) => each.flags.startsWith("-o"));
-  const commandFlags = isText || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];
+  const commandFlags = isText === true || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];
   return {
+    example: row.words,
+    request: requestBuilder(`/${row.words.replace(" ", "/")}`),
     ...row,
     flags: [...commandFlags, SOCKET_TIMEOUT_FLAG],
     run: async (line, terminal) => (await import("../operator/query.ts"))[printer](line, terminal),
@@ -96,30 +92,25 @@ function operatorRow(
 }
 
 /** A command that prints a view of one module. */
-function moduleCommand(
+function moduleRow(
   view: string,
   help: string,
-  options: Pick<OperatorCommand, "flags" | "more" | "isText"> = {},
-): OperatorCommand {
-  return {
+  options: Pick<OperatorCommand, "flags" | "more" | "isText" | "printer" | "request"> = {},
+): CommandRow {
+  return operatorRow({
+    request: requestBuilder(`/module/NAME/${view}`),
     ...options,
     words: `module ${view}`,
     args: "NAME",
     needs: "the name of a module",
     help,
     example: `module ${view} ingress-nginx${options.flags?.includes(EXPLAIN_FLAG) === true ? " --explain" : ""}`,
-    request: requestBuilder(`/module/NAME/${view}`),
-  };
+  });
 }
 
-/** The row of a command that prints a view of global hooks and values. */
-function globalRow(view: string, help: string): CommandRow {
-  return operatorRow({
-    words: `global ${view}`,
-    help,
-    example: `global ${view}`,
-    request: requestBuilder(`/global/${view}`),
-  });
+/** The path of a part of a module on the debug socket. */
+function modulePath(name: string, part: string): string {
+  return `/module/${encodeURIComponent(name)}/${part}`;
 }
 
 export const OPERATOR_COMMANDS: readonly CommandRow[] = [
@@ -137,11 +128,11 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
     request: requestBuilder("/queue/main", "text"),
   }),
-  globalRow("list", "global hooks"),
-  globalRow("values", "merged global values"),
-  globalRow("config", "global values of the ConfigMap (and overlay)"),
-  globalRow("patches", "patches of global values by hooks"),
-  globalRow("snapshots", "snapshots of kubernetes bindings of global hooks"),
+  operatorRow({ words: "global list", help: "global hooks" }),
+  operatorRow({ words: "global values", help: "merged global values" }),
+  operatorRow({ words: "global config", help: "global values of the ConfigMap (and overlay)" }),
+  operatorRow({ words: "global patches", help: "patches of global values by hooks" }),
+  operatorRow({ words: "global snapshots", help: "snapshots of kubernetes bindings of global hooks" }),
   {
     ...operatorRow({
       words: "module list",
@@ -149,16 +140,10 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
       more: "In a pipe, or with -o, it is a list of names. With --watch in a pipe each change is a line.",
       example: "module list --watch",
       flags: [WATCH_FLAG],
-      request: requestBuilder("/module/list"),
     }),
     run: async (line, terminal) => (await import("../operator/overview.ts")).listModules(line, terminal),
   },
-  operatorRow({
-    words: "module resource-monitor",
-    help: "objects that are watched for each module",
-    example: "module resource-monitor",
-    request: requestBuilder("/module/resource-monitor"),
-  }),
+  operatorRow({ words: "module resource-monitor", help: "objects that are watched for each module" }),
   operatorRow({
     words: "module graph",
     help: "modules with their states and what they require",
@@ -166,36 +151,28 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     flags: [GRAPH_OUTPUT_FLAG],
     request: buildGraphRequest,
   }),
-  operatorRow(moduleCommand("values", "merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] })),
-  operatorRow(moduleCommand("config", "values of a module in the ConfigMap (and overlay)")),
-  operatorRow(
-    moduleCommand("render", "the manifest that helm renders with the current values", {
-      flags: [DIFF_FLAG],
-      isText: true,
-    }),
+  moduleRow("values", "merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] }),
+  moduleRow("config", "values of a module in the ConfigMap (and overlay)"),
+  moduleRow("render", "the manifest that helm renders with the current values", {
+    flags: [DIFF_FLAG],
+    isText: true,
+  }),
+  moduleRow("patches", "patches of a module's values by hooks"),
+  moduleRow("snapshots", "snapshots of kubernetes bindings of the module's hooks"),
+  moduleRow(
+    "why",
+    "why it is enabled or disabled, what it waits for, what failed, which objects are missing",
+    { isText: true },
   ),
-  operatorRow(moduleCommand("patches", "patches of a module's values by hooks")),
-  operatorRow(moduleCommand("snapshots", "snapshots of kubernetes bindings of the module's hooks")),
-  operatorRow(
-    moduleCommand(
-      "why",
-      "why it is enabled or disabled, what it waits for, what failed, which objects are missing",
-      {
-        isText: true,
-      },
-    ),
-  ),
-  operatorRow(moduleCommand("status", "state, Ready and Healthy, as in the AddonModule")),
-  operatorRow(
-    moduleCommand("diff", "what a run would change in the cluster, by dry runs on the API server", {
-      isText: true,
-      more: "Exits with 10 for differences, with 0 for none, and with 1 if the comparison fails.",
-    }),
-    "printDiff",
-  ),
-  operatorRow({
-    ...moduleCommand("run", "request a run of a module now", { isText: true }),
-    request: ({ args: [name = ""] }) => ({ method: "POST", path: `/module/${encodeURIComponent(name)}/run` }),
+  moduleRow("status", "state, Ready and Healthy, as in the AddonModule"),
+  moduleRow("diff", "what a run would change in the cluster, by dry runs on the API server", {
+    isText: true,
+    more: "Exits with 10 for differences, with 0 for none, and with 1 if the comparison fails.",
+    printer: "printDiff",
+  }),
+  moduleRow("run", "request a run of a module now", {
+    isText: true,
+    request: ({ args: [name = ""] }) => ({ method: "POST", path: modulePath(name, "run") }),
   }),
   operatorRow({
     words: "module rollback",
@@ -207,16 +184,11 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     example: "module rollback ingress-nginx 3",
     request: ({ args: [name = "", revision = ""] }) => ({
       method: "POST",
-      path: `/module/${encodeURIComponent(name)}/rollback`,
+      path: modulePath(name, "rollback"),
       form: { revision },
     }),
   }),
-  operatorRow({
-    words: "config list",
-    help: "runtime parameters",
-    example: "config list",
-    request: requestBuilder("/config/list"),
-  }),
+  operatorRow({ words: "config list", help: "runtime parameters" }),
   operatorRow({
     words: "config set",
     args: "NAME VALUE [DURATION]",
@@ -226,16 +198,13 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     example: "config set log.level debug 5m",
     request: buildSetRequest,
   }),
-  operatorRow(
-    {
-      words: "plan",
-      help: "what a start would install, upgrade, delete and purge",
-      more: "Without a running operator the command computes the plan itself from files and cluster, with the same settings. Exits with 1 if a start would fail.",
-      example: "plan -o json",
-      request: requestBuilder("/plan"),
-    },
-    "printPlan",
-  ),
+  operatorRow({
+    words: "plan",
+    help: "what a start would install, upgrade, delete and purge",
+    more: "Without a running operator the command computes the plan itself from files and cluster, with the same settings. Exits with 1 if a start would fail.",
+    example: "plan -o json",
+    printer: "printPlan",
+  }),
   operatorRow({
     words: "raw",
     isText: true,
@@ -243,6 +212,6 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     needs: "a path, such as /discovery",
     help: "any path of the debug socket",
     example: "raw /discovery",
-    request: buildRawRequest,
+    request: ({ args: [path = ""] }) => getFromSocket(path.startsWith("/") ? path : `/${path}`),
   }),
 ];

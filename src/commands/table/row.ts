@@ -1,6 +1,6 @@
 /** The types of the table of commands. */
 
-import type { Environment, Settings } from "../../config.ts";
+import type { Environment, ParsedSettings } from "../../config.ts";
 
 /** A flag as the help displays it, e.g. `-o, --output <FORMAT>` or `--watch`. */
 export interface Flag {
@@ -12,17 +12,22 @@ export interface Flag {
   readonly isHidden?: boolean;
 }
 
+/** Flags with a value, by their long names in camel case; `n` has only a short name. */
+type TextFlag =
+  | ("for" | "key" | "n" | "output" | "port" | "tag" | "timeout" | "identity" | "trustedRoot" | "caFile")
+  | ("chart" | "repo" | "version" | "values" | "configValues" | "kubeVersion" | "language" | "onEvent")
+  | ("schedule" | "context" | "review" | "binding" | "item");
+type SwitchFlag =
+  | ("diff" | "explain" | "follow" | "global" | "plainHttp" | "rbac" | "role" | "showEmpty")
+  | ("unsigned" | "watch" | "yes");
+
 /** A parsed command line. */
 export interface CommandLine {
   readonly row: CommandRow;
   readonly args: readonly string[];
-  /** Values of flags by their long names in camel case; true for a flag without a value. */
-  readonly flags: Readonly<Record<string, string | true | undefined>>;
+  readonly flags: Readonly<Partial<Record<TextFlag, string> & Record<SwitchFlag, true>>>;
   /** Settings of the line and the environment. Throws UsageError for invalid ones. */
-  readonly settings: (env: Environment) => {
-    readonly settings: Settings;
-    readonly warnings: readonly string[];
-  };
+  readonly settings: (env: Environment) => ParsedSettings;
 }
 
 /** The terminal and the environment of a command. */
@@ -62,14 +67,6 @@ export interface CommandRow {
   /** Returns the exit code. It loads its code by `import()`, so that other commands start faster. */
   readonly run: (line: CommandLine, terminal: Terminal) => number | Promise<number>;
 }
-
-export const WAIT_ENDS =
-  "Exits with 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
-
-export const WAIT_FLAGS: readonly Flag[] = [
-  { flags: "--for <CONDITION>", help: "ready or healthy; default ready", values: ["ready", "healthy"] },
-  { flags: "--timeout <DURATION>", help: "how long to wait; default 5m" },
-];
 
 /** A request to the debug socket. */
 export interface SocketRequest {

@@ -231,7 +231,8 @@ function evaluateReady(
   const suspendedNote = spec?.suspend === true ? "; suspended: nothing is checked" : "";
   const failed = rows.filter(({ error }) => error !== undefined);
   if (failed.length === 0) {
-    const message = `All ${rows.length} modules are verified and in place${suspendedNote}`;
+    const subject = rows.length === 1 ? "The module is" : `All ${rows.length} modules are`;
+    const message = `${subject} verified and in place${suspendedNote}`;
     return { status: "True", reason: "Ready", message };
   }
   const message = toStatusLine(`${joinFirstErrors(failed)}${suspendedNote}`);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { HelmError, changedObjects, readYamlMap, type ChangedObject } from "../../helm/index.ts";
-import { canonicalJson } from "../../lib/index.ts";
+import { canonicalJson, listLeaves, parsePointer } from "../../lib/index.ts";
 import { ProblemError, describeProblem, isJsonObject } from "../../model/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../model/index.ts";
 import type { LocatedChart } from "../../modules/index.ts";
@@ -29,16 +29,18 @@ export async function describeChartChanges(
     flattenValues(readYamlMap(join(chartDir, "values.yaml")));
   const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
   const render = (each: Module): Promise<string> => charts.render(each, tree, { skipTests: true });
-  const rendered = await compareObjects(module, updated, render);
+  const compared = await compareObjects(module, updated, render);
+  const changed = typeof compared === "string" ? [] : compared;
   const newCrdFiles = [...crdsBesideChart(module), ...chart.crdFiles];
   const crdFileChanges = changedObjects(readFiles(module.crdFiles), readFiles(newCrdFiles));
-  const crds = [...(rendered.changed ?? []).filter(isCrd), ...crdFileChanges];
-  const objects = (rendered.changed ?? []).filter((each) => !isCrd(each));
+  const crds = [...changed.filter(isCrd), ...crdFileChanges];
+  const objects = changed.filter((each) => !isCrd(each));
+  const objectsText = typeof compared === "string" ? compared : listNames(objects) + listDifferences(objects);
   const section = (title: string, text: string): string =>
     `${title}:\n${text === "" ? "  no change\n" : text}`;
   return [
     section("Values of the chart", values),
-    section("Objects", rendered.problem ?? listNames(objects) + listDifferences(objects)),
+    section("Objects", objectsText),
     ...(crds.length === 0 ? [] : [section("CRDs", listNames(crds))]),
   ].join("\n");
 }
@@ -90,15 +92,10 @@ function describeValueChanges(
 }
 
 /** Flattens nested values into leaves by path. A list is one leaf, because its items have no stable paths. */
-function flattenValues(values: JsonObject, path: readonly string[] = []): FlatValues {
-  const flat = new Map<string, string>();
-  for (const [key, value = null] of Object.entries(values)) {
-    const leafPath = [...path, key];
-    if (isJsonObject(value) && Object.keys(value).length > 0)
-      for (const [nestedPath, text] of flattenValues(value, leafPath)) flat.set(nestedPath, text);
-    else flat.set(leafPath.join("."), toShortText(value));
-  }
-  return flat;
+function flattenValues(values: JsonObject): FlatValues {
+  // A chart without values has one leaf, the empty map itself.
+  const leaves = [...listLeaves(values)].filter(([pointer]) => pointer !== "");
+  return new Map(leaves.map(([pointer, value]) => [parsePointer(pointer).join("."), toShortText(value)]));
 }
 
 /** A value as one line of JSON, cut after `MAX_VALUE_LENGTH` characters. */
@@ -107,31 +104,30 @@ function toShortText(value: Json): string {
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
-/** Renders a module with the current and the new chart, and compares the objects. Returns a problem if one cannot be rendered. */
+/** Renders a module with the new and the current chart, and compares the objects. Returns a text if one cannot be rendered. */
 async function compareObjects(
   before: Module,
   after: Module,
   render: (module: Module) => Promise<string>,
-): Promise<{ changed?: ChangedObject[]; problem?: string }> {
-  const oldResult = await renderOrProblem(before, render);
-  const newResult = await renderOrProblem(after, render);
-  if ("problem" in newResult)
-    return { problem: `  cannot be compared: the new chart ${newResult.problem}\n` };
-  if ("problem" in oldResult)
-    return { problem: `  cannot be compared: the current chart ${oldResult.problem}\n` };
-  return { changed: changedObjects([oldResult.manifest], [newResult.manifest]) };
+): Promise<readonly ChangedObject[] | string> {
+  const manifests: string[] = [];
+  for (const [title, module] of [
+    ["new", after],
+    ["current", before],
+  ] as const) {
+    try {
+      manifests.push(await render(module));
+    } catch (error) {
+      return `  cannot be compared: the ${title} chart ${explainRenderError(error)}\n`;
+    }
+  }
+  const [newManifest = "", oldManifest = ""] = manifests;
+  return changedObjects([oldManifest], [newManifest]);
 }
 
-/** The manifest of a module, or why its chart cannot be rendered. */
-async function renderOrProblem(
-  module: Module,
-  render: (module: Module) => Promise<string>,
-): Promise<{ manifest: string } | { problem: string }> {
-  try {
-    return { manifest: await render(module) };
-  } catch (error) {
-    if (error instanceof HelmError) return { problem: `is not rendered: ${error.message}` };
-    if (error instanceof ProblemError) return { problem: error.problems.map(describeProblem).join("; ") };
-    throw error;
-  }
+/** Why a chart cannot be rendered. Throws an unexpected error again. */
+function explainRenderError(error: unknown): string {
+  if (error instanceof HelmError) return `is not rendered: ${error.message}`;
+  if (error instanceof ProblemError) return error.problems.map(describeProblem).join("; ");
+  throw error;
 }

@@ -5,17 +5,21 @@ import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 
 import { objectOf, objectsIn, ProblemError, asString, type JsonObject } from "../../model/index.ts";
-import type { Environment, Settings } from "../../config.ts";
 import { buildHookEnvironment } from "../../hooks/index.ts";
 import { oneLine, parseJson, parseYaml, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/index.ts";
-import type { Children, RunResult } from "../../process/index.ts";
+import type { RunResult } from "../../process/index.ts";
+import type { OfflineTools } from "../shared.ts";
 
 /** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
-export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
+export async function fetchChart(
+  chart: ChartRequest,
+  dir: string,
+  tools: OfflineTools,
+): Promise<PulledChart> {
   const { ref, version, repo } = chart;
   for (const url of [ref, repo]) requireNoCredentials(url);
-  if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, caller);
+  if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, tools);
   if (version !== undefined)
     throw fileProblem(ref, "is a local chart, which has only one version", "remove --version");
   const localPath = resolve(ref);
@@ -29,25 +33,24 @@ export async function fetchChart(chart: ChartRequest, dir: string, caller: HelmC
   return { path, nameInMessages: localPath, source: undefined, index: undefined };
 }
 
-/** Whether a path is `root` itself or below it. */
-function isSameOrBelow(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
-
 /** Parameters of a URL that are likely to be credentials. */
 const SECRET_PARAMETER =
   /token|secret|passw|credential|signature|auth|api-?key|^(?:key|sig|sas|access|pat)$|^x-(?:amz|goog)-/i;
+
+/** The names of the parameters of a URL that are likely to be credentials. */
+function findSecretParameters({ searchParams }: URL): string[] {
+  return [...searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
+}
 
 /**
  * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
  * others read.
  */
-function requireNoCredentials(text: string | undefined): void {
-  if (text === undefined || !text.includes("://")) return;
-  const url = URL.parse(text);
+function requireNoCredentials(text = ""): void {
+  const url = text.includes("://") ? URL.parse(text) : null;
   if (url === null) return;
   const hasUser = url.username !== "" || url.password !== "";
-  const parameter = [...url.searchParams.keys()].find((key) => SECRET_PARAMETER.test(key));
+  const [parameter] = findSecretParameters(url);
   if (!hasUser && parameter === undefined) return;
   const secret = hasUser ? "a user or password" : `a parameter that looks like a credential (${parameter})`;
   const remedy =
@@ -73,7 +76,8 @@ function copyChart(
     throw fileProblem(from, message, "list files that do not belong to the chart in .helmignore");
   }
   const root = realpathSync(from);
-  const outside = files.find(({ path }) => !isSameOrBelow(root, realpathSync(path)));
+  const isOutside = (path: string): boolean => path !== root && !path.startsWith(root + sep);
+  const outside = files.find(({ path }) => isOutside(realpathSync(path)));
   if (outside !== undefined) {
     const message = "is a link to a file outside the chart";
     throw fileProblem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
@@ -87,12 +91,12 @@ function copyChart(
 /** The requested chart: a directory, an archive, or a chart that helm can pull. */
 export interface ChartRequest {
   readonly ref: string;
-  readonly version: string | undefined;
-  readonly repo: string | undefined;
+  readonly version?: string | undefined;
+  readonly repo?: string | undefined;
   /** CA certificates for the repository or registry. */
-  readonly caFile: string | undefined;
+  readonly caFile?: string | undefined;
   /** The registry serves no TLS. */
-  readonly plainHttp: boolean;
+  readonly plainHttp?: boolean;
 }
 
 /** A fetched chart. */
@@ -107,33 +111,24 @@ export interface PulledChart {
   readonly index: RepositoryIndex | undefined;
 }
 
-export interface HelmCaller {
-  readonly children: Children;
-  readonly settings: Settings;
-  readonly env: Environment;
-}
-
 /** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
-async function pullChart(chart: ChartRequest, dir: string, caller: HelmCaller): Promise<PulledChart> {
-  if (chart.repo !== undefined) return pullFromRepository(chart, chart.repo, { dir, caller });
-  const [name = "", ...rest] = chart.ref.split("/");
-  const url = chart.ref.includes("://") ? undefined : await findRepositoryUrl(name, caller);
-  const path = await runHelmPull(chart.ref, helmFlags(chart), { dir, caller });
-  if (url === undefined)
-    return { path, nameInMessages: path, source: sourceWithoutVersion(chart.ref), index: undefined };
-  const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], caller);
-  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), withoutCredentials(url));
-  return {
-    path,
-    nameInMessages: path,
-    source: { repo: withoutCredentials(url), chart: rest.join("/") },
-    index,
-  };
+async function pullChart(chart: ChartRequest, dir: string, tools: OfflineTools): Promise<PulledChart> {
+  const { ref, repo } = chart;
+  if (repo !== undefined) return pullFromRepository(chart, repo, { dir, tools });
+  const [name = "", ...rest] = ref.split("/");
+  const url = ref.includes("://") ? undefined : await findRepositoryUrl(name, tools);
+  const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
+  const pulled = { path, nameInMessages: path };
+  if (url === undefined) return { ...pulled, source: sourceWithoutVersion(ref), index: undefined };
+  const plainUrl = withoutCredentials(url);
+  const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], tools);
+  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), plainUrl);
+  return { ...pulled, source: { repo: plainUrl, chart: rest.join("/") }, index };
 }
 
 interface PullTarget {
   readonly dir: string;
-  readonly caller: HelmCaller;
+  readonly tools: OfflineTools;
 }
 
 /** The name of the repository in the temporary configuration. The user has not chosen it, so messages leave it out. */
@@ -142,27 +137,21 @@ const TEMPORARY_REPO = "it";
 /** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
 async function pullFromRepository(
   chart: ChartRequest,
-  repo: string,
-  { dir, caller }: PullTarget,
+  url: string,
+  { dir, tools }: PullTarget,
 ): Promise<PulledChart> {
+  const repo = withoutCredentials(url);
   const helmDir = mkdtempSync(join(dir, ".repository-"));
   const helmDirFlags = [`--repository-config=${join(helmDir, "list.yaml")}`, `--repository-cache=${helmDir}`];
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
-    const added = await runHelm(["repo", "add", TEMPORARY_REPO, repo, ...caFlags, ...helmDirFlags], caller);
-    if (added.outcome !== "succeeded") {
-      const message = `is not a chart repository: ${lastErrorLine(added)}`;
-      throw fileProblem(withoutCredentials(repo), message, "correct --repo");
-    }
+    const added = await runHelm(["repo", "add", TEMPORARY_REPO, url, ...caFlags, ...helmDirFlags], tools);
+    if (added.outcome !== "succeeded")
+      throw fileProblem(repo, `is not a chart repository: ${lastErrorLine(added)}`, "correct --repo");
     const flags = [...helmFlags(chart), ...helmDirFlags];
-    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, caller });
-    const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), withoutCredentials(repo));
-    return {
-      path,
-      nameInMessages: path,
-      source: { repo: withoutCredentials(repo), chart: chart.ref },
-      index,
-    };
+    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, tools });
+    const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), repo);
+    return { path, nameInMessages: path, source: { repo, chart: chart.ref }, index };
   } finally {
     rmSync(helmDir, { recursive: true, force: true });
   }
@@ -173,7 +162,7 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
     ...(caFile === undefined ? [] : [`--ca-file=${caFile}`]),
-    ...(plainHttp ? ["--plain-http"] : []),
+    ...(plainHttp === true ? ["--plain-http"] : []),
   ];
 }
 
@@ -181,10 +170,10 @@ function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
 async function runHelmPull(
   ref: string,
   flags: readonly string[],
-  { dir, caller }: PullTarget,
+  { dir, tools }: PullTarget,
 ): Promise<string> {
   const before = new Set(readdirSync(dir));
-  const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], caller);
+  const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], tools);
   const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
   const remedy = ref.startsWith("oci://")
@@ -210,8 +199,8 @@ function sourceWithoutVersion(ref: string): PulledChart["source"] {
 }
 
 /** The URL of a repository that the user has added to helm: its name means nothing to other users. Undefined if unknown. */
-async function findRepositoryUrl(name: string, caller: HelmCaller): Promise<string | undefined> {
-  const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], caller);
+async function findRepositoryUrl(name: string, tools: OfflineTools): Promise<string | undefined> {
+  const { outcome, stdout } = await runHelm(["repo", "list", "--output=json"], tools);
   const repos = outcome === "succeeded" ? parseJson(stdout) : [];
   return asString(objectsIn(repos).find((repo) => repo["name"] === name)?.["url"]);
 }
@@ -221,13 +210,12 @@ function withoutCredentials(repo: string): string {
   const url = new URL(repo);
   url.username = "";
   url.password = "";
-  const secret = [...url.searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
-  for (const key of secret) url.searchParams.delete(key);
+  for (const key of findSecretParameters(url)) url.searchParams.delete(key);
   return url.href.replace(/\/$/, "");
 }
 
 /** Runs helm with the user's own configuration and environment. */
-function runHelm(args: readonly string[], { settings, env, children }: HelmCaller): Promise<RunResult> {
+function runHelm(args: readonly string[], { settings, env, children }: OfflineTools): Promise<RunResult> {
   const { helmBin, helmTimeoutMs } = settings;
   const processOptions = { cwd: process.cwd(), env: buildHookEnvironment(env), timeoutMs: helmTimeoutMs };
   return children.run({ file: helmBin, args, ...processOptions });

@@ -17,9 +17,9 @@ export interface NewHookRequest {
   readonly name: string;
   readonly language: Language;
   /** `KIND`, or `GROUP/VERSION/KIND`. */
-  readonly onEvent: string | undefined;
+  readonly onEvent?: string;
   /** A crontab. */
-  readonly schedule: string | undefined;
+  readonly schedule?: string;
 }
 
 const NAME_PATTERN = /^[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -58,7 +58,7 @@ export async function writeHook(
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
-  const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+  const linted = await lintDirs({ dirs: [dir] }, settings, env);
   return { text: `${linted.text}${hook}: written. Test it:\n  sh ${test}/test.sh\n`, code: linted.code };
 }
 

@@ -4,13 +4,19 @@ import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { toYaml, type Scope } from "../../lib/index.ts";
+import { toYaml } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, explainInvalidName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
-import { createArchives, createDraftDir, listModulesDirs, withScope, type CommandResult } from "../shared.ts";
+import {
+  createDraftDir,
+  listModulesDirs,
+  withTools,
+  type CommandResult,
+  type OfflineTools,
+} from "../shared.ts";
 import { SCHEMA_FILE, unusableSchemaNotes, deriveSectionSchema, describePulledChart } from "./chart-place.ts";
-import { fetchChart, type ChartRequest, type HelmCaller } from "./get-chart.ts";
+import { fetchChart, type ChartRequest } from "./get-chart.ts";
 
 /** The arguments of `new module`. */
 export interface NewModuleRequest {
@@ -29,20 +35,18 @@ export function writeModule(
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
+  return withTools(settings, env, async (tools) => {
     const [modulesDir] = listModulesDirs(settings);
     mkdirSync(modulesDir, { recursive: true });
     const { dir, name } = chooseModuleDir(modulesDir, wanted);
     // A temporary directory has mode 0700; this sub-directory gets the default mode.
-    const draft = join(createDraftDir(modulesDir, scope), "module");
+    const draft = join(createDraftDir(modulesDir, tools.scope), "module");
     mkdirSync(draft);
     writeFileInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
     const notes =
-      chart === undefined
-        ? writeStarterChart(draft, name)
-        : await writePublicChart(draft, chart, { settings, env, children, scope });
+      chart === undefined ? writeStarterChart(draft, name) : await writePublicChart(draft, chart, tools);
     renameSync(draft, dir);
-    const linted = await lintDirs({ dirs: [dir], values: undefined }, settings, env);
+    const linted = await lintDirs({ dirs: [dir] }, settings, env);
     const nextText = nextCommands(name, modulesDir, settings.namespace);
     const writtenText = linted.code === 0 ? "written. Next:" : fixHint(name, dir);
     return { text: `${notes.join("")}${linted.text}${dir}: ${writtenText}\n${nextText}`, code: linted.code };
@@ -71,14 +75,9 @@ function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; nam
 }
 
 /** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes. */
-async function writePublicChart(
-  dir: string,
-  request: ChartRequest,
-  { scope, ...caller }: HelmCaller & { readonly scope: Scope },
-): Promise<string[]> {
-  const pulled = await fetchChart(request, dir, caller);
-  const archives = createArchives(caller.settings, scope);
-  const { chartDir, addonEntry } = await describePulledChart(dir, pulled, archives);
+async function writePublicChart(dir: string, request: ChartRequest, tools: OfflineTools): Promise<string[]> {
+  const pulled = await fetchChart(request, dir, tools);
+  const { chartDir, addonEntry } = await describePulledChart(dir, pulled, tools.archives);
   writeFileInto(dir, ADDON_FILE, toYaml({ chart: addonEntry }));
   const schema = deriveSectionSchema(chartDir);
   if (schema !== undefined) writeFileInto(dir, SCHEMA_FILE, schema);

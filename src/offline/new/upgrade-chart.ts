@@ -14,15 +14,14 @@ import {
   type Tree,
 } from "../../model/index.ts";
 import { ADDON_FILE, addonFilePath, readAddonFile, type ChartLocation } from "../../modules/index.ts";
-import { OfflineCharts, readConfigValues } from "../charts.ts";
+import { OfflineCharts, readValuesFile } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import {
-  createArchives,
   createDraftDir,
   findModule,
   readLintDir,
-  buildReadOptions,
-  withScope,
+  withTools,
+  type OfflineTools,
   type CommandResult,
 } from "../shared.ts";
 import { describeChartChanges } from "./chart-changes.ts";
@@ -44,7 +43,7 @@ export interface UpgradeRequest {
   /** The chart. Defaults: the source in `addon.yaml`, and the newest version. */
   readonly chart: Omit<ChartRequest, "ref"> & { readonly ref: string | undefined };
   /** A file that replaces the ConfigMap. */
-  readonly values: string | undefined;
+  readonly values?: string | undefined;
 }
 
 /** Prints the changes and has the user confirm them. */
@@ -59,19 +58,18 @@ export function upgradeChart(
   request: UpgradeRequest,
   { settings, env, confirm }: { settings: Settings; env: Environment; confirm: Confirm },
 ): Promise<CommandResult> {
-  return withScope(async (scope, children) => {
+  return withTools(settings, env, async (tools) => {
     const { dir } = findModule(settings, request.module);
-    const archives = createArchives(settings, scope);
     const currentEntry = readChartEntry(dir);
-    const { tree, module } = await readModule(dir, buildReadOptions(settings, scope));
+    const { tree, module } = await readModule(dir, tools);
     const source = selectSource(dir, currentEntry, request);
-    const config = request.values === undefined ? {} : await readConfigValues(request.values);
-    const draft = createDraftDir(dir, scope);
-    const pulled = await fetchChart(source, draft, { settings, env, children });
-    const newChart = await describePulledChart(draft, pulled, archives);
+    const config = await readValuesFile(request.values);
+    const draft = createDraftDir(dir, tools.scope);
+    const pulled = await fetchChart(source, draft, tools);
+    const newChart = await describePulledChart(draft, pulled, tools.archives);
     if (newChart.addonEntry.digest === currentEntry.digest)
       return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 0 };
-    const charts = new OfflineCharts(settings, { env, children }, { config });
+    const charts = new OfflineCharts(tools, { config });
     const chart = { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles };
     const changes = await describeChartChanges({ module, tree }, chart, charts);
     const isConfirmed = await confirm(`${changesTitle(module, newChart)}\n\n${changes}\n`);
@@ -104,11 +102,8 @@ function readChartEntry(dir: string): ChartLocation {
 }
 
 /** Reads the one module of a directory. Throws ProblemError if it is invalid. */
-async function readModule(
-  dir: string,
-  options: Parameters<typeof readLintDir>[1],
-): Promise<{ tree: Tree; module: Module }> {
-  const { tree } = await readLintDir(dir, options);
+async function readModule(dir: string, tools: OfflineTools): Promise<{ tree: Tree; module: Module }> {
+  const { tree } = await readLintDir(dir, tools);
   const [module] = tree.modules;
   if (module === undefined) throw new ProblemError({ file: dir, message: "is not a module" });
   if (module.problem !== undefined) throw new ProblemError(module.problem);

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { exitCodeForError } from "../../../src/commands/index.ts";
-import { createReader, type Reader } from "../../../src/commands/cluster/read-resources.ts";
+import { Reader } from "../../../src/commands/cluster/read-resources.ts";
 import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { run } from "../../support/command-line.ts";
 import { FakeApi, status, type Answer } from "../../support/fake-api.ts";
@@ -17,7 +17,7 @@ interface PageState {
 async function pageState(settings: { namespace?: string; configMap?: string } = {}): Promise<PageState> {
   const api = await FakeApi.start();
   const { namespace, configMap = "addon-operator" } = settings;
-  const reader = createReader({
+  const reader = new Reader({
     kubeConfig: api.kubeconfig(),
     kubeContext: undefined,
     namespace,

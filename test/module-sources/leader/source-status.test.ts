@@ -85,7 +85,10 @@ describe("what waits", () => {
       findings: held("1.5.0 waits for the next window", NOW + 60_000),
     });
     expect(status).toMatchObject({ summary: "1/1", waiting: 1 });
-    expect(status.conditions["Ready"]).toMatchObject({ status: "True" });
+    expect(status.conditions["Ready"]).toMatchObject({
+      status: "True",
+      message: "The module is verified and in place",
+    });
     expect(status.modules?.[0]?.next).toEqual({
       version: "1.5.0",
       digest: digest("b"),

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { QueueFile } from "../../src/debug/queue-file.ts";
+import { QueueFile } from "../../src/debug/queue-dump.ts";
 import { ManualClock } from "../support/clock.ts";
 
 let dir: string;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { buildReviewContext } from "../../src/offline/review-context.ts";
+import { buildReviewContext } from "../../src/offline/try-hook.ts";
 import { hookWith } from "../hooks/build.ts";
 
 const hook = hookWith(`

@@ -1,0 +1,132 @@
+/** RBAC rules from kinds of objects. Groups and plurals of kinds are derived without an API server. */
+
+import { readFile } from "node:fs/promises";
+
+import { listManifestObjects, parseDocuments } from "../helm/index.ts";
+import { objectOf, type Json, type JsonObject } from "../model/index.ts";
+
+/** Builds RBAC rules from verbs for kinds, which are merged, and from complete rules. */
+export class RuleSet {
+  readonly mapper: RestMapper;
+  readonly #verbsByResource = new Map<string, Set<string>>();
+  readonly #completeRules = new Map<string, Json>();
+
+  constructor(mapper = new RestMapper()) {
+    this.mapper = mapper;
+  }
+
+  /** Adds verbs for objects of a kind. */
+  addVerbs(apiVersion: string | undefined, kind: string, verbs: readonly string[]): void {
+    const { group, plural } = this.mapper.resolve(kind, apiVersion);
+    const key = `${group}/${plural}`;
+    this.#verbsByResource.set(key, new Set([...(this.#verbsByResource.get(key) ?? []), ...verbs]));
+  }
+
+  /** Adds a complete rule. */
+  addRule(rule: Json): void {
+    this.#completeRules.set(JSON.stringify(rule), rule);
+  }
+
+  /** Builds the rules. Resources of one group with the same verbs share one rule. */
+  build(): Json[] {
+    const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
+    for (const [key, set] of [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      const [group = "", plural = ""] = key.split("/");
+      const verbs = [...set].sort();
+      const id = `${group} ${verbs.join()}`;
+      const rule = groups.get(id) ?? { group, verbs, resources: [] };
+      rule.resources.push(plural);
+      groups.set(id, rule);
+    }
+    const rules: Json[] = [];
+    for (const { group, verbs, resources } of groups.values())
+      rules.push({ apiGroups: [group], resources, verbs });
+    return [...rules, ...this.#completeRules.values()];
+  }
+}
+
+/** Group and plural name of a kind. */
+interface KindNames {
+  readonly group: string;
+  readonly plural: string;
+}
+
+/** Built-in kinds by group, for bindings without apiVersion. Objects of those with a star are in no namespace. */
+const BUILT_IN_KINDS: Readonly<Record<string, string>> = {
+  "": "ConfigMap Endpoints Event LimitRange Namespace* Node* PersistentVolume* PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
+  apps: "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+  autoscaling: "HorizontalPodAutoscaler",
+  batch: "CronJob Job",
+  "networking.k8s.io": "Ingress IngressClass* NetworkPolicy",
+  policy: "PodDisruptionBudget",
+  "rbac.authorization.k8s.io": "ClusterRole* ClusterRoleBinding* Role RoleBinding",
+  "storage.k8s.io": "CSIDriver* CSINode* CSIStorageCapacity StorageClass* VolumeAttachment*",
+  "apiextensions.k8s.io": "CustomResourceDefinition*",
+  "apiregistration.k8s.io": "APIService*",
+  "admissionregistration.k8s.io":
+    "MutatingWebhookConfiguration* ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding* ValidatingWebhookConfiguration*",
+  "certificates.k8s.io": "CertificateSigningRequest*",
+  "coordination.k8s.io": "Lease",
+  "discovery.k8s.io": "EndpointSlice",
+  "scheduling.k8s.io": "PriorityClass*",
+};
+
+const GROUP_OF_BUILT_IN = new Map<string, string>();
+const CLUSTER_WIDE_KINDS = new Set<string>();
+for (const [group, kinds] of Object.entries(BUILT_IN_KINDS))
+  for (const kind of kinds.toLowerCase().split(" ")) {
+    GROUP_OF_BUILT_IN.set(kind.replace("*", ""), group);
+    if (kind.endsWith("*")) CLUSTER_WIDE_KINDS.add(kind.slice(0, -1));
+  }
+
+/** Maps kinds to groups and plurals: built-in kinds, kinds of CRD files, and a guess for others. */
+export class RestMapper {
+  /** Names from CRDs, by kind and plural in lower case. */
+  readonly #fromCrds = new Map<string, KindNames>();
+  readonly #clusterWide = new Set(CLUSTER_WIDE_KINDS);
+
+  /** Adds the CRDs of files; ignores unreadable files. */
+  async addCrdFiles(files: readonly string[]): Promise<void> {
+    for (const file of files) {
+      const text = await readFile(file, "utf8").catch(() => "");
+      this.addCrds(listManifestObjects(parseDocuments(text)));
+    }
+  }
+
+  /** Adds the kinds of CRDs among these objects. */
+  addCrds(objects: readonly JsonObject[]): void {
+    for (const { spec } of objects) {
+      const { names, group, scope } = objectOf(spec);
+      const { kind, plural } = objectOf(names);
+      if (typeof kind !== "string" || typeof plural !== "string" || typeof group !== "string") continue;
+      if (scope === "Cluster") this.#clusterWide.add(kind.toLowerCase());
+      this.#fromCrds.set(kind.toLowerCase(), { group, plural });
+      this.#fromCrds.set(plural, { group, plural });
+    }
+  }
+
+  /** Whether objects of a kind are in no namespace: built-in kinds, and kinds of CRDs. */
+  isClusterWide(kind: string): boolean {
+    return this.#clusterWide.has(kind.toLowerCase());
+  }
+
+  /** Group and plural of a kind, which may also be given as plural and in any case. A kind of a CRD takes precedence. */
+  resolve(kind: string, apiVersion: string | undefined): KindNames {
+    const name = kind.toLowerCase();
+    const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
+    const fromCrd = this.#fromCrds.get(name);
+    if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
+    if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
+    const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
+    return { group: builtInGroup ?? "", plural: toPlural(name) };
+  }
+}
+
+/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. Accepts plurals of built-in kinds. */
+function toPlural(name: string): string {
+  const isPlural = !GROUP_OF_BUILT_IN.has(name) && GROUP_OF_BUILT_IN.has(name.replace(/s$/, ""));
+  if (isPlural || name === "endpoints") return name;
+  if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;
+  if (/[^aeiou]y$/.test(name)) return `${name.slice(0, -1)}ies`;
+  return `${name}s`;
+}
