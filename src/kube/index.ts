@@ -47,7 +47,7 @@ export * from "./leader/lease.ts";
 export { PrivateKubeconfig } from "./private-kubeconfig.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
 export * from "./rights.ts";
-export { listObjects } from "./watch/stream.ts";
+export { listObjects } from "./watch/list.ts";
 export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
 export { ObjectStore, toStoredObject, type StoredObject } from "./watch/store.ts";
