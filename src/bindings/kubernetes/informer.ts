@@ -7,18 +7,17 @@ import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kub
 import { DepthError, wasCut, type Clock } from "../../lib/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
 import type { Filter } from "../../filter/index.ts";
-import type { Sequence } from "./sequence.ts";
 import type { FilterOutcome, SharedObjects, SharedText } from "./shared-objects.ts";
 
-export interface ObjectChange {
-  readonly watchEvent: WatchEvent;
-  /** `namespace/name`. */
-  readonly key: string;
-  readonly item: SnapshotItem;
-  /** When the watch delivered it, on the monotonic clock; undefined = the operator detected the change itself. */
-  readonly receivedAt?: number;
+/** Durations, in seconds. */
+export interface BindingTimes {
+  /** One evaluation of the filter. */
+  recordFilter(seconds: number): void;
+  /** From receiving a change to passing on its event. */
+  recordEvent(seconds: number): void;
 }
 
+/** What all informers of a binding share. */
 export interface InformerOwner {
   readonly rank: string;
   readonly binding: KubernetesBinding;
@@ -29,13 +28,13 @@ export interface InformerOwner {
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
-  /** Called with the duration of each filter evaluation. */
-  readonly onFiltered: (seconds: number) => void;
+  readonly times: BindingTimes | undefined;
   /** Called when the stored objects change. */
   readonly onStore: () => void;
-  readonly onChange: (change: ObjectChange) => void;
-  readonly onSynced: () => void;
-  readonly onIssue: () => void;
+  /** Called for each change that the binding sees; `key` is `namespace/name`. */
+  readonly onChange: (watchEvent: WatchEvent, key: string, item: SnapshotItem) => void;
+  /** Called when the first list of a watch is complete, and when a watch fails or works again. */
+  readonly onStatus: () => void;
   readonly onFilterError: (key: string, error: unknown) => void;
 }
 
@@ -79,7 +78,7 @@ export class Informer {
       onSynced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
       onError: (error) => {
         this.issue = error;
-        this.#owner.onIssue();
+        this.#owner.onStatus();
       },
     });
   }
@@ -105,17 +104,16 @@ export class Informer {
     if (this.#closed) return;
     for (const key of this.#stale) {
       const item = this.#removeStored(key);
-      if (item !== undefined && this.#isOpenedLate)
-        this.#owner.onChange({ watchEvent: "Deleted", key, item });
+      if (item !== undefined && this.#isOpenedLate) this.#owner.onChange("Deleted", key, item);
     }
     this.#stale.clear();
     this.isSynced = true;
-    this.#owner.onSynced();
+    this.#owner.onStatus();
   }
 
   /** Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened late. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
-    const { shared, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
+    const { shared, sequence, clock, onStore, onFilterError } = this.#owner;
     const isReported = this.isSynced || this.#isOpenedLate;
     const receivedAt = clock.monotonic();
     return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
@@ -135,13 +133,13 @@ export class Informer {
       onStore();
       // The binding does not see a difference if the checksum is equal.
       if (!isReported || before?.checksum === kept.checksum) return;
-      onChange({ watchEvent: isNew ? "Added" : "Modified", key, item: kept.item, receivedAt });
+      this.#reportChange(isNew ? "Added" : "Modified", key, { item: kept.item, receivedAt });
     });
   }
 
   /** Removes a deleted object and reports it. `complete` = the event contains the last state of the object. */
   #removeObject(object: WatchedObject, complete: boolean): Promise<void> | undefined {
-    const { binding, sequence, clock, onChange, onFilterError } = this.#owner;
+    const { binding, sequence, clock, onFilterError } = this.#owner;
     const receivedAt = clock.monotonic();
     return sequence.run(complete ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
@@ -152,8 +150,19 @@ export class Informer {
       // Use the last state from the event, or else the stored one.
       const last = binding.keepFullObjects ? { object } : {};
       const item = complete && !failed ? { ...last, ...toFilterResultItem(outcome.value) } : before;
-      if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, receivedAt });
+      if (item !== undefined) this.#reportChange("Deleted", key, { item, receivedAt });
     });
+  }
+
+  /** Reports a change that the watch has delivered at `receivedAt` (monotonic ms), and how long the binding took for it. */
+  #reportChange(
+    watchEvent: WatchEvent,
+    key: string,
+    { item, receivedAt }: { item: SnapshotItem; receivedAt: number },
+  ): void {
+    const { clock, times, onChange } = this.#owner;
+    onChange(watchEvent, key, item);
+    times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
   /** Removes a stored object and returns its item; undefined if none is stored. */
@@ -177,11 +186,11 @@ export interface StoredObject {
 
 /** Runs the filter, if there is one. Too deep nesting is an error outcome. Never rejects. */
 function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
-  const { filter, shared, clock, onFiltered } = owner;
+  const { filter, shared, clock, times } = owner;
   if (wasCut(object)) return { error: new DepthError("the object") };
   if (filter === undefined) return {};
   const startedAt = clock.monotonic();
-  const reportDuration = (): void => onFiltered((clock.monotonic() - startedAt) / 1000);
+  const reportDuration = (): void => times?.recordFilter((clock.monotonic() - startedAt) / 1000);
   const outcome = shared.evaluate(filter, object);
   if (outcome instanceof Promise) void outcome.then(reportDuration);
   else reportDuration();
@@ -233,5 +242,34 @@ class ObjectTextItem implements SnapshotItem {
   toJSON(): JsonObject {
     const { object, filterResult } = this;
     return filterResult === undefined ? { object } : { object, filterResult };
+  }
+}
+
+/**
+ * Runs steps in the order of their arrival, although each first waits for its input. A step runs synchronously if its
+ * input is ready and no earlier step is pending.
+ */
+export class Sequence {
+  #lastTurn: Promise<void> | undefined;
+
+  /** Runs `step` with the result of `input`, which must not reject. The promise, if there is one, resolves after the step. */
+  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
+    if (this.#lastTurn === undefined && !(input instanceof Promise)) {
+      step(input);
+      return undefined;
+    }
+    const earlierTurn = this.#lastTurn;
+    const turn = (async () => {
+      const value = await input;
+      await earlierTurn?.catch(() => {});
+      step(value);
+    })();
+    this.#lastTurn = turn;
+    // Without a pending turn, the next step may run synchronously.
+    const forgetTurn = (): void => {
+      if (this.#lastTurn === turn) this.#lastTurn = undefined;
+    };
+    turn.then(forgetTurn, forgetTurn);
+    return turn;
   }
 }

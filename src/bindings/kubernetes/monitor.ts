@@ -4,25 +4,19 @@ import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../
 import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { Informer, type InformerOwner, type ObjectChange } from "./informer.ts";
-import { Sequence } from "./sequence.ts";
+import type { Hook, JsonObject, KubernetesBinding, ObjectEvent } from "../../model/index.ts";
+import type { SnapshotItem, WatchEvent } from "../../model/index.ts";
+import { enqueueHook, type HookQueues } from "../kinds.ts";
+import { Informer, Sequence, type BindingTimes, type InformerOwner } from "./informer.ts";
 import type { SharedObjects } from "./shared-objects.ts";
-
-/** Durations, in seconds. */
-export interface BindingTimes {
-  /** One evaluation of the filter. */
-  recordFilter(seconds: number): void;
-  /** From receiving a change to passing on its event. */
-  recordEvent(seconds: number): void;
-}
 
 interface MonitorOptions {
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly shared: SharedObjects;
   readonly keepManagedFields: boolean;
-  readonly emit: (event: ObjectEvent) => void;
+  /** Receive the tasks of the binding's events. */
+  readonly queues: HookQueues;
   /** Everything selected has been listed. */
   readonly onReady: () => void;
   /** Why the binding cannot work; undefined = it works again. */
@@ -52,7 +46,9 @@ export class Monitor {
     this.hook = hook;
     this.binding = binding;
     this.#options = options;
-    this.outbox = new Outbox(binding.events, options.emit);
+    this.outbox = new Outbox(binding.events, (event) =>
+      enqueueHook(options.queues, hook, { type: "event", binding, event }),
+    );
   }
 
   /** Whether all selected objects have been listed once. */
@@ -111,11 +107,10 @@ export class Monitor {
       keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
-      onFiltered: (seconds) => times?.recordFilter(seconds),
+      times,
       onStore: () => void (this.#items = undefined),
-      onChange: (change) => this.#pushEvent(kind, change),
-      onSynced: () => this.#checkReady(),
-      onIssue: () => this.#reportIssue(),
+      onChange: (watchEvent, key, item) => this.outbox.push({ watchEvent, kind, ...splitKey(key), item }),
+      onStatus: () => this.#reportStatus(),
       onFilterError: (key, error) => onFilterError(splitKey(key), error),
     };
   }
@@ -136,11 +131,11 @@ export class Monitor {
       },
       onSynced: () => {
         this.#areNamespacesListed = true;
-        this.#checkReady();
+        this.#reportStatus();
       },
       onError: (error) => {
         this.#namespacesIssue = error;
-        this.#reportIssue();
+        this.#reportStatus();
       },
     });
   }
@@ -167,49 +162,54 @@ export class Monitor {
     for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
   }
 
-  #pushEvent(kind: string, { watchEvent, key, item, receivedAt }: ObjectChange): void {
-    this.outbox.push({ watchEvent, kind, ...splitKey(key), item });
-    const { clock, times } = this.#options;
-    if (receivedAt !== undefined) times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
+  /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
+  #closeNamespace(name: string, { onChange }: InformerOwner): void {
+    for (const informer of this.#informers) {
+      if (informer.namespace !== name) continue;
+      informer.close();
+      this.#informers.delete(informer);
+      this.#items = undefined;
+      this.outbox.countCleaned(informer.store.size);
+      if (this.#isReady) for (const [key, { item }] of informer.store) onChange("Deleted", key, item);
+      informer.clear();
+      this.#reportStatus();
+    }
   }
 
-  /** Closes the watches of a namespace that has lost the selected labels. */
-  #closeNamespace(name: string, owner: InformerOwner): void {
-    for (const informer of this.#informers)
-      if (informer.namespace === name) this.#closeInformer(informer, owner);
-  }
-
-  /** Closes the watch of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
-  #closeInformer(informer: Informer, owner: InformerOwner): void {
-    informer.close();
-    this.#informers.delete(informer);
-    this.#items = undefined;
-    this.outbox.countCleaned(informer.store.size);
-    if (this.#isReady)
-      for (const [key, { item }] of informer.store) owner.onChange({ watchEvent: "Deleted", key, item });
-    informer.clear();
-    this.#checkReady();
-    this.#reportIssue();
-  }
-
-  /** Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. */
-  #checkReady(): void {
-    if (this.#isReady || this.#closed || !this.#areNamespacesListed) return;
-    if ([...this.#informers].some(({ isSynced }) => !isSynced)) return;
-    this.#isReady = true;
-    this.#options.onReady();
-  }
-
-  /** Reports the first issue of a watch, or that all watches work. */
-  #reportIssue(): void {
+  /**
+   * Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. Reports the first issue of a
+   * watch, or that all watches work.
+   */
+  #reportStatus(): void {
     if (this.#closed) return;
-    const issues = [this.#namespacesIssue, ...[...this.#informers].map(({ issue }) => issue)];
+    const informers = [...this.#informers];
+    if (!this.#isReady && this.#areNamespacesListed && informers.every(({ isSynced }) => isSynced)) {
+      this.#isReady = true;
+      this.#options.onReady();
+    }
+    const issues = [this.#namespacesIssue, ...informers.map(({ issue }) => issue)];
     this.#options.onIssue(issues.find((issue) => issue !== undefined));
+  }
+
+  /** The names of hook, module and binding, for logs and issues. */
+  get logFields(): { hook: string; module: string | undefined; binding: string } {
+    return { hook: this.hook.name, module: this.hook.module, binding: this.binding.name };
+  }
+
+  /** Snapshot and counters of the binding for the debug commands. */
+  dump() {
+    const { sinceStart, sinceLastExecution } = this.outbox;
+    return {
+      snapshot: this.items.map(({ object, filterResult }): JsonObject => {
+        return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
+      }),
+      operations: { sinceStart: addTotal(sinceStart), sinceLastExecution: addTotal(sinceLastExecution) },
+    };
   }
 }
 
 /** What happened to the objects of a binding; `cleaned`: dropped because their namespace is no longer selected. */
-export type Operations = typeof ZERO_COUNTS;
+type Operations = typeof ZERO_COUNTS;
 const ZERO_COUNTS = { added: 0, modified: 0, deleted: 0, cleaned: 0 };
 const COUNTER_BY_EVENT = { Added: "added", Modified: "modified", Deleted: "deleted" } as const;
 
@@ -261,6 +261,12 @@ class Outbox {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;
   }
+}
+
+/** Adds the total, as the first member as in the Go operator. */
+function addTotal(operations: Operations): Operations & { count: number } {
+  const { added, modified, deleted, cleaned } = operations;
+  return { count: added + modified + deleted + cleaned, ...operations };
 }
 
 /** Items of several informers, by namespace, then name. */
