@@ -4,6 +4,7 @@ import { Agent, request } from "node:https";
 import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
+import { FOLLOWER_HEADER } from "../kube/index.ts";
 import { parseJson, readAtMost, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
@@ -28,9 +29,6 @@ interface LeaderOptions {
   /** The name in the leader's certificate. */
   readonly host: string;
 }
-
-/** Header of forwarded reviews: the receiver answers them itself, so that two replicas never forward to each other. */
-export const FOLLOWER_HEADER = "x-addon-operator-follower";
 
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** How long a known leader address is used before the API server is queried again, unless the leader does not answer. */

@@ -8,23 +8,22 @@ import type {
   ServerHttp2Stream,
 } from "node:http2";
 
+import { FOLLOWER_HEADER } from "../kube/index.ts";
 import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
-import { Connections, addressOf } from "./connections.ts";
-import { FOLLOWER_HEADER } from "./follower.ts";
-import { LIMITS, type WebhookLimits } from "./limits.ts";
-import { AddressRateLimiter } from "./rate-limiter.ts";
 import {
+  Connections,
   TEXT,
   TOO_MANY,
+  addressOf,
   closeConnection,
   onceResponseSent,
   sendResponse,
   type ResponseContent,
-} from "./response.ts";
+} from "./connections.ts";
+import { AddressRateLimiter, LIMITS, Shares, type WebhookLimits } from "./limits.ts";
 import { ReviewError, parseReview, type ReviewHandler } from "./review.ts";
-import { Shares } from "./shares.ts";
 
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;

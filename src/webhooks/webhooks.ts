@@ -2,8 +2,7 @@
 
 import type { KubeAccess, WatchHub } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
-import type { Certificate, CertificateSource } from "./certificate/certificate.ts";
-import { CertificateRotation } from "./certificate/rotation.ts";
+import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
 import { LeaderClient, type LeaderAddress } from "./follower.ts";
 import { Registrar } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/wanted.ts";

@@ -12,7 +12,7 @@ export interface LeaderAnswer {
   readonly body: IncomingMessage;
 }
 
-/** Header of the requests of followers: the receiver does not forward them again. */
+/** Header of requests that a follower forwards: the receiver answers them itself, so that two replicas never forward to each other. */
 export const FOLLOWER_HEADER = "x-addon-operator-follower";
 
 /** Time limit until the headers of the response. */
