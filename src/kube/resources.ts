@@ -138,3 +138,13 @@ export function formatMicroTime(ms: number): string {
 
 /** Label of the objects that the operator creates for itself. */
 export const MANAGED_BY_OPERATOR = { "app.kubernetes.io/managed-by": "addon-operator" };
+
+/** Builds the command that users copy: `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is kind and name. */
+export function annotateCommand(
+  object: string,
+  namespace: string,
+  annotations: Readonly<Record<string, string>>,
+): string {
+  const pairs = Object.entries(annotations).map(([key, value]) => `${key}=${value}`);
+  return `kubectl annotate --overwrite -n ${namespace} ${object} ${pairs.join(" ")}`;
+}

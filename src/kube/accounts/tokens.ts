@@ -9,7 +9,7 @@ import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
 import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
-import { findMissingRule } from "./missing-rule.ts";
+import { findMissingRule } from "../permissions.ts";
 
 /** The shortest lifetime that the API server accepts. */
 const LIFETIME_S = 600;

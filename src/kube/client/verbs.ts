@@ -45,7 +45,7 @@ export function getMetadata<T = JsonObject>(
 ): Promise<T> {
   const path = pathOf(target.resource, target);
   const accept = formatAcceptHeader({ metadataOnly: true }, "");
-  return client.json<T>({ ...pickCallOptions(options), path, accept });
+  return client.json<T>({ ...options, path, accept });
 }
 
 /** Lists the metadata of few objects, in one answer without pages. */
@@ -59,7 +59,7 @@ export async function listMetadata(
 ): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
   const { labelSelector, fieldSelector } = call;
   const { items, metadata } = await client.json<RawList>({
-    ...pickCallOptions(call),
+    ...call,
     path: pathOf(target.resource, { namespace: target.namespace }),
     query: { labelSelector, fieldSelector },
     accept: formatAcceptHeader({ metadataOnly: true }, "List"),
@@ -79,7 +79,7 @@ export async function get<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  const object = await client.json<T>({ ...pickCallOptions(options), path });
+  const object = await client.json<T>({ ...options, path });
   if (wasCut(object as object)) throw new DepthError(path);
   return object;
 }
@@ -126,7 +126,7 @@ export function remove<T = JsonObject>(
 ): Promise<T> {
   const { propagationPolicy, preconditions, dryRun } = options;
   return client.json<T>({
-    ...pickCallOptions(options),
+    ...options,
     method: "DELETE",
     path: pathOf(target.resource, target),
     body: {
@@ -150,10 +150,5 @@ function write<T>(client: KubeClient, target: Target, options: WriteOptions & Ve
   const { method, contentType, force, body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
   const path = pathOf(target.resource, target);
   const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
-  return client.json({ ...pickCallOptions(options), method, path, body, contentType, query });
-}
-
-/** Picks the options that the client, not the server, handles. */
-function pickCallOptions({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
-  return { signal, timeoutMs };
+  return client.json({ ...options, method, path, body, contentType, query });
 }

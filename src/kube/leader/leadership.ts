@@ -14,9 +14,9 @@ import { startWatchdog, type Children } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
-import { formatAddress, parseAddress, findReachableIp, type Address } from "./address.ts";
-import { queryLeader, type LeaderAnswer } from "./query-leader.ts";
-import { readOwnIdentity } from "./lease-lock.ts";
+import { readOwnIdentity } from "./identity.ts";
+import { formatAddress, parseAddress, findReachableIp, queryLeader } from "./leader-port.ts";
+import type { Address, LeaderAnswer } from "./leader-port.ts";
 import { Lease } from "./lease.ts";
 
 interface LeadershipOptions extends KubeAccess {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
-import { formatAddress, parseAddress, findReachableIp } from "../../../src/kube/leader/address.ts";
+import { formatAddress, parseAddress, findReachableIp } from "../../../src/kube/leader/leader-port.ts";
 import { isOtherRevision, createReadinessReader } from "../../../src/kube/leader/leadership.ts";
 import { fake } from "../fixture.ts";
 import { until } from "../../support/until.ts";
