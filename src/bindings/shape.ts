@@ -60,19 +60,30 @@ interface ScalarTypes {
  * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
 export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
+  if (shape.kind === "array" && Array.isArray(value)) return itemMismatches(value, shape, path);
+  if (shape.kind === "object" && isJsonObject(value)) return memberMismatches(value, shape, path);
+  if (shape.kind === "map" && isJsonObject(value))
+    return definedEntries(value).flatMap(([key, member]) =>
+      findMismatches(member, shape.of, joinPath(path, key)),
+    );
+  if (isScalarOfShape(value, shape)) return [];
+  if (shape.kind === "string" && typeof value === "string")
+    return [`${path} should be one of [${shape.oneOf?.join(" ")}]`];
+  const wanted = shape.kind === "map" ? "object" : shape.kind;
+  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
+}
+
+/** Whether a value is a text, boolean or number as the shape requires; false for shapes of lists and objects. */
+function isScalarOfShape(value: Json, shape: Shape): boolean {
   switch (shape.kind) {
-    case "array":
-      return arrayMismatches(value, shape, path);
-    case "map":
-      return mapMismatches(value, shape.of, path);
-    case "object":
-      return objectMismatches(value, shape, path);
     case "string":
-      return stringMismatches(value, shape.oneOf, path);
+      return typeof value === "string" && (shape.oneOf?.includes(value) ?? true);
     case "boolean":
-      return typeof value === "boolean" ? [] : [describeWrongType(path, "boolean", value)];
+      return typeof value === "boolean";
     case "integer":
-      return integerMismatches(value, shape, path);
+      return shape.fraction === true ? typeof value === "number" : Number.isInteger(value);
+    default:
+      return false;
   }
 }
 
@@ -102,52 +113,24 @@ function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
-function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" }, path: string): string[] {
-  const fits = fraction === true ? typeof value === "number" : Number.isInteger(value);
-  return fits ? [] : [describeWrongType(path, "integer", value)];
+function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" }, path: string): string[] {
+  if (list.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
+  return list.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
-function mapMismatches(value: Json, of: Shape, path: string): string[] {
-  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
-  return definedEntries(value).flatMap(([key, member]) => findMismatches(member, of, joinPath(path, key)));
-}
-
-function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
-  if (typeof value !== "string") return [describeWrongType(path, "string", value)];
-  if (oneOf === undefined || oneOf.includes(value)) return [];
-  return [`${path} should be one of [${oneOf.join(" ")}]`];
-}
-
-function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: string): string[] {
-  if (!Array.isArray(value)) return [describeWrongType(path, "array", value)];
-  if (value.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
-  return value.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
-}
-
-function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
-  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
+function memberMismatches(value: JsonObject, shape: ObjectShape, path: string): string[] {
+  const { min = 0, required = [], open = false } = shape;
   const entries = definedEntries(value);
-  const hasTooFew = entries.length < (shape.min ?? 0);
+  const missing = required.filter((key) => value[key] === undefined);
   return [
-    ...(hasTooFew
-      ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`]
-      : []),
-    ...(shape.required ?? [])
-      .filter((key) => value[key] === undefined)
-      .map((key) => `${joinPath(path, key)} is required`),
-    ...entries.flatMap(([key, member]) => memberMismatches(key, member, { shape, path })),
+    ...(entries.length < min ? [`${describePath(path)} should have at least ${min} properties`] : []),
+    ...missing.map((key) => `${joinPath(path, key)} is required`),
+    ...entries.flatMap(([key, member]) => {
+      const field = fieldShape(shape, key);
+      if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
+      return open ? [] : [`${joinPath(path, key)} is a forbidden property`];
+    }),
   ];
-}
-
-/** The violations of one member of an object; an unknown key is one unless the shape is open. */
-function memberMismatches(
-  key: string,
-  member: Json,
-  { shape, path }: { shape: ObjectShape; path: string },
-): string[] {
-  const field = fieldShape(shape, key);
-  if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
-  return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
 function definedEntries(value: JsonObject): [string, Json][] {
@@ -158,8 +141,8 @@ function joinPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-function describeWrongType(path: string, wanted: string, value: Json): string {
-  return `${path === "" ? "the configuration" : path} must be of type ${wanted}: "${typeName(value)}"`;
+function describePath(path: string): string {
+  return path === "" ? "the configuration" : path;
 }
 
 function typeName(value: Json): string {
