@@ -79,6 +79,7 @@ export const NAMESPACES: Resource = {
   namespaced: false,
 };
 export const SERVICE_ACCOUNTS: Resource = { ...CORE_V1, plural: "serviceaccounts", kind: "ServiceAccount" };
+export const SERVICES: Resource = { ...CORE_V1, plural: "services", kind: "Service" };
 export const PODS: Resource = { ...CORE_V1, plural: "pods", kind: "Pod" };
 export const REPLICA_SETS: Resource = {
   ...CORE_V1,

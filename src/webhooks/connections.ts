@@ -3,7 +3,7 @@
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 
-import type { Clock, Timer } from "../lib/index.ts";
+import { Timers, type Clock } from "../lib/index.ts";
 import { AddressRateLimiter, type ShareLimit } from "./limits.ts";
 
 interface ConnectionOptions {
@@ -27,18 +27,19 @@ export class Connections {
   /** Open connections by address, the oldest first. */
   readonly #sockets = new Map<string, Set<Socket>>();
   /** Timers that close a connection without a complete request, by peer key. */
-  readonly #timers = new Map<string, Timer>();
+  readonly #timers: Timers<string>;
   readonly #rates: AddressRateLimiter;
   #count = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#rates = new AddressRateLimiter(options.clock, options.rate);
   }
 
   /** Accepts a new connection, or closes it at once if a limit is reached. */
   add(socket: Socket): void {
-    const { clock, limit, arriveMs } = this.#options;
+    const { limit, arriveMs } = this.#options;
     const address = addressOf(socket);
     const key = peerKey(socket);
     const sockets = this.#sockets.get(address) ?? new Set();
@@ -48,23 +49,17 @@ export class Connections {
     if (isFull && !this.#closeOldestOfBusiestAddress(sockets.size)) return void socket.destroy();
     this.#sockets.set(address, sockets.add(socket));
     this.#count += 1;
-    const timer = clock.setTimer(arriveMs, () => void socket.destroy());
-    this.#timers.set(key, timer);
+    this.#timers.set(key, arriveMs, () => void socket.destroy());
     // A closed socket has no address: `address` and the key are read before.
     socket.once("close", () => {
       this.#remove(address, socket);
-      this.#cancelTimer(key);
+      this.#timers.cancel(key);
     });
   }
 
   /** Keeps the connection of this peer open, because a whole request has arrived on it. */
   cancelRequestTimeout(peer: Peer): void {
-    this.#cancelTimer(peerKey(peer));
-  }
-
-  #cancelTimer(key: string): void {
-    this.#timers.get(key)?.cancel();
-    this.#timers.delete(key);
+    this.#timers.cancel(peerKey(peer));
   }
 
   destroyAll(): void {

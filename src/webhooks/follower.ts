@@ -5,7 +5,7 @@ import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
-import { parseJson, readAtMost, type Clock } from "../lib/index.ts";
+import { parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 
@@ -42,37 +42,30 @@ const UNAVAILABLE = 503;
 export class LeaderClient {
   readonly #options: LeaderOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
-  #cachedLeader:
-    | { readonly address: Promise<LeaderAddress | undefined>; readonly readAtMs: number }
-    | undefined;
+  /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. */
+  #readLeader!: () => Promise<LeaderAddress | undefined>;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
+    this.#forgetLeader();
   }
 
   /** Returns the leader's response to a review. Throws if no leader is elected or the leader does not answer. */
   async forwardReview(call: ForwardedReview, certificate: Certificate): Promise<JsonObject> {
-    const address = await this.#leaderAddress();
-    if (address === undefined) throw new Error("no leader is elected");
-    return this.#sendReview(address, call, certificate);
+    const address = await this.#readLeader();
+    if (address !== undefined) return this.#sendReview(address, call, certificate);
+    this.#forgetLeader();
+    throw new Error("no leader is elected");
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. Forgets a failed or empty result. */
-  async #leaderAddress(): Promise<LeaderAddress | undefined> {
+  /** Reads the leader's address again for the next review. */
+  #forgetLeader(): void {
     const { clock, findLeader } = this.#options;
-    const now = clock.monotonic();
-    if (this.#cachedLeader === undefined || now - this.#cachedLeader.readAtMs > LEADER_CACHE_MS)
-      this.#cachedLeader = { address: findLeader(), readAtMs: now };
-    const address = await this.#cachedLeader.address.catch((error: unknown) => {
-      this.#cachedLeader = undefined;
-      throw error;
-    });
-    if (address === undefined) this.#cachedLeader = undefined;
-    return address;
+    this.#readLeader = shareCalls(clock, LEADER_CACHE_MS, findLeader);
   }
 
   /** Sends one review. Tries again if a reused connection is reset, because the leader closes idle connections. */
@@ -102,13 +95,13 @@ export class LeaderClient {
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       if (sent.reusedSocket && error.code === "ECONNRESET") return resolve(undefined);
-      this.#cachedLeader = undefined;
+      this.#forgetLeader();
       reject(error);
     });
     sent.on("response", (answer) => {
       readAtMost(answer as AsyncIterable<Buffer>, MAX_RESPONSE_BYTES)
         .then((body) => {
-          if (answer.statusCode === UNAVAILABLE) this.#cachedLeader = undefined;
+          if (answer.statusCode === UNAVAILABLE) this.#forgetLeader();
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);
           const response = objectOf(parseJson(body.toString()))["response"];

@@ -2,7 +2,7 @@
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
-import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
+import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { buildClientConfig, buildWebhookItem, type AdmissionWebhook, type WebhookTarget } from "./wanted.ts";
@@ -11,14 +11,12 @@ const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
   validating: VALIDATING_WEBHOOKS,
   mutating: MUTATING_WEBHOOKS,
 };
-const TYPES = ["validating", "mutating"] as const;
 
 /** Each group has its own configuration objects, so that a refused webhook of hooks does not affect those of the operator. */
 export type WebhookGroup = "hooks" | "operator";
 const GROUPS = ["hooks", "operator"] as const;
 
 export interface AdmissionObjectsOptions extends KubeAccess {
-  readonly hub: WatchHub;
   /** The prefix of the names of the objects. */
   readonly name: string;
   readonly target: WebhookTarget;
@@ -26,7 +24,6 @@ export interface AdmissionObjectsOptions extends KubeAccess {
   readonly onRefused: (group: WebhookGroup, webhook: string, message: string) => void;
 }
 
-/** Options of writing the objects. */
 interface ApplyOptions {
   readonly ca: string;
   /** Whether registered webhooks that are not wanted stay, because their hooks may not be loaded yet. */
@@ -35,9 +32,10 @@ interface ApplyOptions {
   readonly mayAdd: boolean;
 }
 
-/** Identifies one configuration object and its group. */
+/** One configuration object. */
 interface WebhookObject {
   readonly group: WebhookGroup;
+  readonly type: AdmissionWebhook["type"];
   readonly resource: Resource;
   readonly name: string;
 }
@@ -47,26 +45,17 @@ interface WebhookObject {
  * that the API server refuses, so that the others are registered.
  */
 export class AdmissionObjects {
+  /** The configuration objects: one for each group and type. */
+  readonly objects: readonly WebhookObject[];
   readonly #options: AdmissionObjectsOptions;
-  readonly #closes: (() => void)[] = [];
 
   constructor(options: AdmissionObjectsOptions) {
     this.#options = options;
-  }
-
-  /** Calls `onChange` when any client changes or deletes one of the objects. */
-  watch(onChange: () => void): void {
-    const ignore = (): void => {};
-    for (const { resource, name } of this.#listObjects()) {
-      const fieldSelector = `metadata.name=${name}`;
-      const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
-      const watch = this.#options.hub.subscribe({ resource, fieldSelector, metadataOnly: true }, consumer);
-      this.#closes.push(() => watch.close());
-    }
-  }
-
-  close(): void {
-    for (const close of this.#closes) close();
+    this.objects = GROUPS.flatMap((group) =>
+      (["validating", "mutating"] as const).map((type) => {
+        return { group, type, resource: RESOURCES[type], name: `${options.name}-${group}` };
+      }),
+    );
   }
 
   /** Writes the wanted webhooks into the objects. Throws ApiError, ConnectionError. */
@@ -74,19 +63,11 @@ export class AdmissionObjects {
     wanted: readonly (AdmissionWebhook & { readonly group: WebhookGroup })[],
     options: ApplyOptions,
   ): Promise<void> {
-    for (const object of this.#listObjects()) {
-      const ownWebhooks = wanted.filter(
-        ({ group, type }) => group === object.group && RESOURCES[type] === object.resource,
-      );
+    for (const object of this.objects) {
+      const { group, type } = object;
+      const ownWebhooks = wanted.filter((webhook) => webhook.group === group && webhook.type === type);
       await this.#applyObject(object, ownWebhooks, options);
     }
-  }
-
-  /** The configuration objects: one for each group and type. */
-  *#listObjects(): Generator<WebhookObject> {
-    for (const group of GROUPS)
-      for (const type of TYPES)
-        yield { group, resource: RESOURCES[type], name: `${this.#options.name}-${group}` };
   }
 
   /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */

@@ -1,6 +1,7 @@
 /** Registers webhooks at the API server, and keeps them registered as wanted. */
 
-import { get, ignoreNotFound, type Resource } from "../../kube/index.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
 import { AdmissionObjects, type AdmissionObjectsOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
@@ -14,22 +15,13 @@ export interface OwnedWebhooks {
 }
 
 export interface RegistrarOptions extends Omit<AdmissionObjectsOptions, "onRefused"> {
-  readonly clock: Clock;
+  readonly hub: WatchHub;
   /** Called with all issues of the registration when they change. */
   readonly onIssues: (issues: readonly string[]) => void;
 }
 
 /** Time until a missing Service is looked up again. */
 const SERVICE_CHECK_MS = 10_000;
-
-const SERVICES: Resource = {
-  group: "",
-  version: "v1",
-  plural: "services",
-  kind: "Service",
-  namespaced: true,
-  verbs: ["get"],
-};
 
 /**
  * Registers the wanted webhooks with the current CAs: after each change, after changes by other clients, after failures. Until
@@ -41,6 +33,7 @@ export class Registrar {
   readonly #wanted = new Map<string, OwnedWebhooks>();
   readonly #admission: AdmissionObjects;
   readonly #conversion: ConversionObjects;
+  readonly #watches: NamedWatches;
   readonly #reconcileLoop: ReconcileLoop;
   /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
@@ -67,6 +60,7 @@ export class Registrar {
         else this.#conversionIssues.set(crdName, issue);
       },
     });
+    this.#watches = new NamedWatches(options.hub, () => this.#reconcileLoop.trigger());
     this.#reconcileLoop = new ReconcileLoop({
       clock: options.clock,
       reconcile: () => this.#applyWanted(),
@@ -76,10 +70,6 @@ export class Registrar {
 
   /** Registers webhooks with this CA bundle, now and after each change. Only for the holder of the lease. */
   registerWithCa(ca: string): void {
-    if (this.#ca === undefined) {
-      this.#admission.watch(() => this.#reconcileLoop.trigger());
-      this.#conversion.watch(() => this.#reconcileLoop.trigger());
-    }
     this.#ca = ca;
     this.#reconcileLoop.trigger();
   }
@@ -114,8 +104,7 @@ export class Registrar {
   close(): void {
     this.#reconcileLoop.close();
     this.#timers.close();
-    this.#admission.close();
-    this.#conversion.close();
+    this.#watches.close();
   }
 
   /** Removes the webhooks of an owner; the next reconcile removes its conversions from the CRDs. */
@@ -131,12 +120,17 @@ export class Registrar {
     if (ca === undefined) return;
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
+    const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
+    const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
+    this.#watches.watchOnly([
+      ...this.#admission.objects,
+      ...crds.map((name) => ({ resource: CUSTOM_RESOURCE_DEFINITIONS, name })),
+    ]);
     this.#refusals.clear();
     const admission = owners.flatMap(({ group, admission: list = [] }) =>
       list.map((webhook) => ({ ...webhook, group })),
     );
     await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd });
-    const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
       this.#withdrawn.delete(crdName);
       this.#conversionIssues.delete(crdName);
@@ -166,6 +160,44 @@ export class Registrar {
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
     this.#options.onIssues(issues);
+  }
+}
+
+/** Watches single objects by their names, for changes by any client. */
+class NamedWatches {
+  readonly #hub: WatchHub;
+  readonly #onChange: () => void;
+  readonly #watches = new Map<string, Subscription>();
+  #isClosed = false;
+
+  /** Calls `onChange` when a watched object is created, changed or deleted. */
+  constructor(hub: WatchHub, onChange: () => void) {
+    this.#hub = hub;
+    this.#onChange = onChange;
+  }
+
+  /** Watches these objects and no others. */
+  watchOnly(objects: readonly { readonly resource: Resource; readonly name: string }[]): void {
+    if (this.#isClosed) return;
+    const wanted = new Map(objects.map((object) => [`${object.resource.plural}/${object.name}`, object]));
+    for (const [key, watch] of this.#watches) {
+      if (wanted.has(key)) continue;
+      watch.close();
+      this.#watches.delete(key);
+    }
+    const ignore = (): void => {};
+    const onChange = this.#onChange;
+    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
+    for (const [key, { resource, name }] of wanted) {
+      if (this.#watches.has(key)) continue;
+      const spec = { resource, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
+      this.#watches.set(key, this.#hub.subscribe(spec, consumer));
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const watch of this.#watches.values()) watch.close();
   }
 }
 
