@@ -9,9 +9,14 @@ export type Shape =
   /** With `fraction`, decimals are valid too; messages still say "integer", the word that hook authors search for. */
   | { readonly kind: "integer"; readonly fraction?: boolean }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
-  /** Any keys; all values have the same shape. */
-  | { readonly kind: "map"; readonly of: Shape }
+  | MapShape
   | ObjectShape;
+
+/** Any keys; all values have the same shape. */
+interface MapShape {
+  readonly kind: "map";
+  readonly of: Shape;
+}
 
 interface ObjectShape {
   readonly kind: "object";
@@ -61,11 +66,8 @@ interface ScalarTypes {
  */
 export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
   if (shape.kind === "array" && Array.isArray(value)) return itemMismatches(value, shape, path);
-  if (shape.kind === "object" && isJsonObject(value)) return memberMismatches(value, shape, path);
-  if (shape.kind === "map" && isJsonObject(value))
-    return definedEntries(value).flatMap(([key, member]) =>
-      findMismatches(member, shape.of, joinPath(path, key)),
-    );
+  if ((shape.kind === "object" || shape.kind === "map") && isJsonObject(value))
+    return memberMismatches(value, shape, path);
   if (isScalarOfShape(value, shape)) return [];
   if (shape.kind === "string" && typeof value === "string")
     return [`${path} should be one of [${shape.oneOf?.join(" ")}]`];
@@ -75,16 +77,10 @@ export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
 
 /** Whether a value is a text, boolean or number as the shape requires; false for shapes of lists and objects. */
 function isScalarOfShape(value: Json, shape: Shape): boolean {
-  switch (shape.kind) {
-    case "string":
-      return typeof value === "string" && (shape.oneOf?.includes(value) ?? true);
-    case "boolean":
-      return typeof value === "boolean";
-    case "integer":
-      return shape.fraction === true ? typeof value === "number" : Number.isInteger(value);
-    default:
-      return false;
-  }
+  if (shape.kind === "string") return typeof value === "string" && (shape.oneOf?.includes(value) ?? true);
+  if (shape.kind === "boolean") return typeof value === "boolean";
+  if (shape.kind !== "integer") return false;
+  return shape.fraction === true ? typeof value === "number" : Number.isInteger(value);
 }
 
 /**
@@ -96,7 +92,7 @@ export function pruneToShape(value: Json, shape: Shape): Json {
     return value.map((item) => pruneToShape(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
-    const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
+    const field = memberShape(shape, key);
     const prunedMember = field === undefined ? null : pruneToShape(member, field);
     return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
@@ -108,8 +104,9 @@ function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-/** The shape of a known key; undefined for an unknown one. */
-function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
+/** The shape of the value of a key; undefined for an unknown key. */
+function memberShape(shape: ObjectShape | MapShape, key: string): Shape | undefined {
+  if (shape.kind === "map") return shape.of;
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
@@ -118,16 +115,16 @@ function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" },
   return list.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
-function memberMismatches(value: JsonObject, shape: ObjectShape, path: string): string[] {
-  const { min = 0, required = [], open = false } = shape;
+function memberMismatches(value: JsonObject, shape: ObjectShape | MapShape, path: string): string[] {
+  const { min = 0, required = [], open = false }: Partial<ObjectShape> = shape.kind === "map" ? {} : shape;
   const entries = definedEntries(value);
   const missing = required.filter((key) => value[key] === undefined);
   return [
     ...(entries.length < min ? [`${describePath(path)} should have at least ${min} properties`] : []),
     ...missing.map((key) => `${joinPath(path, key)} is required`),
     ...entries.flatMap(([key, member]) => {
-      const field = fieldShape(shape, key);
-      if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
+      const known = memberShape(shape, key);
+      if (known !== undefined) return findMismatches(member, known, joinPath(path, key));
       return open ? [] : [`${joinPath(path, key)} is a forbidden property`];
     }),
   ];

@@ -49,16 +49,20 @@ export function secretCertificateSource({ client, namespace }: KubeAccess, name:
   return {
     checkMs: CHECK_MS,
     async read() {
-      const { data = {} } = await get<Secret>(client, { resource: SECRETS, namespace, name });
-      const text = (key: string): string => Buffer.from(data[key] ?? "", "base64").toString();
-      const texts = { cert: text(FILES.cert), key: text(FILES.key), ca: text(FILES.ca) };
-      return checkCertificate(texts, `Secret ${name}`);
+      return readTlsSecret(await get<Secret>(client, { resource: SECRETS, namespace, name }));
     },
   };
 }
 
+/** Reads the certificate in a Secret of type kubernetes.io/tls. Throws ProblemError if it is invalid. */
+export function readTlsSecret(secret: Secret): Certificate {
+  const text = (key: string): string => Buffer.from(secret.data?.[key] ?? "", "base64").toString();
+  const texts = { cert: text(FILES.cert), key: text(FILES.key), ca: text(FILES.ca) };
+  return checkCertificate(texts, `Secret ${secret.metadata.name}`);
+}
+
 /** Returns the texts if they are certificates and a key that belongs to `cert`. Throws ProblemError, which names `location`. */
-export function checkCertificate(texts: Omit<Certificate, "peerCa">, location: string): Certificate {
+function checkCertificate(texts: Omit<Certificate, "peerCa">, location: string): Certificate {
   for (const part of ["cert", "key", "ca"] as const) {
     try {
       if (part === "key") checkKey(texts);
