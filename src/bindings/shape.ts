@@ -68,19 +68,28 @@ export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
   if (shape.kind === "array" && Array.isArray(value)) return itemMismatches(value, shape, path);
   if ((shape.kind === "object" || shape.kind === "map") && isJsonObject(value))
     return memberMismatches(value, shape, path);
-  if (isScalarOfShape(value, shape)) return [];
-  if (shape.kind === "string" && typeof value === "string")
-    return [`${path} should be one of [${shape.oneOf?.join(" ")}]`];
-  const wanted = shape.kind === "map" ? "object" : shape.kind;
-  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
+  return scalarMismatches(value, shape, path);
 }
 
-/** Whether a value is a text, boolean or number as the shape requires; false for shapes of lists and objects. */
-function isScalarOfShape(value: Json, shape: Shape): boolean {
-  if (shape.kind === "string") return typeof value === "string" && (shape.oneOf?.includes(value) ?? true);
-  if (shape.kind === "boolean") return typeof value === "boolean";
-  if (shape.kind !== "integer") return false;
-  return shape.fraction === true ? typeof value === "number" : Number.isInteger(value);
+/** By kind of shape: the JavaScript type of its values. Lists and objects are not checked by it. */
+const SCALAR_TYPES: Readonly<Partial<Record<Shape["kind"], string>>> = {
+  boolean: "boolean",
+  integer: "number",
+};
+
+/** The violations of a shape by a value that is no list or object, or where the shape requires none. */
+function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
+  if (shape.kind === "string" && typeof value === "string") {
+    const { oneOf = [value] } = shape;
+    return oneOf.includes(value) ? [] : [`${path} should be one of [${oneOf.join(" ")}]`];
+  }
+  const fits =
+    shape.kind === "integer" && shape.fraction !== true
+      ? Number.isInteger(value)
+      : typeof value === SCALAR_TYPES[shape.kind];
+  if (fits) return [];
+  const wanted = shape.kind === "map" ? "object" : shape.kind;
+  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
 }
 
 /**
