@@ -127,14 +127,8 @@ function readItem(raw: RawKubernetes, index: number, options: ReadOptions): Kube
   };
 }
 
-type SelectionKey = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "namespaceLabels";
-
 /** What the binding selects: names, namespaces, labels and fields. */
-function readSelection(
-  raw: RawKubernetes,
-  id: string,
-  { complain }: ReadOptions,
-): Pick<KubernetesBinding, SelectionKey> {
+function readSelection(raw: RawKubernetes, id: string, { complain }: ReadOptions) {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
     names: undefinedIfEmpty(raw.nameSelector?.matchNames),
@@ -198,9 +192,10 @@ function readV0Event(event: string, id: string, complain: Complain): WatchEvent[
   return known === undefined ? [] : [known];
 }
 
-const LABEL_KEY =
-  /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+const LABEL_PATTERNS = {
+  key: /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/,
+  value: /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/,
+} as const;
 
 interface ConfigPath {
   readonly path: string;
@@ -214,8 +209,8 @@ export function readLabelSelector(
 ): LabelSelector | undefined {
   if (raw === undefined) return undefined;
   for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
-    checkLabelKey(key, { ...place, path: `${place.path}.matchLabels` });
-    checkLabelValue(value, { ...place, path: `${place.path}.matchLabels.${key}` });
+    checkLabel("key", key, { ...place, path: `${place.path}.matchLabels` });
+    checkLabel("value", value, { ...place, path: `${place.path}.matchLabels.${key}` });
   }
   const matchExpressions = raw.matchExpressions?.map((expression, index) =>
     readLabelExpression(expression, { ...place, path: `${place.path}.matchExpressions[${index}]` }),
@@ -232,8 +227,8 @@ type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
-  checkLabelKey(raw.key, { ...place, path: `${place.path}.key` });
-  for (const value of values) checkLabelValue(value, { ...place, path: `${place.path}.values` });
+  checkLabel("key", raw.key, { ...place, path: `${place.path}.key` });
+  for (const value of values) checkLabel("value", value, { ...place, path: `${place.path}.values` });
   checkOperator(operator, values.length, place);
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
@@ -246,12 +241,10 @@ function checkOperator(operator: string | undefined, values: number, { path, com
   if (!needsValues && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
-function checkLabelKey(key: string, { path, complain }: ConfigPath): void {
-  if (!LABEL_KEY.test(key)) complain(`${path} is invalid: ${JSON.stringify(key)} is no label key`);
-}
-
-function checkLabelValue(value: string, { path, complain }: ConfigPath): void {
-  if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
+/** Complains about a text that is no label key, or no label value. */
+function checkLabel(part: "key" | "value", text: string, { path, complain }: ConfigPath): void {
+  if (!LABEL_PATTERNS[part].test(text))
+    complain(`${path} is invalid: ${JSON.stringify(text)} is no label ${part}`);
 }
 
 /** A field selector in the API's syntax, with its values escaped. */

@@ -1,8 +1,7 @@
 /** Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
-import { FilterError } from "./filter-error.ts";
-import { readAllowedTokens } from "./lexer.ts";
+import { FilterError, readAllowedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
 export interface Filter {

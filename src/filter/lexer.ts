@@ -1,6 +1,21 @@
-/** Cuts the text of a filter into tokens, and refuses what filters of events may not use. */
+/** Cuts the text of a filter into tokens, and refuses what filters of events may not use; the error of all filters. */
 
-import { FilterError } from "./filter-error.ts";
+/**
+ * Why a filter gave no result: its text is wrong (`syntax`), it uses what a filter may not (`refused`), it failed
+ * for this object (`runtime`), it took too long (`timeout`), or jq itself is missing or died (`engine`).
+ */
+type FilterFailure = "syntax" | "refused" | "runtime" | "timeout" | "engine";
+
+/** A jq filter that cannot be compiled or has failed; the message is one line. */
+export class FilterError extends Error {
+  readonly failure: FilterFailure;
+
+  constructor(failure: FilterFailure, message: string) {
+    super(message);
+    this.name = "FilterError";
+    this.failure = failure;
+  }
+}
 
 type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "punctuator";
 

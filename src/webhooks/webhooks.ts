@@ -5,7 +5,7 @@ import { Timers, oneLine } from "../lib/index.ts";
 import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
 import { LeaderClient, type LeaderAddress } from "./follower.ts";
 import { Registrar } from "./registration/registrar.ts";
-import type { WebhookTarget } from "./registration/wanted.ts";
+import type { WebhookTarget } from "./registration/admission-objects.ts";
 import { ReviewError, wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
 import type { WebhookLimits } from "./limits.ts";

@@ -44,8 +44,8 @@ export class Informer {
   readonly #owner: InformerOwner;
   /** Opened after the binding was ready (for a new namespace): its first list counts as added objects. */
   readonly #isOpenedLate: boolean;
-  /** By `namespace/name`. */
-  readonly #store = new Map<string, StoredObject>();
+  /** The stored objects, by `namespace/name`. */
+  readonly store = new Map<string, StoredObject>();
   /** Objects without a stored version, because the filter failed for each version so far. */
   readonly #unfiltered = new Set<string>();
   /** Stored objects that the restarted first list has not delivered yet. */
@@ -61,17 +61,12 @@ export class Informer {
     this.#isOpenedLate = late;
   }
 
-  /** The stored objects, by `namespace/name`. */
-  get store(): ReadonlyMap<string, StoredObject> {
-    return this.#store;
-  }
-
   /** Starts the watch: its objects are filtered, stored and reported from now on. */
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
       // A list begins (again): what it does not contain has been deleted.
-      onListStart: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
+      onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#unfiltered])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
       onDeleted: (object, complete) => this.#removeObject(object, complete),
@@ -91,8 +86,8 @@ export class Informer {
 
   /** Drops the stored objects, and gives back the texts that they share with other bindings. */
   clear(): void {
-    for (const { text } of this.#store.values()) this.#owner.shared.releaseText(text);
-    this.#store.clear();
+    for (const { text } of this.store.values()) this.#owner.shared.releaseText(text);
+    this.store.clear();
     this.#unfiltered.clear();
   }
 
@@ -120,7 +115,7 @@ export class Informer {
       if (this.#closed) return;
       const key = objectKey(object);
       this.#stale.delete(key);
-      const before = this.#store.get(key);
+      const before = this.store.get(key);
       if (outcome.error !== undefined) {
         if (before === undefined) this.#unfiltered.add(key);
         return onFilterError(key, outcome.error);
@@ -128,7 +123,7 @@ export class Informer {
       const kept = makeStoredObject(this.#owner, object, outcome);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#unfiltered.delete(key);
-      this.#store.set(key, kept);
+      this.store.set(key, kept);
       shared.releaseText(before?.text);
       onStore();
       // The binding does not see a difference if the checksum is equal.
@@ -167,8 +162,8 @@ export class Informer {
 
   /** Removes a stored object and returns its item; undefined if none is stored. */
   #removeStored(key: string): SnapshotItem | undefined {
-    const kept = this.#store.get(key);
-    this.#store.delete(key);
+    const kept = this.store.get(key);
+    this.store.delete(key);
     this.#unfiltered.delete(key);
     this.#owner.shared.releaseText(kept?.text);
     this.#owner.onStore();
@@ -177,7 +172,7 @@ export class Informer {
 }
 
 /** The stored form of one object in a binding. */
-export interface StoredObject {
+interface StoredObject {
   /** Equal for states of the object that the binding does not distinguish. */
   readonly checksum: string;
   readonly text: SharedText | undefined;

@@ -2,7 +2,7 @@
 
 import type { Filter } from "../../filter/index.ts";
 import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";
-import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import { DepthError, oneLine, toError, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { enqueueHook, type HookQueues } from "../kinds.ts";
@@ -142,7 +142,7 @@ export class KubeBindings {
     if (first === undefined) return [];
     return more.length === 0
       ? first.monitor.items
-      : sortItems(watched.flatMap(({ monitor }) => monitor.informers));
+      : sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
@@ -211,15 +211,21 @@ export class KubeBindings {
     };
     const finding = { signal: stop.signal, onMissing: reportBlocked };
     const resource = await this.#options.kinds.find(binding, finding);
-    const filter = await this.#compileFilter(binding).catch(reportBlocked);
-    if (resource === undefined || filter === undefined || stop.signal.aborted) return;
+    if (resource === undefined) return;
+    let filter: Filter | undefined;
+    try {
+      if (binding.jqFilter !== undefined) filter = await this.#options.filters.compile(binding.jqFilter);
+    } catch (error) {
+      return reportBlocked(toError(error));
+    }
+    if (stop.signal.aborted) return;
     const check = this.#options.createPermissionCheck?.(hook, binding, resource);
-    const permission = check && { check, clock: this.#options.clock, signal: stop.signal };
-    if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
+    const permission = { check, clock: this.#options.clock, signal: stop.signal };
+    await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;
     this.#reportIssue(watched, undefined);
-    monitor.open(resource, filter.compiled);
-    const refusal = permission && (await waitUntilRefused(permission));
+    monitor.open(resource, filter);
+    const refusal = await waitUntilRefused(permission);
     if (refusal !== undefined) this.#reopen(watched, refusal);
   }
 
@@ -232,11 +238,6 @@ export class KubeBindings {
     this.#reportIssue(reopened, refusal);
     reopened.resolveEnabled();
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
-  }
-
-  /** Compiles the filter of a binding. The result is an object, because a binding without a filter has `undefined`. */
-  async #compileFilter({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
-    return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
   /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */

@@ -33,12 +33,14 @@ export class Monitor {
   readonly hook: Hook;
   readonly binding: KubernetesBinding;
   readonly outbox: Outbox;
+  /** All watches of the binding. */
+  readonly informers = new Set<Informer>();
+  /** Whether all selected objects have been listed once. */
+  isReady = false;
   readonly #options: MonitorOptions;
-  readonly #informers = new Set<Informer>();
   #namespaces: Subscription | undefined;
   #areNamespacesListed = true;
   #namespacesIssue: Error | undefined;
-  #isReady = false;
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
 
@@ -51,14 +53,9 @@ export class Monitor {
     );
   }
 
-  /** Whether all selected objects have been listed once. */
-  get isReady(): boolean {
-    return this.#isReady;
-  }
-
   /** Number of stored objects. */
   get size(): number {
-    return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
+    return [...this.informers].reduce((size, { store }) => size + store.size, 0);
   }
 
   /** Opens the watches: of the namespaces with the selected labels, of named namespaces, or one of the whole cluster. */
@@ -74,23 +71,18 @@ export class Monitor {
 
   /** The snapshot, by namespace and name. */
   get items(): readonly SnapshotItem[] {
-    this.#items ??= sortItems(this.#informers);
+    this.#items ??= sortItems(this.informers);
     return this.#items;
-  }
-
-  /** All watches, for a snapshot of several bindings. */
-  get informers(): readonly Informer[] {
-    return [...this.#informers];
   }
 
   close(): void {
     this.#closed = true;
     this.#namespaces?.close();
-    for (const informer of this.#informers) {
+    for (const informer of this.informers) {
       informer.close();
       informer.clear();
     }
-    this.#informers.clear();
+    this.informers.clear();
     this.outbox.close();
     this.#items = undefined;
   }
@@ -154,8 +146,8 @@ export class Monitor {
     };
     // Open all watches first: one that is listed synchronously must not make the binding ready.
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
-      const informer = new Informer(owner, namespace, this.#isReady);
-      this.#informers.add(informer);
+      const informer = new Informer(owner, namespace, this.isReady);
+      this.informers.add(informer);
       const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
       return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
     });
@@ -164,13 +156,13 @@ export class Monitor {
 
   /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
   #closeNamespace(name: string, { onChange }: InformerOwner): void {
-    for (const informer of this.#informers) {
+    for (const informer of this.informers) {
       if (informer.namespace !== name) continue;
       informer.close();
-      this.#informers.delete(informer);
+      this.informers.delete(informer);
       this.#items = undefined;
-      this.outbox.countCleaned(informer.store.size);
-      if (this.#isReady) for (const [key, { item }] of informer.store) onChange("Deleted", key, item);
+      this.outbox.count("cleaned", informer.store.size);
+      if (this.isReady) for (const [key, { item }] of informer.store) onChange("Deleted", key, item);
       informer.clear();
       this.#reportStatus();
     }
@@ -182,9 +174,9 @@ export class Monitor {
    */
   #reportStatus(): void {
     if (this.#closed) return;
-    const informers = [...this.#informers];
-    if (!this.#isReady && this.#areNamespacesListed && informers.every(({ isSynced }) => isSynced)) {
-      this.#isReady = true;
+    const informers = [...this.informers];
+    if (!this.isReady && this.#areNamespacesListed && informers.every(({ isSynced }) => isSynced)) {
+      this.isReady = true;
       this.#options.onReady();
     }
     const issues = [this.#namespacesIssue, ...informers.map(({ issue }) => issue)];
@@ -229,15 +221,10 @@ class Outbox {
 
   /** Counts an event, and passes it to the hook if the binding selects its type. */
   push(event: ObjectEvent): void {
-    this.#count(COUNTER_BY_EVENT[event.watchEvent], 1);
+    this.count(COUNTER_BY_EVENT[event.watchEvent], 1);
     if (!this.#eventTypes.includes(event.watchEvent)) return;
     if (this.#locked) this.#buffer.push(event);
     else this.#emit(event);
-  }
-
-  /** Counts objects that are not selected any more. */
-  countCleaned(count: number): void {
-    this.#count("cleaned", count);
   }
 
   /** Call before the hook receives the snapshot. Drops the events that a locked binding has buffered: the snapshot contains them. */
@@ -257,7 +244,7 @@ class Outbox {
   }
 
   /** Adds to both counters of an operation. */
-  #count(operation: keyof Operations, count: number): void {
+  count(operation: keyof Operations, count: number): void {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;
   }

@@ -4,7 +4,7 @@ import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../..
 import type { KubeAccess, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
-import { buildClientConfig, type ConversionWebhook, type WebhookTarget } from "./wanted.ts";
+import { buildClientConfig, type ConversionWebhook, type WebhookTarget } from "./admission-objects.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
 /** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */

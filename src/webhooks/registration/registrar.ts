@@ -5,7 +5,7 @@ import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
 import { AdmissionObjects, type AdmissionObjectsOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
-import type { AdmissionWebhook, ConversionWebhook } from "./wanted.ts";
+import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
 /** The webhooks of one owner, such as a hook. */
 export interface OwnedWebhooks {
