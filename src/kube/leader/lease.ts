@@ -170,7 +170,10 @@ export class Lease {
     if (holder === "" || holder === this.#ownHolder || hasHolderEnded(holder, this.#options.identity))
       return 0;
     const remainingMs = this.#observeRemainingMs(spec);
-    if (remainingMs > 0) this.#reportWaiting(holder);
+    if (remainingMs > 0 && this.#reportedHolder !== holder) {
+      this.#reportedHolder = holder;
+      this.#options.events.onWaiting(holder);
+    }
     return Math.min(remainingMs, MAX_CHECK_INTERVAL_MS, this.#options.times.retryMs);
   }
 
@@ -188,13 +191,6 @@ export class Lease {
     const record = JSON.stringify([holderIdentity, acquireTime, renewTime]);
     if (record !== this.#observed.record) this.#observed = { record, since: now };
     return Math.max(0, this.#observed.since + leaseDurationSeconds * 1000 - now);
-  }
-
-  /** Reports that another process holds the Lease, once for each holder. */
-  #reportWaiting(holder: string): void {
-    if (this.#reportedHolder === holder) return;
-    this.#reportedHolder = holder;
-    this.#options.events.onWaiting(holder);
   }
 
   /** Starts a term: the Lease was acquired by a request that was sent at `sentAt`, and is renewed from now on. */

@@ -153,24 +153,24 @@ export class WatchMember {
     this.#bufferedChanges = [];
   }
 
-  /** Calls the consumer, unless it is closed. Reports its errors, which must neither stop the watch nor reach other consumers. */
+  /**
+   * Calls the consumer, unless it is closed, and counts the promise that it returns until that settles. Reports its errors, which must
+   * neither stop the watch nor reach other consumers.
+   */
   #callConsumer(act: ConsumerCall): void {
     if (this.#isClosed) return;
+    const report = (error: unknown): void => this.#failures.report("watch", error);
     try {
       const answer: unknown = act(this.consumer);
       // A consumer typed `void` may still return a value.
-      if (answer instanceof Promise) this.#trackPromise(answer);
+      if (!(answer instanceof Promise)) return;
+      const settled: Promise<void> = answer
+        .catch(report)
+        .then(() => void this.#pendingPromises.delete(settled));
+      this.#pendingPromises.add(settled);
     } catch (error) {
-      this.#failures.report("watch", error);
+      report(error);
     }
-  }
-
-  /** Counts a promise of the consumer until it settles, and reports its rejection. */
-  #trackPromise(promise: Promise<void>): void {
-    const settled = promise
-      .catch((error: unknown) => this.#failures.report("watch", error))
-      .then(() => void this.#pendingPromises.delete(settled));
-    this.#pendingPromises.add(settled);
   }
 
   /** Back-pressure. Undefined, so that callers need not await, while fewer than `limit` promises are pending: one per event would be slow. */

@@ -1,6 +1,6 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { exponentialDelay, sleep, type Clock } from "../../lib/index.ts";
+import { exponentialDelay, sleep, toError, type Clock } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -210,14 +210,12 @@ export class Reflector {
     else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
     // A single lost connection or expired version is normal.
     const isRefused = error instanceof ApiError && remedy.kind !== "expired";
-    if (isRefused || this.#consecutiveFailures > 1) this.#reportError(error);
+    if (isRefused || this.#consecutiveFailures > 1) {
+      this.#hasReportedError = true;
+      this.#handler.onError(toError(error));
+    }
     const delay = computeRetryDelay(remedy, this.#consecutiveFailures, this.#tools.random());
     if (delay > 0) await sleep(this.#tools.clock, delay, this.#abortController.signal);
-  }
-
-  #reportError(error: unknown): void {
-    this.#hasReportedError = true;
-    this.#handler.onError(error instanceof Error ? error : new Error(String(error)));
   }
 }
 

@@ -103,12 +103,9 @@ export class TimeSlice {
   /** Call it after each item. Undefined, so that nothing is awaited, while there is time left. */
   yieldWhenUsedUp(): Promise<void> | undefined {
     if (this.#clock.monotonic() - this.#startedAt < SLICE_MS) return undefined;
-    return this.#yieldNow();
-  }
-
-  async #yieldNow(): Promise<void> {
-    await yieldToEventLoop();
-    this.#startedAt = this.#clock.monotonic();
+    return yieldToEventLoop().then(() => {
+      this.#startedAt = this.#clock.monotonic();
+    });
   }
 }
 
