@@ -25,7 +25,7 @@ export {
   retryConflicts,
 } from "./api-errors.ts";
 export { formatIdentity, readOwnIdentity, type Identity } from "./leader/identity.ts";
-export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/leader-port.ts";
+export { FOLLOWER_HEADER, type Address, type LeaderAnswer } from "./leader/leader-port.ts";
 export { Leadership, leaseNameOf } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";

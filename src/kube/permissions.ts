@@ -88,7 +88,6 @@ export function listOwnPermissions(
   });
 }
 
-/** Which webhooks the operator registers. */
 interface WebhookNeeds {
   /** The API server calls the webhooks through a Service. */
   readonly service: boolean;

@@ -4,16 +4,10 @@ import { Agent, request } from "node:https";
 import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
-import { FOLLOWER_HEADER } from "../kube/index.ts";
+import { FOLLOWER_HEADER, type Address } from "../kube/index.ts";
 import { parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
-
-/** Address of the leader's webhook server. */
-export interface LeaderAddress {
-  readonly ip: string;
-  readonly port: number;
-}
 
 /** A review that this replica forwards. `signal` is aborted when the API server waits no longer. */
 interface ForwardedReview {
@@ -24,8 +18,8 @@ interface ForwardedReview {
 
 interface LeaderOptions {
   readonly clock: Clock;
-  /** Reads the leader from the API server. */
-  readonly findLeader: () => Promise<LeaderAddress | undefined>;
+  /** Reads the address of the leader's webhook server from the API server. */
+  readonly findLeader: () => Promise<Address | undefined>;
   /** The name in the leader's certificate. */
   readonly host: string;
 }
@@ -43,7 +37,7 @@ export class LeaderClient {
   readonly #options: LeaderOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
   /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. */
-  #readLeader!: () => Promise<LeaderAddress | undefined>;
+  #readLeader!: () => Promise<Address | undefined>;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
@@ -70,7 +64,7 @@ export class LeaderClient {
 
   /** Sends one review. Tries again if a reused connection is reset, because the leader closes idle connections. */
   async #sendReview(
-    { ip, port }: LeaderAddress,
+    { ip, port }: Address,
     call: ForwardedReview,
     certificate: Certificate,
   ): Promise<JsonObject> {

@@ -40,7 +40,7 @@ export interface WebhookReport {
   readonly seconds: number;
 }
 
-interface ServerOptions {
+export interface ServerOptions {
   readonly clock: Clock;
   readonly address: string;
   readonly port: number;

@@ -1,32 +1,23 @@
 /** The webhooks of the operator: combines server, certificate, routes and registration. */
 
-import type { KubeAccess, WatchHub } from "../kube/index.ts";
+import type { Address } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
 import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
-import { LeaderClient, type LeaderAddress } from "./follower.ts";
-import { Registrar } from "./registration/registrar.ts";
+import { LeaderClient } from "./follower.ts";
+import { Registrar, type RegistrarOptions } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/admission-objects.ts";
 import { ReviewError, wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
-import type { WebhookLimits } from "./limits.ts";
-import { WebhookServer, type WebhookReport } from "./server.ts";
+import { WebhookServer, type ServerOptions } from "./server.ts";
 
-export interface WebhooksOptions extends KubeAccess {
-  readonly hub: WatchHub;
+export interface WebhooksOptions
+  extends RegistrarOptions, Pick<ServerOptions, "clientCa" | "limits" | "onRequest" | "onError"> {
   readonly listen: { readonly address: string; readonly port: number };
-  readonly clientCa?: string | undefined;
-  readonly limits?: Partial<WebhookLimits>;
   readonly source: CertificateSource;
   /** Whether other replicas read and present the same certificate. */
   readonly hasReplicas: boolean;
-  /** The prefix of the names of registered objects. */
-  readonly name: string;
-  readonly target: WebhookTarget;
   /** Reads the leader's address while this process is a standby. */
-  readonly findLeader: () => Promise<LeaderAddress | undefined>;
-  readonly onRequest: (report: WebhookReport) => void;
-  readonly onIssues: (issues: readonly string[]) => void;
-  readonly onError: (error: unknown) => void;
+  readonly findLeader: () => Promise<Address | undefined>;
 }
 
 const RETRY_MS = 5000;

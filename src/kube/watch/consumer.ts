@@ -45,7 +45,6 @@ export interface WatchConsumer {
   onError?(error: Error | undefined): void;
 }
 
-/** A consumer's subscription to a watch. */
 export interface Subscription {
   /** Resolves when the consumer's `onSynced` has been called; never if the subscription is closed before. */
   readonly whenSynced: Promise<void>;
@@ -61,7 +60,6 @@ export interface WatchObserver {
   onRelist(spec: WatchSpec): void;
 }
 
-/** Calls one method of a consumer. */
 export type ConsumerCall = (consumer: WatchConsumer) => Promise<void> | void;
 
 /** Back-pressure: the watch waits while a consumer has this many pending promises. */

@@ -72,7 +72,6 @@ export class WatchHub {
     return { open: this.#sharedWatches.size - broken, broken };
   }
 
-  /** Closes all watches. */
   close(): void {
     for (const shared of this.#sharedWatches.values()) shared.close();
     this.#sharedWatches.clear();

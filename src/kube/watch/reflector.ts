@@ -21,11 +21,9 @@ import {
 export interface ReflectorHandler {
   /** A list begins; drop the objects of an unfinished list. */
   onListStart(): void;
-  /** The list contains this object. */
   onListed(object: WatchedObject): Promise<void> | void;
   /** The list is complete, as of this resource version. */
   onListComplete(resourceVersion: string): Promise<void> | void;
-  /** The watch reported a new or changed object. */
   onApplied(object: WatchedObject): Promise<void> | void;
   onDeleted(object: WatchedObject): Promise<void> | void;
   /** The newest version that consumers know from events and answers; "" = none. */

@@ -5,11 +5,9 @@ import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { ApiRequest } from "../client/request.ts";
 
-/** How a stream is read. */
 export interface ReadOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
-  /** Ends the reading. */
   readonly signal: AbortSignal;
   /** Give up when nothing arrives for this long, in milliseconds. */
   readonly silenceMs: number;

@@ -46,10 +46,14 @@ const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
 export type WebhookGroup = "hooks" | "operator";
 const GROUPS = ["hooks", "operator"] as const;
 
-export interface AdmissionObjectsOptions extends KubeAccess {
-  /** The prefix of the names of the objects. */
+/** What registering webhooks of both kinds needs. */
+export interface RegistrationOptions extends KubeAccess {
+  /** Which operator this is: the prefix of the names of admission objects, and the value of an annotation of CRDs. */
   readonly name: string;
   readonly target: WebhookTarget;
+}
+
+interface AdmissionObjectsOptions extends RegistrationOptions {
   /** Called with the reason when the API server refuses a webhook. */
   readonly onRefused: (group: WebhookGroup, webhook: string, message: string) => void;
 }

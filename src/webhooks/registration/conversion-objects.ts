@@ -1,20 +1,17 @@
 /** Writes the wanted conversion webhooks into CustomResourceDefinitions. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../../kube/index.ts";
-import type { KubeAccess, WatchedObject } from "../../kube/index.ts";
+import type { WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
-import { buildClientConfig, type ConversionWebhook, type WebhookTarget } from "./admission-objects.ts";
+import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } from "./admission-objects.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
 /** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
 const ANNOTATION = "addon-operator.io/conversion";
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
-export interface ConversionObjectsOptions extends KubeAccess {
-  /** Which operator this is: the value of the annotation. */
-  readonly name: string;
-  readonly target: WebhookTarget;
+interface ConversionObjectsOptions extends RegistrationOptions {
   /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
 }

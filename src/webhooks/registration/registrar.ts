@@ -3,7 +3,7 @@
 import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
-import { AdmissionObjects, type AdmissionObjectsOptions, type WebhookGroup } from "./admission-objects.ts";
+import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
 import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
@@ -14,7 +14,7 @@ export interface OwnedWebhooks {
   readonly conversions?: readonly ConversionWebhook[];
 }
 
-export interface RegistrarOptions extends Omit<AdmissionObjectsOptions, "onRefused"> {
+export interface RegistrarOptions extends RegistrationOptions {
   readonly hub: WatchHub;
   /** Called with all issues of the registration when they change. */
   readonly onIssues: (issues: readonly string[]) => void;
