@@ -1,7 +1,7 @@
 /** Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
-import { FilterError, readAllowedTokens } from "./lexer.ts";
+import { FilterError, OutsideSubset, readAllowedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
 export interface Filter {
@@ -21,24 +21,21 @@ export interface Filter {
  * if it uses a refused function.
  */
 export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
-  const tokens = readAllowedTokens(text);
-  const tree = tokens === undefined ? undefined : parseSubset(tokens);
-  if (tree === undefined) return undefined;
-  const subset = compileSubset(tree);
-  return (input) => toFilterResult(subset(input));
+  try {
+    const step = compileNode(parseSubset(readAllowedTokens(text)));
+    return (input) => toFilterResult(collectOutputs(step, input));
+  } catch (error) {
+    // RangeError: the filter is nested too deep for the recursive parser.
+    if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */
 type Emitter = (input: Json, emit: Emit) => void;
 
-/** Compiles a filter tree to a function that returns all outputs for an input, and throws FilterError where jq reports an error. */
-export function compileSubset(node: Node): (input: Json) => Json[] {
-  const step = compileNode(node);
-  return (input) => collectOutputs(step, input);
-}
-
-/** Collects all outputs of a step for one input. */
+/** Collects all outputs of a step for one input. Throws FilterError where jq reports an error. */
 function collectOutputs(step: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
   step(input, (value) => outputs.push(value));

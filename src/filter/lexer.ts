@@ -26,8 +26,8 @@ export interface Token {
   readonly nested?: readonly Token[];
 }
 
-/** A text that this lexer does not support: jq must check it. */
-class UnreadableText extends Error {}
+/** The filter is not in the subset that runs in JavaScript, so jq must check and run it. */
+export class OutsideSubset extends Error {}
 
 const AMBIGUOUS_COMMENT =
   "a comment that ends in a backslash or contains a carriage return is read differently by jq's versions";
@@ -44,11 +44,7 @@ const TOKEN_RULES: readonly (readonly [TokenKind, RegExp])[] = [
 ];
 const STRING_PART = /[^"\\]+|\\[^(]/y;
 
-/** The tokens of a filter without comments. Throws UnreadableText, and FilterError for a comment that jq's versions read differently. */
-export function tokenize(text: string): readonly Token[] {
-  return new Lexer(text).readTokens(false);
-}
-
+/** Cuts a filter into tokens. */
 class Lexer {
   readonly #text: string;
   #position = 0;
@@ -70,7 +66,7 @@ class Lexer {
       if (punctuator === ")") openParentheses--;
       found.push(token);
     }
-    if (inString) throw new UnreadableText("unterminated interpolation");
+    if (inString) throw new OutsideSubset("unterminated interpolation");
     return found;
   }
 
@@ -92,7 +88,7 @@ class Lexer {
       const text = this.#readMatch(rule);
       if (text !== undefined) return { kind, text };
     }
-    throw new UnreadableText(`unexpected character at ${this.#position}`);
+    throw new OutsideSubset(`unexpected character at ${this.#position}`);
   }
 
   /** A string with its quotes. The tokens of its interpolations are nested. */
@@ -104,7 +100,7 @@ class Lexer {
         this.#position += 2;
         nested.push(...this.readTokens(true));
       } else if (this.#readMatch(STRING_PART) === undefined) {
-        throw new UnreadableText("unterminated string");
+        throw new OutsideSubset("unterminated string");
       }
     }
     this.#position++;
@@ -142,29 +138,18 @@ const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the tokens of a filter, and throws FilterError if the filter uses a function that filters may not use. Undefined =
- * this lexer does not support the text, so jq must check it.
+ * Reads the tokens of a filter, without comments. Throws FilterError if the filter uses a function that filters may not use, or a comment
+ * that jq's versions read differently; OutsideSubset if this lexer does not support the text.
  */
-export function readAllowedTokens(text: string): readonly Token[] | undefined {
+export function readAllowedTokens(text: string): readonly Token[] {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
-  const tokens = tokenizeIfReadable(text);
-  if (tokens === undefined) return undefined;
+  const tokens = new Lexer(text).readTokens(false);
   refuseForbiddenWords(tokens);
   // Definitions end with a semicolon (`def f: .;`); what they define is used after it.
   if (tokens.at(-1)?.text === ";") {
     throw new FilterError("syntax", "the filter only defines functions and uses none");
   }
   return tokens;
-}
-
-/** As `tokenize`, but returns undefined for a text that this lexer does not support. */
-function tokenizeIfReadable(text: string): readonly Token[] | undefined {
-  try {
-    return tokenize(text);
-  } catch (error) {
-    if (error instanceof UnreadableText) return undefined;
-    throw error;
-  }
 }
 
 /** Throws FilterError if a token, also inside a string, is a function that filters may not use. */

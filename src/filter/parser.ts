@@ -1,7 +1,7 @@
 /** Parses the subset of jq's language that runs in JavaScript. */
 
 import type { Json } from "../model/index.ts";
-import type { Token } from "./lexer.ts";
+import { OutsideSubset, type Token } from "./lexer.ts";
 
 /** A filter as a tree. `field`, `index` and `each` are steps on the input: `.a[0]` is a pipe of two steps. */
 export type Node =
@@ -15,25 +15,17 @@ export type Node =
 
 const IDENTITY: Node = { op: "identity" };
 
-/** The filter is not in the subset, so jq must run it. */
-class OutsideSubset extends Error {}
-
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
 /**
- * The filter as a tree; undefined = jq must run it. That is so if a part of it is not in the subset, or if jq and gojq
- * disagree on the order of its results.
+ * Parses a filter. Throws OutsideSubset if a part of the filter is not in the subset, or if jq and gojq disagree on the order of its
+ * results; RangeError if it is nested too deep for this recursive parser.
  */
-export function parseSubset(tokens: readonly Token[]): Node | undefined {
+export function parseSubset(tokens: readonly Token[]): Node {
   if (tokens.length === 0) return IDENTITY;
-  try {
-    const tree = new Parser(tokens).parseFilter();
-    return dependsOnKeyOrder(tree) ? undefined : tree;
-  } catch (error) {
-    // RangeError: the filter is nested too deep for this recursive parser.
-    if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
-    throw error;
-  }
+  const tree = new Parser(tokens).parseFilter();
+  if (dependsOnKeyOrder(tree)) throw new OutsideSubset();
+  return tree;
 }
 
 /** A recursive-descent parser. Methods are ordered from the weakest operator (`|`) to the strongest. */
