@@ -74,9 +74,9 @@ export const CONFIG_MAPS: Resource = { ...CORE_V1, plural: "configmaps", kind: "
 export const SECRETS: Resource = { ...CORE_V1, plural: "secrets", kind: "Secret" };
 export const NAMESPACES: Resource = {
   ...CORE_V1,
+  namespaced: false,
   plural: "namespaces",
   kind: "Namespace",
-  namespaced: false,
 };
 export const SERVICE_ACCOUNTS: Resource = { ...CORE_V1, plural: "serviceaccounts", kind: "ServiceAccount" };
 export const SERVICES: Resource = { ...CORE_V1, plural: "services", kind: "Service" };
