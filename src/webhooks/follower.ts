@@ -5,9 +5,10 @@ import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
 import { FOLLOWER_HEADER, type Address } from "../kube/index.ts";
-import { parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
+import { oneLine, parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
+import { ReviewError } from "./review.ts";
 
 /** A review that this replica forwards. `signal` is aborted when the API server waits no longer. */
 interface ForwardedReview {
@@ -29,7 +30,7 @@ const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const LEADER_CACHE_MS = 5000;
 /** Less than the limit that the leader's server has for one address. */
 const MAX_CONNECTIONS = 16;
-/** The status with which a replica answers that is no longer the leader. */
+/** The status with which a replica answers if it is not the leader and cannot reach it. */
 const UNAVAILABLE = 503;
 
 /** Sends reviews to the leader over connections that stay open. */
@@ -44,12 +45,18 @@ export class LeaderClient {
     this.#forgetLeader();
   }
 
-  /** Returns the leader's response to a review. Throws if no leader is elected or the leader does not answer. */
-  async forwardReview(call: ForwardedReview, certificate: Certificate): Promise<JsonObject> {
-    const address = await this.#readLeader();
-    if (address !== undefined) return this.#sendReview(address, call, certificate);
-    this.#forgetLeader();
-    throw new Error("no leader is elected");
+  /** Returns the leader's response to a review. Throws ReviewError with status 503 if no leader is elected or the leader does not answer. */
+  async forwardReview(call: ForwardedReview, certificate: Certificate | undefined): Promise<JsonObject> {
+    try {
+      if (certificate === undefined) throw new Error("there is no certificate yet");
+      const address = await this.#readLeader();
+      if (address !== undefined) return await this.#sendReview(address, call, certificate);
+      this.#forgetLeader();
+      throw new Error("no leader is elected");
+    } catch (error) {
+      const message = `this operator is a follower, and its leader does not answer: ${oneLine(error)}`;
+      throw new ReviewError(message, UNAVAILABLE);
+    }
   }
 
   close(): void {

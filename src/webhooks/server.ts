@@ -195,12 +195,11 @@ export class WebhookServer {
   /** Returns the response to send: the answer to the review, or an error with its HTTP status. Never rejects. */
   async #buildResponse(request: Http2ServerRequest, response: Http2ServerResponse): Promise<ResponseContent> {
     const url = URL.parse(request.url, "https://operator");
-    const path = url?.pathname ?? "/";
     const ended = new AbortController();
     response.once("close", () => ended.abort(new Error("the client waits no longer")));
     for (const stream of [request, response]) stream.on("error", () => ended.abort());
     try {
-      const body = await this.#answerReview(request, { url, path, abortController: ended });
+      const body = await this.#answerReview(request, url, ended);
       return { status: 200, type: "application/json", body };
     } catch (error) {
       const status = httpStatusOf(error);
@@ -228,11 +227,16 @@ export class WebhookServer {
     request.once("close", () => timeout.cancel());
   }
 
-  /** Answers a health check or a review; returns the response body. Throws ReviewError, or the error of the handler. */
+  /**
+   * Answers a health check or a review; returns the response body. Throws ReviewError, or the error of the handler. `abortController` is
+   * aborted when the client disconnects, and here when the time limit is over.
+   */
   async #answerReview(
     request: Http2ServerRequest,
-    { url, path, abortController }: RequestContext,
+    url: URL | null,
+    abortController: AbortController,
   ): Promise<string> {
+    const path = url?.pathname ?? "/";
     if (path === "/healthz" && request.method === "GET") return '"ok"\n';
     if (request.method !== "POST") throw new ReviewError("use POST", 405);
     if (!/^application\/json *(?:;|$)/i.test(request.headers["content-type"] ?? ""))
@@ -275,14 +279,6 @@ type StreamArguments = [
   flags: number,
   rawHeaders: string[],
 ];
-
-/** What answering one request needs besides the request itself. */
-interface RequestContext {
-  readonly url: URL | null;
-  readonly path: string;
-  /** Aborted when the time limit is over or the client has disconnected. */
-  readonly abortController: AbortController;
-}
 
 /** The HTTP status for an error: any error but ReviewError is an internal one. */
 function httpStatusOf(error: unknown): number {

@@ -6,7 +6,7 @@ import { CertificateRotation, type Certificate, type CertificateSource } from ".
 import { LeaderClient } from "./follower.ts";
 import { Registrar, type RegistrarOptions } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/admission-objects.ts";
-import { ReviewError, wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
+import { wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
 import { WebhookServer, type ServerOptions } from "./server.ts";
 
@@ -101,22 +101,8 @@ export class Webhooks {
   #findHandler(path: string, isForwarded: boolean): ReviewHandler | undefined {
     // A replica that believes this one to be the leader must not get its own request back.
     if (this.#isLeader || isForwarded) return this.#routes.get(path);
-    return (request, signal) => this.#forwardToLeader(path, request, signal);
-  }
-
-  /** Lets the leader answer a review. Throws ReviewError with status 503 if the leader does not answer. */
-  async #forwardToLeader(
-    path: string,
-    ...[request, signal]: Parameters<ReviewHandler>
-  ): ReturnType<ReviewHandler> {
-    const certificate = this.#certificate;
-    try {
-      if (certificate === undefined) throw new Error("there is no certificate yet");
-      return await this.#leaderClient.forwardReview({ path, request, signal }, certificate);
-    } catch (error) {
-      const message = `this operator is a follower, and its leader does not answer: ${oneLine(error)}`;
-      throw new ReviewError(message, 503);
-    }
+    return (request, signal) =>
+      this.#leaderClient.forwardReview({ path, request, signal }, this.#certificate);
   }
 
   /** Reads the certificate and applies a changed one. Calls run one after the other. Throws only if the port cannot be used. */
