@@ -224,7 +224,7 @@ const REFUSED_DIFFERENCES: readonly DifferenceCheck[] = [
  * Describes a change of the current context from `before` to `after` that is refused: another server or user, or weaker TLS verification.
  * The state of the operator would not fit another cluster. Undefined if only tokens, certificates or the CA differ.
  */
-export function describeRefusedDifference(before: KubeConfig, after: KubeConfig): string | undefined {
+function describeRefusedDifference(before: KubeConfig, after: KubeConfig): string | undefined {
   const messages = REFUSED_DIFFERENCES.map((check) => check(contextTargetOf(before), contextTargetOf(after)));
   return messages.find((message) => message !== false);
 }
@@ -243,7 +243,7 @@ function hasCa({ cluster: { caData, caFile } }: ContextTarget): boolean {
 }
 
 /** Exports a kubeconfig of only the current context, as JSON, for child processes. Keeps references to files. */
-export function exportContext(config: KubeConfig): string {
+function exportContext(config: KubeConfig): string {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
   const name = config.getCurrentContext();
   const namespace = config.getContextObject(name)?.namespace?.trim();
