@@ -1,7 +1,7 @@
 export { listBindings, allowsFailure, listBindingShapes, collapseGroups, buildContext } from "./kinds.ts";
 export { getHookActivation, buildHookTask, isReviewBinding, createSources, readBindings } from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
-export type { BindingTimes } from "./kubernetes/monitor.ts";
+export type { BindingTimes } from "./kubernetes/informer.ts";
 export { MISPLACED_BINDINGS, createLifecycleBinding, type HookKind } from "./lifecycle.ts";
 export { SnapshotList, JsonBytes, snapshotItemMembers } from "./kind.ts";
 export type { Complain, ContextMembers, Snapshots, Source } from "./kind.ts";

@@ -1,6 +1,5 @@
 /** The interface of a kind of binding, and the parts that bindings and binding contexts share. */
 
-import type { Clock } from "../lib/index.ts";
 import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, Json } from "../model/index.ts";
 import type { JsonObject, SnapshotItem } from "../model/index.ts";
 import { BOOLEAN, STRING, type ValueOf, type Shape } from "./shape.ts";
@@ -34,18 +33,9 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
   mayMerge(trigger: TriggerOf<B>): boolean;
   /** Returns the metric label `activation` of the hook. */
   getActivation(binding: B): string;
-  /** Creates the source that triggers such bindings, unless a task or a watch does. */
-  createSource?(options: SourceOptions): Source;
 }
 
-/** What a source uses, and the callback that triggers a hook. */
-export interface SourceOptions {
-  readonly clock: Clock;
-  readonly zone: string;
-  readonly emit: (hook: Hook, trigger: HookTrigger) => void;
-}
-
-/** Triggers hooks for their bindings of one kind. */
+/** Triggers hooks for their bindings. */
 export interface Source {
   /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;

@@ -6,11 +6,11 @@ import type { JsonObject, ReviewTrigger } from "../model/index.ts";
 import { traceEvent, withoutActiveSpan } from "../trace/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
-import type { BindingKind, ReadOptions, ContextMembers, Snapshots, Source, SourceOptions } from "./kind.ts";
+import { snapshotsByName } from "./kind.ts";
+import type { BindingKind, ReadOptions, ContextMembers, Snapshots, Source } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
-import { snapshotsByName } from "./kind.ts";
-import { schedule } from "./schedule.ts";
+import { Schedules, schedule, type ScheduleOptions } from "./schedule.ts";
 import type { Shape } from "./shape.ts";
 
 const KINDS: { readonly [B in Binding as B["type"]]: BindingKind<B> } = {
@@ -150,15 +150,9 @@ export function isReviewBinding(binding: Binding): binding is ReviewTrigger["bin
   return kindOf(binding).isReview === true;
 }
 
-/** Combines the sources of all kinds of bindings into one. */
+/** Creates the source of all bindings that neither a task nor a watch triggers: the schedules. */
 export function createSources(
-  options: Omit<SourceOptions, "emit"> & { readonly queues: HookQueues },
+  options: Omit<ScheduleOptions, "emit"> & { readonly queues: HookQueues },
 ): Source {
-  const emit: SourceOptions["emit"] = (hook, trigger) => enqueueHook(options.queues, hook, trigger);
-  const sources = ALL_KINDS.flatMap((kind) => kind.createSource?.({ ...options, emit }) ?? []);
-  return {
-    enable: (hook) => sources.forEach((source) => source.enable(hook)),
-    disable: (hook) => sources.forEach((source) => source.disable(hook)),
-    close: () => sources.forEach((source) => source.close()),
-  };
+  return new Schedules({ ...options, emit: (hook, trigger) => enqueueHook(options.queues, hook, trigger) });
 }

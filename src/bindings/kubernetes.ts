@@ -1,9 +1,9 @@
 /** Kubernetes bindings, also of version 0: they run for events of objects (docs/reference/hooks.md, "Kubernetes events"). */
 
-import type { JsonObject, KubernetesBinding, LabelSelector, ObjectEvent } from "../model/index.ts";
+import type { JsonObject, KubernetesBinding, LabelSelector } from "../model/index.ts";
 import type { WatchEvent } from "../model/index.ts";
 import { ITEM_FIELDS, SnapshotList, readCommonBinding, snapshotItemMembers, nonEmptyList } from "./kind.ts";
-import type { BindingKind, Complain, ContextMembers, ReadOptions } from "./kind.ts";
+import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
 import { BOOLEAN, STRING, STRINGS, objectShape, type ValueOf } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
@@ -31,11 +31,7 @@ const NAME_SELECTOR = objectShape({ matchNames: STRINGS }, { required: ["matchNa
 
 const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
 
-const V0_EVENT_NAMES: Readonly<Record<WatchEvent, string>> = {
-  Added: "add",
-  Modified: "update",
-  Deleted: "delete",
-};
+const V0_EVENT_NAMES = { Added: "add", Modified: "update", Deleted: "delete" } as const;
 
 /** The shape of an item in version 0; unknown keys are tolerated. */
 const V0_ITEM_SHAPE = objectShape(
@@ -90,7 +86,12 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
           watchEvent: trigger.event.watchEvent,
           ...Object.fromEntries(snapshotItemMembers(trigger.event.item)),
         },
-  buildV0Context: (trigger) => (trigger.type === "event" ? v0ContextMembers(trigger.event) : {}),
+  buildV0Context: (trigger) => {
+    if (trigger.type !== "event") return {};
+    const { watchEvent, kind, namespace, name } = trigger.event;
+    const resourceEvent = V0_EVENT_NAMES[watchEvent];
+    return { resourceEvent, resourceKind: kind, resourceName: name, resourceNamespace: namespace };
+  },
   mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
   getActivation: () => "Kubernetes",
 };
@@ -126,14 +127,8 @@ function readItem(raw: RawKubernetes, index: number, options: ReadOptions): Kube
   };
 }
 
-type SelectionKey = "names" | "labelSelector" | "fieldSelector" | "namespaces" | "namespaceLabels";
-
 /** What the binding selects: names, namespaces, labels and fields. */
-function readSelection(
-  raw: RawKubernetes,
-  id: string,
-  { complain }: ReadOptions,
-): Pick<KubernetesBinding, SelectionKey> {
+function readSelection(raw: RawKubernetes, id: string, { complain }: ReadOptions) {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
     names: undefinedIfEmpty(raw.nameSelector?.matchNames),
@@ -197,19 +192,10 @@ function readV0Event(event: string, id: string, complain: Complain): WatchEvent[
   return known === undefined ? [] : [known];
 }
 
-/** Members of the binding context of version 0 for an event. */
-function v0ContextMembers({ watchEvent, kind, namespace, name }: ObjectEvent): ContextMembers {
-  return {
-    resourceEvent: V0_EVENT_NAMES[watchEvent],
-    resourceKind: kind,
-    resourceName: name,
-    resourceNamespace: namespace,
-  };
-}
-
-const LABEL_KEY =
-  /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+const LABEL_PATTERNS = {
+  key: /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/,
+  value: /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/,
+} as const;
 
 interface ConfigPath {
   readonly path: string;
@@ -223,8 +209,8 @@ export function readLabelSelector(
 ): LabelSelector | undefined {
   if (raw === undefined) return undefined;
   for (const [key, value] of Object.entries(raw.matchLabels ?? {})) {
-    checkLabelKey(key, { ...place, path: `${place.path}.matchLabels` });
-    checkLabelValue(value, { ...place, path: `${place.path}.matchLabels.${key}` });
+    checkLabel("key", key, { ...place, path: `${place.path}.matchLabels` });
+    checkLabel("value", value, { ...place, path: `${place.path}.matchLabels.${key}` });
   }
   const matchExpressions = raw.matchExpressions?.map((expression, index) =>
     readLabelExpression(expression, { ...place, path: `${place.path}.matchExpressions[${index}]` }),
@@ -241,8 +227,8 @@ type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];
-  checkLabelKey(raw.key, { ...place, path: `${place.path}.key` });
-  for (const value of values) checkLabelValue(value, { ...place, path: `${place.path}.values` });
+  checkLabel("key", raw.key, { ...place, path: `${place.path}.key` });
+  for (const value of values) checkLabel("value", value, { ...place, path: `${place.path}.values` });
   checkOperator(operator, values.length, place);
   return { key: raw.key, operator: operator ?? "Exists", ...(values.length > 0 ? { values } : {}) };
 }
@@ -250,21 +236,15 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
 /** Complains about a missing operator, and about values that it lacks or does not allow. */
 function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
-  const needsValues = requiresValues(operator);
+  const needsValues = operator === "In" || operator === "NotIn";
   if (needsValues && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
   if (!needsValues && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
-function requiresValues(operator: string): boolean {
-  return operator === "In" || operator === "NotIn";
-}
-
-function checkLabelKey(key: string, { path, complain }: ConfigPath): void {
-  if (!LABEL_KEY.test(key)) complain(`${path} is invalid: ${JSON.stringify(key)} is no label key`);
-}
-
-function checkLabelValue(value: string, { path, complain }: ConfigPath): void {
-  if (!LABEL_VALUE.test(value)) complain(`${path} is invalid: ${JSON.stringify(value)} is no label value`);
+/** Complains about a text that is no label key, or no label value. */
+function checkLabel(part: "key" | "value", text: string, { path, complain }: ConfigPath): void {
+  if (!LABEL_PATTERNS[part].test(text))
+    complain(`${path} is invalid: ${JSON.stringify(text)} is no label ${part}`);
 }
 
 /** A field selector in the API's syntax, with its values escaped. */

@@ -1,10 +1,10 @@
 /** Schedule bindings: they run at the times of a crontab (docs/reference/hooks.md, "Schedules"). */
 
 import { CronTable, parseCrontab } from "../cron/index.ts";
-import { oneLine } from "../lib/index.ts";
-import type { Hook, JsonObject, ScheduleBinding } from "../model/index.ts";
+import { oneLine, type Clock } from "../lib/index.ts";
+import type { Hook, HookTrigger, JsonObject, ScheduleBinding } from "../model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
-import type { BindingKind, ReadOptions, Source, SourceOptions } from "./kind.ts";
+import type { BindingKind, ReadOptions, Source } from "./kind.ts";
 import { BOOLEAN, STRING, objectShape, type ValueOf } from "./shape.ts";
 
 const required = ["crontab"] as const;
@@ -23,7 +23,6 @@ export const schedule: BindingKind<ScheduleBinding> = {
   buildContext: () => ({ type: "Schedule" }),
   mayMerge: () => true,
   getActivation: () => "Schedule",
-  createSource: (options) => new Schedules(options),
 };
 
 /** Reads the schedule bindings of a configuration, and checks their crontabs. */
@@ -42,15 +41,23 @@ function read(config: JsonObject, { complain, warn, queue }: ReadOptions): Sched
   });
 }
 
+export interface ScheduleOptions {
+  readonly clock: Clock;
+  /** The default time zone of crontabs. */
+  readonly zone: string;
+  /** Queues a task for the trigger of a hook. */
+  readonly emit: (hook: Hook, trigger: HookTrigger) => void;
+}
+
 /** Triggers hooks at the times of their crontabs, with one timer for each crontab line. Hooks that share a line run in alphabetical order. */
-class Schedules implements Source {
+export class Schedules implements Source {
   readonly #table: CronTable;
-  readonly #emit: SourceOptions["emit"];
+  readonly #emit: ScheduleOptions["emit"];
   readonly #hooks = new Map<string, Hook>();
   /** One subscription for each crontab line that some hook has. */
   readonly #unsubscribeByCrontab = new Map<string, () => void>();
 
-  constructor({ emit, ...options }: SourceOptions) {
+  constructor({ emit, ...options }: ScheduleOptions) {
     this.#table = new CronTable(options);
     this.#emit = emit;
   }

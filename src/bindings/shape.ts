@@ -9,9 +9,14 @@ export type Shape =
   /** With `fraction`, decimals are valid too; messages still say "integer", the word that hook authors search for. */
   | { readonly kind: "integer"; readonly fraction?: boolean }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
-  /** Any keys; all values have the same shape. */
-  | { readonly kind: "map"; readonly of: Shape }
+  | MapShape
   | ObjectShape;
+
+/** Any keys; all values have the same shape. */
+interface MapShape {
+  readonly kind: "map";
+  readonly of: Shape;
+}
 
 interface ObjectShape {
   readonly kind: "object";
@@ -60,20 +65,31 @@ interface ScalarTypes {
  * required`, `onStartup must be of type integer: "string"`, `x is a forbidden property`.
  */
 export function findMismatches(value: Json, shape: Shape, path = ""): string[] {
-  switch (shape.kind) {
-    case "array":
-      return arrayMismatches(value, shape, path);
-    case "map":
-      return mapMismatches(value, shape.of, path);
-    case "object":
-      return objectMismatches(value, shape, path);
-    case "string":
-      return stringMismatches(value, shape.oneOf, path);
-    case "boolean":
-      return typeof value === "boolean" ? [] : [describeWrongType(path, "boolean", value)];
-    case "integer":
-      return integerMismatches(value, shape, path);
+  if (shape.kind === "array" && Array.isArray(value)) return itemMismatches(value, shape, path);
+  if ((shape.kind === "object" || shape.kind === "map") && isJsonObject(value))
+    return memberMismatches(value, shape, path);
+  return scalarMismatches(value, shape, path);
+}
+
+/** By kind of shape: the JavaScript type of its values. Lists and objects are not checked by it. */
+const SCALAR_TYPES: Readonly<Partial<Record<Shape["kind"], string>>> = {
+  boolean: "boolean",
+  integer: "number",
+};
+
+/** The violations of a shape by a value that is no list or object, or where the shape requires none. */
+function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
+  if (shape.kind === "string" && typeof value === "string") {
+    const { oneOf = [value] } = shape;
+    return oneOf.includes(value) ? [] : [`${path} should be one of [${oneOf.join(" ")}]`];
   }
+  const fits =
+    shape.kind === "integer" && shape.fraction !== true
+      ? Number.isInteger(value)
+      : typeof value === SCALAR_TYPES[shape.kind];
+  if (fits) return [];
+  const wanted = shape.kind === "map" ? "object" : shape.kind;
+  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
 }
 
 /**
@@ -85,7 +101,7 @@ export function pruneToShape(value: Json, shape: Shape): Json {
     return value.map((item) => pruneToShape(item, shape.of));
   if ((shape.kind !== "object" && shape.kind !== "map") || !isJsonObject(value)) return value;
   const members = definedEntries(value).flatMap(([key, member]): [string, Json][] => {
-    const field = shape.kind === "map" ? shape.of : fieldShape(shape, key);
+    const field = memberShape(shape, key);
     const prunedMember = field === undefined ? null : pruneToShape(member, field);
     return isEmpty(prunedMember) ? [] : [[key, prunedMember]];
   });
@@ -97,57 +113,30 @@ function isEmpty(value: Json): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-/** The shape of a known key; undefined for an unknown one. */
-function fieldShape(shape: ObjectShape, key: string): Shape | undefined {
+/** The shape of the value of a key; undefined for an unknown key. */
+function memberShape(shape: ObjectShape | MapShape, key: string): Shape | undefined {
+  if (shape.kind === "map") return shape.of;
   return Object.hasOwn(shape.fields, key) ? shape.fields[key] : undefined;
 }
 
-function integerMismatches(value: Json, { fraction }: Shape & { kind: "integer" }, path: string): string[] {
-  const fits = fraction === true ? typeof value === "number" : Number.isInteger(value);
-  return fits ? [] : [describeWrongType(path, "integer", value)];
+function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" }, path: string): string[] {
+  if (list.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
+  return list.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
-function mapMismatches(value: Json, of: Shape, path: string): string[] {
-  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
-  return definedEntries(value).flatMap(([key, member]) => findMismatches(member, of, joinPath(path, key)));
-}
-
-function stringMismatches(value: Json, oneOf: readonly string[] | undefined, path: string): string[] {
-  if (typeof value !== "string") return [describeWrongType(path, "string", value)];
-  if (oneOf === undefined || oneOf.includes(value)) return [];
-  return [`${path} should be one of [${oneOf.join(" ")}]`];
-}
-
-function arrayMismatches(value: Json, shape: Shape & { kind: "array" }, path: string): string[] {
-  if (!Array.isArray(value)) return [describeWrongType(path, "array", value)];
-  if (value.length < (shape.min ?? 0)) return [`${path} should have at least ${shape.min} items`];
-  return value.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
-}
-
-function objectMismatches(value: Json, shape: ObjectShape, path: string): string[] {
-  if (!isJsonObject(value)) return [describeWrongType(path, "object", value)];
+function memberMismatches(value: JsonObject, shape: ObjectShape | MapShape, path: string): string[] {
+  const { min = 0, required = [], open = false }: Partial<ObjectShape> = shape.kind === "map" ? {} : shape;
   const entries = definedEntries(value);
-  const hasTooFew = entries.length < (shape.min ?? 0);
+  const missing = required.filter((key) => value[key] === undefined);
   return [
-    ...(hasTooFew
-      ? [`${path === "" ? "the configuration" : path} should have at least ${shape.min} properties`]
-      : []),
-    ...(shape.required ?? [])
-      .filter((key) => value[key] === undefined)
-      .map((key) => `${joinPath(path, key)} is required`),
-    ...entries.flatMap(([key, member]) => memberMismatches(key, member, { shape, path })),
+    ...(entries.length < min ? [`${describePath(path)} should have at least ${min} properties`] : []),
+    ...missing.map((key) => `${joinPath(path, key)} is required`),
+    ...entries.flatMap(([key, member]) => {
+      const known = memberShape(shape, key);
+      if (known !== undefined) return findMismatches(member, known, joinPath(path, key));
+      return open ? [] : [`${joinPath(path, key)} is a forbidden property`];
+    }),
   ];
-}
-
-/** The violations of one member of an object; an unknown key is one unless the shape is open. */
-function memberMismatches(
-  key: string,
-  member: Json,
-  { shape, path }: { shape: ObjectShape; path: string },
-): string[] {
-  const field = fieldShape(shape, key);
-  if (field !== undefined) return findMismatches(member, field, joinPath(path, key));
-  return shape.open ? [] : [`${joinPath(path, key)} is a forbidden property`];
 }
 
 function definedEntries(value: JsonObject): [string, Json][] {
@@ -158,8 +147,8 @@ function joinPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-function describeWrongType(path: string, wanted: string, value: Json): string {
-  return `${path === "" ? "the configuration" : path} must be of type ${wanted}: "${typeName(value)}"`;
+function describePath(path: string): string {
+  return path === "" ? "the configuration" : path;
 }
 
 function typeName(value: Json): string {

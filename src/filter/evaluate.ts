@@ -1,8 +1,7 @@
 /** Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
-import { FilterError } from "./filter-error.ts";
-import { readAllowedTokens } from "./lexer.ts";
+import { FilterError, OutsideSubset, readAllowedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
 export interface Filter {
@@ -22,24 +21,21 @@ export interface Filter {
  * if it uses a refused function.
  */
 export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
-  const tokens = readAllowedTokens(text);
-  const tree = tokens === undefined ? undefined : parseSubset(tokens);
-  if (tree === undefined) return undefined;
-  const subset = compileSubset(tree);
-  return (input) => toFilterResult(subset(input));
+  try {
+    const step = compileNode(parseSubset(readAllowedTokens(text)));
+    return (input) => toFilterResult(collectOutputs(step, input));
+  } catch (error) {
+    // RangeError: the filter is nested too deep for the recursive parser.
+    if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */
 type Emitter = (input: Json, emit: Emit) => void;
 
-/** Compiles a filter tree to a function that returns all outputs for an input, and throws FilterError where jq reports an error. */
-export function compileSubset(node: Node): (input: Json) => Json[] {
-  const step = compileNode(node);
-  return (input) => collectOutputs(step, input);
-}
-
-/** Collects all outputs of a step for one input. */
+/** Collects all outputs of a step for one input. Throws FilterError where jq reports an error. */
 function collectOutputs(step: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
   step(input, (value) => outputs.push(value));
@@ -48,36 +44,28 @@ function collectOutputs(step: Emitter, input: Json): Json[] {
 
 /** Compiles a node and all nodes below it, once; the result runs for each input. */
 function compileNode(node: Node): Emitter {
-  // Nodes with two sides (`|`, `,`, `//`), then steps on the outputs of another node (`.a`, `[0]`, `[]`).
   if ("left" in node) return COMPILE_BINARY[node.op](compileNode(node.left), compileNode(node.right));
-  if ("of" in node) return compileStepAfter(node.of, compileStep(node));
   switch (node.op) {
     case "identity":
       return (input, emit) => emit(input);
     case "literal":
       return (_input, emit) => emit(node.value);
+    case "field":
+      return compileField(node.key);
+    case "index":
+      return compileIndex(node.index);
+    case "each":
+      return emitMembers;
     case "try":
       return compileTry(compileNode(node.body));
     case "array":
-      return compileArray(node.body);
+      return compileArray(compileNode(node.body));
     case "object":
       return compileObject(node.entries);
   }
 }
 
 const COMPILE_BINARY = { pipe: compilePipe, comma: compileComma, default: compileDefault };
-
-/** The step alone, without the node that it is applied to. */
-function compileStep(node: Extract<Node, { of: Node }>): Emitter {
-  if (node.op === "field") return compileField(node.key, node.optional);
-  if (node.op === "index") return compileIndex(node.index, node.optional);
-  return node.optional ? emitMembersIfIterable : emitMembers;
-}
-
-/** Applies a step to the outputs of `of`. For `.`, that is the input itself. */
-function compileStepAfter(of: Node, step: Emitter): Emitter {
-  return of.op === "identity" ? step : compilePipe(compileNode(of), step);
-}
 
 /** `left | right`: emits the outputs of the right side for each output of the left side. */
 function compilePipe(left: Emitter, right: Emitter): Emitter {
@@ -124,11 +112,9 @@ function compileTry(body: Emitter): Emitter {
   };
 }
 
-/** `[body]`: an array of all outputs of the body; `[]` without a body is the empty array. */
-function compileArray(body: Node | undefined): Emitter {
-  if (body === undefined) return (_input, emit) => emit([]);
-  const step = compileNode(body);
-  return (input, emit) => emit(collectOutputs(step, input));
+/** `[body]`: an array of all outputs of the body. */
+function compileArray(body: Emitter): Emitter {
+  return (input, emit) => emit(collectOutputs(body, input));
 }
 
 /**
@@ -148,22 +134,21 @@ function compileObject(entries: readonly (readonly [string, Node])[]): Emitter {
   return (input, emit) => buildFirst(input, [], emit);
 }
 
-/** `.key`, which yields null for null and for a missing key. `optional` ignores other inputs. */
-function compileField(key: string, optional: boolean): Emitter {
+/** `.key`, which yields null for null and for a missing key. */
+function compileField(key: string): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (isJsonObject(input)) return emit(Object.hasOwn(input, key) ? (input[key] ?? null) : null);
-    if (!optional)
-      throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with ${JSON.stringify(key)}`);
+    throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with ${JSON.stringify(key)}`);
   };
 }
 
 /** `[index]`, which yields null outside the array; a negative index counts from the end. */
-function compileIndex(index: number, optional: boolean): Emitter {
+function compileIndex(index: number): Emitter {
   return (input, emit) => {
     if (input === null) return emit(null);
     if (Array.isArray(input)) return emit(input.at(index) ?? null);
-    if (!optional) throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with number`);
+    throw new FilterError("runtime", `Cannot index ${getTypeName(input)} with number`);
   };
 }
 
@@ -173,11 +158,6 @@ const emitMembers: Emitter = (input, emit) => {
   // Unlike jq's message, omit the value, which may be a secret.
   if (members === undefined) throw new FilterError("runtime", `Cannot iterate over ${getTypeName(input)}`);
   for (const member of members) emit(member ?? null);
-};
-
-/** `.[]?`: emits each item or member, and nothing for values that have none. */
-const emitMembersIfIterable: Emitter = (input, emit) => {
-  for (const member of listMembers(input) ?? []) emit(member ?? null);
 };
 
 /**

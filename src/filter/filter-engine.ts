@@ -3,7 +3,7 @@
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 import type { Children } from "../process/index.ts";
-import { FilterError } from "./filter-error.ts";
+import { FilterError } from "./lexer.ts";
 import { toFilterResult, compileWithoutJq, type Filter } from "./evaluate.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
 import { JqProcess } from "./jq-process.ts";
@@ -47,11 +47,13 @@ export class FilterEngine {
     // Moves it to the end, because the last entry is the filter that was used last.
     this.#filters.delete(text);
     this.#filters.set(text, filter);
-    if (cachedFilter === undefined) {
-      this.#dropOldestFilter();
-      // A filter that did not compile is tried again next time: jq may have been missing.
-      filter.catch(() => this.#forgetFilter(text, filter));
-    }
+    if (cachedFilter !== undefined) return filter;
+    const [oldest] = this.#filters.keys();
+    if (this.#filters.size > MAX_CACHED_FILTERS && oldest !== undefined) this.#filters.delete(oldest);
+    // A filter that did not compile is tried again next time: jq may have been missing.
+    filter.catch(() => {
+      if (this.#filters.get(text) === filter) this.#filters.delete(text);
+    });
     return filter;
   }
 
@@ -70,19 +72,15 @@ export class FilterEngine {
     if (inJavaScript !== undefined) return { text, namesManagedFields, evaluate: inJavaScript };
     const jq = await this.#findJq();
     await checkSyntax(jq, text, this.#options.env);
-    const process = this.#makeProcess(jq, text);
+    const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
+    const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
+    // The process starts with the first evaluation.
+    const process = new JqProcess({ jq, text, clock, timeLimitMs, onStart });
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
       return toFilterResult(await process.evaluate(object));
     };
     return { text, namesManagedFields, evaluate };
-  }
-
-  /** The jq process of a filter. It starts with the first evaluation. */
-  #makeProcess(jq: Jq, text: string): JqProcess {
-    const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
-    const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
-    return new JqProcess({ jq, text, clock, timeLimitMs, onStart });
   }
 
   /** Records a process that starts, and ends the longest unused idle ones if there are too many: each takes some MB of memory. */
@@ -112,16 +110,5 @@ export class FilterEngine {
       this.#jq = undefined;
       throw error;
     }
-  }
-
-  /** Forgets the filter that was not used for longest if there are too many. */
-  #dropOldestFilter(): void {
-    const [oldest] = this.#filters.keys();
-    if (this.#filters.size > MAX_CACHED_FILTERS && oldest !== undefined) this.#filters.delete(oldest);
-  }
-
-  /** Forgets a filter, unless a later call has compiled it again. */
-  #forgetFilter(text: string, filter: Promise<Filter>): void {
-    if (this.#filters.get(text) === filter) this.#filters.delete(text);
   }
 }

@@ -1,3 +1,3 @@
 export type { Filter } from "./evaluate.ts";
 export { FilterEngine, type FilterEngineOptions } from "./filter-engine.ts";
-export { FilterError } from "./filter-error.ts";
+export { FilterError } from "./lexer.ts";

@@ -12,7 +12,7 @@ import {
 } from "../lib/index.ts";
 import { isJsonObject, type Json } from "../model/index.ts";
 import type { Coprocess, CoprocessExit } from "../process/index.ts";
-import { FilterError } from "./filter-error.ts";
+import { FilterError } from "./lexer.ts";
 import type { Jq } from "./jq.ts";
 
 export interface JqProcessOptions {

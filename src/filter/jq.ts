@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 
 import { oneLine } from "../lib/index.ts";
 import { findProgram, type Children } from "../process/index.ts";
-import { FilterError } from "./filter-error.ts";
+import { FilterError } from "./lexer.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -1,6 +1,21 @@
-/** Cuts the text of a filter into tokens, and refuses what filters of events may not use. */
+/** Cuts the text of a filter into tokens, and refuses what filters of events may not use; the error of all filters. */
 
-import { FilterError } from "./filter-error.ts";
+/**
+ * Why a filter gave no result: its text is wrong (`syntax`), it uses what a filter may not (`refused`), it failed
+ * for this object (`runtime`), it took too long (`timeout`), or jq itself is missing or died (`engine`).
+ */
+type FilterFailure = "syntax" | "refused" | "runtime" | "timeout" | "engine";
+
+/** A jq filter that cannot be compiled or has failed; the message is one line. */
+export class FilterError extends Error {
+  readonly failure: FilterFailure;
+
+  constructor(failure: FilterFailure, message: string) {
+    super(message);
+    this.name = "FilterError";
+    this.failure = failure;
+  }
+}
 
 type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "punctuator";
 
@@ -11,8 +26,8 @@ export interface Token {
   readonly nested?: readonly Token[];
 }
 
-/** A text that this lexer does not support: jq must check it. */
-class UnreadableText extends Error {}
+/** The filter is not in the subset that runs in JavaScript, so jq must check and run it. */
+export class OutsideSubset extends Error {}
 
 const AMBIGUOUS_COMMENT =
   "a comment that ends in a backslash or contains a carriage return is read differently by jq's versions";
@@ -29,11 +44,7 @@ const TOKEN_RULES: readonly (readonly [TokenKind, RegExp])[] = [
 ];
 const STRING_PART = /[^"\\]+|\\[^(]/y;
 
-/** The tokens of a filter without comments. Throws UnreadableText, and FilterError for a comment that jq's versions read differently. */
-export function tokenize(text: string): readonly Token[] {
-  return new Lexer(text).readTokens(false);
-}
-
+/** Cuts a filter into tokens. */
 class Lexer {
   readonly #text: string;
   #position = 0;
@@ -55,7 +66,7 @@ class Lexer {
       if (punctuator === ")") openParentheses--;
       found.push(token);
     }
-    if (inString) throw new UnreadableText("unterminated interpolation");
+    if (inString) throw new OutsideSubset("unterminated interpolation");
     return found;
   }
 
@@ -77,7 +88,7 @@ class Lexer {
       const text = this.#readMatch(rule);
       if (text !== undefined) return { kind, text };
     }
-    throw new UnreadableText(`unexpected character at ${this.#position}`);
+    throw new OutsideSubset(`unexpected character at ${this.#position}`);
   }
 
   /** A string with its quotes. The tokens of its interpolations are nested. */
@@ -89,7 +100,7 @@ class Lexer {
         this.#position += 2;
         nested.push(...this.readTokens(true));
       } else if (this.#readMatch(STRING_PART) === undefined) {
-        throw new UnreadableText("unterminated string");
+        throw new OutsideSubset("unterminated string");
       }
     }
     this.#position++;
@@ -127,29 +138,18 @@ const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads the tokens of a filter, and throws FilterError if the filter uses a function that filters may not use. Undefined =
- * this lexer does not support the text, so jq must check it.
+ * Reads the tokens of a filter, without comments. Throws FilterError if the filter uses a function that filters may not use, or a comment
+ * that jq's versions read differently; OutsideSubset if this lexer does not support the text.
  */
-export function readAllowedTokens(text: string): readonly Token[] | undefined {
+export function readAllowedTokens(text: string): readonly Token[] {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
-  const tokens = tokenizeIfReadable(text);
-  if (tokens === undefined) return undefined;
+  const tokens = new Lexer(text).readTokens(false);
   refuseForbiddenWords(tokens);
   // Definitions end with a semicolon (`def f: .;`); what they define is used after it.
   if (tokens.at(-1)?.text === ";") {
     throw new FilterError("syntax", "the filter only defines functions and uses none");
   }
   return tokens;
-}
-
-/** As `tokenize`, but returns undefined for a text that this lexer does not support. */
-function tokenizeIfReadable(text: string): readonly Token[] | undefined {
-  try {
-    return tokenize(text);
-  } catch (error) {
-    if (error instanceof UnreadableText) return undefined;
-    throw error;
-  }
 }
 
 /** Throws FilterError if a token, also inside a string, is a function that filters may not use. */

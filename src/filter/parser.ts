@@ -1,39 +1,31 @@
 /** Parses the subset of jq's language that runs in JavaScript. */
 
 import type { Json } from "../model/index.ts";
-import type { Token } from "./lexer.ts";
+import { OutsideSubset, type Token } from "./lexer.ts";
 
-/** A filter as a tree. `of` is the node whose outputs a step (`field`, `index`, `each`) is applied to. */
+/** A filter as a tree. `field`, `index` and `each` are steps on the input: `.a[0]` is a pipe of two steps. */
 export type Node =
-  | { readonly op: "identity" }
+  | { readonly op: "identity" | "each" }
   | { readonly op: "literal"; readonly value: Json }
-  | { readonly op: "field"; readonly of: Node; readonly key: string; readonly optional: boolean }
-  | { readonly op: "index"; readonly of: Node; readonly index: number; readonly optional: boolean }
-  | { readonly op: "each"; readonly of: Node; readonly optional: boolean }
-  | { readonly op: "try"; readonly body: Node }
+  | { readonly op: "field"; readonly key: string }
+  | { readonly op: "index"; readonly index: number }
+  | { readonly op: "try" | "array"; readonly body: Node }
   | { readonly op: "pipe" | "comma" | "default"; readonly left: Node; readonly right: Node }
-  | { readonly op: "array"; readonly body: Node | undefined }
   | { readonly op: "object"; readonly entries: readonly (readonly [string, Node])[] };
 
-/** The filter is not in the subset, so jq must run it. */
-class OutsideSubset extends Error {}
+const IDENTITY: Node = { op: "identity" };
 
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
 /**
- * The filter as a tree; undefined = jq must run it. That is so if a part of it is not in the subset, or if jq and gojq
- * disagree on the order of its results.
+ * Parses a filter. Throws OutsideSubset if a part of the filter is not in the subset, or if jq and gojq disagree on the order of its
+ * results; RangeError if it is nested too deep for this recursive parser.
  */
-export function parseSubset(tokens: readonly Token[]): Node | undefined {
-  if (tokens.length === 0) return { op: "identity" };
-  try {
-    const tree = new Parser(tokens).parseFilter();
-    return dependsOnKeyOrder(tree) ? undefined : tree;
-  } catch (error) {
-    // RangeError: the filter is nested too deep for this recursive parser.
-    if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
-    throw error;
-  }
+export function parseSubset(tokens: readonly Token[]): Node {
+  if (tokens.length === 0) return IDENTITY;
+  const tree = new Parser(tokens).parseFilter();
+  if (dependsOnKeyOrder(tree)) throw new OutsideSubset();
+  return tree;
 }
 
 /** A recursive-descent parser. Methods are ordered from the weakest operator (`|`) to the strongest. */
@@ -90,7 +82,7 @@ class Parser {
     const token = this.#next();
     if (token.kind === "string") return { op: "literal", value: parseString(token) };
     if (token.kind === "number") return { op: "literal", value: Number(token.text) };
-    if (token.kind === "field") return this.#parseOptionalField({ op: "identity" }, token.text.slice(1));
+    if (token.kind === "field") return this.#applyField(IDENTITY, token.text.slice(1));
     if (token.kind === "word") return this.#parseConstant(token.text);
     if (token.kind !== "punctuator") throw new OutsideSubset();
     return this.#parseAfterPunctuator(token.text);
@@ -100,14 +92,12 @@ class Parser {
   #parseAfterPunctuator(punctuator: string): Node {
     switch (punctuator) {
       case ".":
-        return this.#peek()?.kind === "string"
-          ? this.#parseOptionalField({ op: "identity" }, parseString(this.#next()))
-          : { op: "identity" };
+        return this.#peek()?.kind === "string" ? this.#parseAfterDot(IDENTITY) : IDENTITY;
       case "(":
         return this.#expectAfter(this.#parsePipe(), ")");
       case "[":
         return this.#accept("]")
-          ? { op: "array", body: undefined }
+          ? { op: "literal", value: [] }
           : { op: "array", body: this.#expectAfter(this.#parsePipe(), "]") };
       case "{":
         return this.#parseObject();
@@ -128,7 +118,7 @@ class Parser {
    */
   #parseSuffix(of: Node): Node | undefined {
     const token = this.#peek();
-    if (token?.kind === "field") return this.#parseOptionalField(of, this.#next().text.slice(1));
+    if (token?.kind === "field") return this.#applyField(of, this.#next().text.slice(1));
     if (this.#isNext("[")) return this.#parseBrackets(of);
     return this.#accept(".") ? this.#parseAfterDot(of) : undefined;
   }
@@ -136,27 +126,33 @@ class Parser {
   /** The suffix after a separate dot: `.[0]` or `."b"`. */
   #parseAfterDot(of: Node): Node {
     if (this.#isNext("[")) return this.#parseBrackets(of);
-    if (this.#peek()?.kind === "string") return this.#parseOptionalField(of, parseString(this.#next()));
+    if (this.#peek()?.kind === "string") return this.#applyField(of, parseString(this.#next()));
     throw new OutsideSubset();
   }
 
-  /** The field `key` of `of`, after its name was read. A `?` after it makes the field optional. */
-  #parseOptionalField(of: Node, key: string): Node {
-    return { op: "field", of, key, optional: this.#accept("?") };
+  /** The field `key` of `of`, after its name was read. */
+  #applyField(of: Node, key: string): Node {
+    return this.#applyStep(of, { op: "field", key });
+  }
+
+  /** Applies a step to the outputs of `of`. A `?` after the step ignores the errors of this step only. */
+  #applyStep(of: Node, step: Node): Node {
+    const right: Node = this.#accept("?") ? { op: "try", body: step } : step;
+    return of.op === "identity" ? right : { op: "pipe", left: of, right };
   }
 
   /** A suffix in brackets: `[]` for all members, `["b"]` for a field, `[0]` or `[-1]` for an item. */
   #parseBrackets(of: Node): Node {
     this.#next();
-    if (this.#accept("]")) return { op: "each", of, optional: this.#accept("?") };
+    if (this.#accept("]")) return this.#applyStep(of, { op: "each" });
     const negative = this.#accept("-");
     const token = this.#next();
     if (!this.#accept("]")) throw new OutsideSubset();
-    if (token.kind === "string" && !negative) return this.#parseOptionalField(of, parseString(token));
+    if (token.kind === "string" && !negative) return this.#applyField(of, parseString(token));
     const index = token.kind === "number" ? Number(token.text) : Number.NaN;
     // Some versions of jq round fractions, others do not.
     if (!Number.isSafeInteger(index)) throw new OutsideSubset();
-    return { op: "index", of, index: negative ? -index : index, optional: this.#accept("?") };
+    return this.#applyStep(of, { op: "index", index: negative ? -index : index });
   }
 
   /** `{a: …, b}` after its opening brace. */
@@ -179,7 +175,7 @@ class Parser {
     // `a::b` is the name of a function in a module.
     if (key.includes("::") && token.kind === "word") throw new OutsideSubset();
     if (this.#accept(":")) return [key, this.#parseObjectValue()];
-    return [key, { op: "field", of: { op: "identity" }, key, optional: false }];
+    return [key, { op: "field", key }];
   }
 
   /** The value of an entry: no comma outside parentheses, because a comma ends the entry. */
@@ -243,7 +239,6 @@ function yieldsMany(node: Node): boolean {
  * the filter names the keys, but gojq sorts them. Objects of the cluster come with sorted keys.
  */
 function dependsOnKeyOrder(node: Node): boolean {
-  if (node.op === "each" && someNodeMatches(node.of, makesUnsortedObject)) return true;
   const passesUnsortedObject = node.op === "pipe" && someNodeMatches(node.left, makesUnsortedObject);
   if (passesUnsortedObject && someNodeMatches(node.right, ({ op }) => op === "each")) return true;
   return childrenOf(node).some(dependsOnKeyOrder);
@@ -263,7 +258,6 @@ function someNodeMatches(node: Node, test: (node: Node) => boolean): boolean {
 /** The nodes directly below a node. */
 function childrenOf(node: Node): readonly Node[] {
   if ("left" in node) return [node.left, node.right];
-  if ("of" in node) return [node.of];
   if (node.op === "object") return node.entries.map(([, value]) => value);
-  return "body" in node && node.body !== undefined ? [node.body] : [];
+  return "body" in node ? [node.body] : [];
 }

@@ -7,7 +7,6 @@ const MAX_RETRY_AFTER_MS = 30_000;
 
 /** The API server's answer was an error. `message` is the server's own sentence, never a body or a secret. */
 export class ApiError extends Error {
-  /** HTTP status code. */
   readonly status: number;
   /** Machine-readable reason of the Status object (`NotFound`, `Conflict` …); the status code where it had none. */
   readonly reason: string;
@@ -86,7 +85,6 @@ export async function retryConflicts<T>(
   }
 }
 
-/** An answer of the API server with an error status. */
 interface FailedAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;

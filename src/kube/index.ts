@@ -1,27 +1,11 @@
-export { openAccountKubeconfig } from "./accounts/access.ts";
 export { Accounts, type AccountSettings } from "./accounts/accounts.ts";
-export { findMissingRule } from "./accounts/missing-rule.ts";
-export { MissingPermissionsError, assertCanList } from "./accounts/review.ts";
-export { requestOwnUserName } from "./accounts/own-user.ts";
+export { openAccountKubeconfig, PrivateKubeconfig } from "./accounts/child-kubeconfigs.ts";
 export { RunTokens } from "./accounts/tokens.ts";
-export { annotateCommand } from "./annotate-command.ts";
 export * from "./client/client.ts";
 export * from "./client/kubeconfig.ts";
 export * from "./client/first-contact.ts";
-export {
-  serverSideApply,
-  create,
-  FIELD_MANAGER,
-  get,
-  getMetadata,
-  jsonPatch,
-  listMetadata,
-  mergePatch,
-  remove,
-  replace,
-} from "./client/verbs.ts";
+export * from "./client/verbs.ts";
 export type { ApiRequest } from "./client/request.ts";
-export type { Propagation, Target } from "./client/verbs.ts";
 export {
   AGGREGATED_DISCOVERY_ACCEPT,
   Discovery,
@@ -40,14 +24,13 @@ export {
   isNotFound,
   retryConflicts,
 } from "./api-errors.ts";
-export { FOLLOWER_HEADER, type LeaderAnswer } from "./leader/query-leader.ts";
+export { formatIdentity, readOwnIdentity, type Identity } from "./leader/identity.ts";
+export { FOLLOWER_HEADER, type Address, type LeaderAnswer } from "./leader/leader-port.ts";
 export { Leadership, leaseNameOf } from "./leader/leadership.ts";
-export { formatIdentity, readOwnIdentity, type Identity } from "./leader/lease-lock.ts";
 export * from "./leader/lease.ts";
-export { PrivateKubeconfig } from "./private-kubeconfig.ts";
 export { RedactionKey, redactionSecretName } from "./redaction-key.ts";
-export * from "./rights.ts";
-export { listObjects } from "./watch/stream.ts";
+export * from "./permissions.ts";
+export { listObjects } from "./watch/list.ts";
 export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
 export { ObjectStore, toStoredObject, type StoredObject } from "./watch/store.ts";

@@ -2,20 +2,16 @@
 
 import { randomBytes } from "node:crypto";
 
-import type { KubeClient } from "./client/client.ts";
+import type { KubeAccess } from "./client/client.ts";
 import { MANAGED_BY_OPERATOR, SECRETS, type Secret } from "./resources.ts";
 import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
 import { oneLine, useRedactionKey } from "../lib/index.ts";
-import type { Logger } from "../lib/index.ts";
 
 const KEY_BYTES = 32;
 
-/** Client and name of the Secret that stores the key of an installation. */
-interface RedactionKeyOptions {
-  readonly client: KubeClient;
-  readonly logger: Logger;
-  readonly namespace: string;
+interface RedactionKeyOptions extends Pick<KubeAccess, "client" | "logger" | "namespace"> {
+  /** Name of the Secret that stores the key. */
   readonly secret: string;
 }
 

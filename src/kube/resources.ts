@@ -74,11 +74,12 @@ export const CONFIG_MAPS: Resource = { ...CORE_V1, plural: "configmaps", kind: "
 export const SECRETS: Resource = { ...CORE_V1, plural: "secrets", kind: "Secret" };
 export const NAMESPACES: Resource = {
   ...CORE_V1,
+  namespaced: false,
   plural: "namespaces",
   kind: "Namespace",
-  namespaced: false,
 };
 export const SERVICE_ACCOUNTS: Resource = { ...CORE_V1, plural: "serviceaccounts", kind: "ServiceAccount" };
+export const SERVICES: Resource = { ...CORE_V1, plural: "services", kind: "Service" };
 export const PODS: Resource = { ...CORE_V1, plural: "pods", kind: "Pod" };
 export const REPLICA_SETS: Resource = {
   ...CORE_V1,
@@ -138,3 +139,13 @@ export function formatMicroTime(ms: number): string {
 
 /** Label of the objects that the operator creates for itself. */
 export const MANAGED_BY_OPERATOR = { "app.kubernetes.io/managed-by": "addon-operator" };
+
+/** Builds the command that users copy: `kubectl annotate --overwrite -n ops addonmodule/web KEY=VALUE`. `object` is kind and name. */
+export function annotateCommand(
+  object: string,
+  namespace: string,
+  annotations: Readonly<Record<string, string>>,
+): string {
+  const pairs = Object.entries(annotations).map(([key, value]) => `${key}=${value}`);
+  return `kubectl annotate --overwrite -n ${namespace} ${object} ${pairs.join(" ")}`;
+}

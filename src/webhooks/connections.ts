@@ -1,10 +1,10 @@
-/** The open connections of the server. */
+/** The open connections of the server, and responses over HTTP/1.1 and HTTP/2. */
 
+import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 
-import type { Clock, Timer } from "../lib/index.ts";
-import { AddressRateLimiter } from "./rate-limiter.ts";
-import type { ShareLimit } from "./shares.ts";
+import { Timers, type Clock } from "../lib/index.ts";
+import { AddressRateLimiter, type ShareLimit } from "./limits.ts";
 
 interface ConnectionOptions {
   readonly clock: Clock;
@@ -27,18 +27,19 @@ export class Connections {
   /** Open connections by address, the oldest first. */
   readonly #sockets = new Map<string, Set<Socket>>();
   /** Timers that close a connection without a complete request, by peer key. */
-  readonly #timers = new Map<string, Timer>();
+  readonly #timers: Timers<string>;
   readonly #rates: AddressRateLimiter;
   #count = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#rates = new AddressRateLimiter(options.clock, options.rate);
   }
 
   /** Accepts a new connection, or closes it at once if a limit is reached. */
   add(socket: Socket): void {
-    const { clock, limit, arriveMs } = this.#options;
+    const { limit, arriveMs } = this.#options;
     const address = addressOf(socket);
     const key = peerKey(socket);
     const sockets = this.#sockets.get(address) ?? new Set();
@@ -48,23 +49,17 @@ export class Connections {
     if (isFull && !this.#closeOldestOfBusiestAddress(sockets.size)) return void socket.destroy();
     this.#sockets.set(address, sockets.add(socket));
     this.#count += 1;
-    const timer = clock.setTimer(arriveMs, () => void socket.destroy());
-    this.#timers.set(key, timer);
+    this.#timers.set(key, arriveMs, () => void socket.destroy());
     // A closed socket has no address: `address` and the key are read before.
     socket.once("close", () => {
       this.#remove(address, socket);
-      this.#cancelTimer(key);
+      this.#timers.cancel(key);
     });
   }
 
   /** Keeps the connection of this peer open, because a whole request has arrived on it. */
   cancelRequestTimeout(peer: Peer): void {
-    this.#cancelTimer(peerKey(peer));
-  }
-
-  #cancelTimer(key: string): void {
-    this.#timers.get(key)?.cancel();
-    this.#timers.delete(key);
+    this.#timers.cancel(peerKey(peer));
   }
 
   destroyAll(): void {
@@ -108,4 +103,38 @@ export function addressOf({ remoteAddress = "" }: Peer): string {
 /** Identifies a connection: the client's address and port. */
 function peerKey(peer: Peer): string {
   return `${addressOf(peer)} ${peer.remotePort}`;
+}
+
+/** Closes the connection that a request came on: the socket (HTTP/1.1) or the session (HTTP/2). */
+export function closeConnection(request: Http2ServerRequest): void {
+  if (request.httpVersionMajor === 1) request.socket.destroy();
+  else request.stream.session?.destroy();
+}
+
+/** Calls `act` once the whole response is sent: now, if it is sent already. */
+export function onceResponseSent(stream: ServerHttp2Stream, act: () => void): void {
+  if (stream.writableFinished) act();
+  else stream.once("finish", act);
+}
+
+export interface ResponseContent {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+export const TEXT = "text/plain; charset=utf-8";
+export const TOO_MANY: ResponseContent = { status: 429, type: TEXT, body: "too many requests at one time\n" };
+
+/** Sends a whole response, unless the client has disconnected or a response was sent. */
+export function sendResponse(response: Http2ServerResponse, { status, type, body }: ResponseContent): void {
+  if (response.destroyed || response.writableEnded) return;
+  const headers = { "content-type": type };
+  if (response.req.httpVersionMajor === 1) return void response.writeHead(status, headers).end(body);
+  const { stream } = response;
+  if (stream.closed || stream.headersSent) return;
+  // `respond` of the stream sends no trailers, in contrast to `writeHead`: trailers could follow after the stream is reset.
+  stream.respond({ ":status": status, ...headers });
+  // Node itself ends the response to a HEAD request.
+  if (!stream.writableEnded) stream.end(body);
 }

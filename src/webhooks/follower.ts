@@ -4,15 +4,11 @@ import { Agent, request } from "node:https";
 import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
-import { parseJson, readAtMost, type Clock } from "../lib/index.ts";
+import { FOLLOWER_HEADER, type Address } from "../kube/index.ts";
+import { oneLine, parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
-
-/** Address of the leader's webhook server. */
-export interface LeaderAddress {
-  readonly ip: string;
-  readonly port: number;
-}
+import { ReviewError } from "./review.ts";
 
 /** A review that this replica forwards. `signal` is aborted when the API server waits no longer. */
 interface ForwardedReview {
@@ -23,63 +19,59 @@ interface ForwardedReview {
 
 interface LeaderOptions {
   readonly clock: Clock;
-  /** Reads the leader from the API server. */
-  readonly findLeader: () => Promise<LeaderAddress | undefined>;
+  /** Reads the address of the leader's webhook server from the API server. */
+  readonly findLeader: () => Promise<Address | undefined>;
   /** The name in the leader's certificate. */
   readonly host: string;
 }
-
-/** Header of forwarded reviews: the receiver answers them itself, so that two replicas never forward to each other. */
-export const FOLLOWER_HEADER = "x-addon-operator-follower";
 
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** How long a known leader address is used before the API server is queried again, unless the leader does not answer. */
 const LEADER_CACHE_MS = 5000;
 /** Less than the limit that the leader's server has for one address. */
 const MAX_CONNECTIONS = 16;
-/** The status with which a replica answers that is no longer the leader. */
+/** The status with which a replica answers if it is not the leader and cannot reach it. */
 const UNAVAILABLE = 503;
 
 /** Sends reviews to the leader over connections that stay open. */
 export class LeaderClient {
   readonly #options: LeaderOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: MAX_CONNECTIONS });
-  #cachedLeader:
-    | { readonly address: Promise<LeaderAddress | undefined>; readonly readAtMs: number }
-    | undefined;
+  /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. */
+  #readLeader!: () => Promise<Address | undefined>;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
+    this.#forgetLeader();
   }
 
-  /** Returns the leader's response to a review. Throws if no leader is elected or the leader does not answer. */
-  async forwardReview(call: ForwardedReview, certificate: Certificate): Promise<JsonObject> {
-    const address = await this.#leaderAddress();
-    if (address === undefined) throw new Error("no leader is elected");
-    return this.#sendReview(address, call, certificate);
+  /** Returns the leader's response to a review. Throws ReviewError with status 503 if no leader is elected or the leader does not answer. */
+  async forwardReview(call: ForwardedReview, certificate: Certificate | undefined): Promise<JsonObject> {
+    try {
+      if (certificate === undefined) throw new Error("there is no certificate yet");
+      const address = await this.#readLeader();
+      if (address !== undefined) return await this.#sendReview(address, call, certificate);
+      this.#forgetLeader();
+      throw new Error("no leader is elected");
+    } catch (error) {
+      const message = `this operator is a follower, and its leader does not answer: ${oneLine(error)}`;
+      throw new ReviewError(message, UNAVAILABLE);
+    }
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  /** Reads the leader's address from the API server at most once per LEADER_CACHE_MS. Forgets a failed or empty result. */
-  async #leaderAddress(): Promise<LeaderAddress | undefined> {
+  /** Reads the leader's address again for the next review. */
+  #forgetLeader(): void {
     const { clock, findLeader } = this.#options;
-    const now = clock.monotonic();
-    if (this.#cachedLeader === undefined || now - this.#cachedLeader.readAtMs > LEADER_CACHE_MS)
-      this.#cachedLeader = { address: findLeader(), readAtMs: now };
-    const address = await this.#cachedLeader.address.catch((error: unknown) => {
-      this.#cachedLeader = undefined;
-      throw error;
-    });
-    if (address === undefined) this.#cachedLeader = undefined;
-    return address;
+    this.#readLeader = shareCalls(clock, LEADER_CACHE_MS, findLeader);
   }
 
   /** Sends one review. Tries again if a reused connection is reset, because the leader closes idle connections. */
   async #sendReview(
-    { ip, port }: LeaderAddress,
+    { ip, port }: Address,
     call: ForwardedReview,
     certificate: Certificate,
   ): Promise<JsonObject> {
@@ -104,13 +96,13 @@ export class LeaderClient {
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       if (sent.reusedSocket && error.code === "ECONNRESET") return resolve(undefined);
-      this.#cachedLeader = undefined;
+      this.#forgetLeader();
       reject(error);
     });
     sent.on("response", (answer) => {
       readAtMost(answer as AsyncIterable<Buffer>, MAX_RESPONSE_BYTES)
         .then((body) => {
-          if (answer.statusCode === UNAVAILABLE) this.#cachedLeader = undefined;
+          if (answer.statusCode === UNAVAILABLE) this.#forgetLeader();
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);
           const response = objectOf(parseJson(body.toString()))["response"];

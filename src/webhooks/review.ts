@@ -1,7 +1,7 @@
 /** Reviews: what the API server sends to webhooks, and the form of the answers (docs/reference/hooks.md, "Webhooks"). */
 
 import { parseJson } from "../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../model/index.ts";
 
 /** An admission request: its known fields only, in the form that hooks get. `object`, `oldObject` and `options` may be null. */
 export interface AdmissionRequest extends JsonObject {
@@ -124,10 +124,6 @@ export function parseReview(text: string): Review {
   return { apiVersion, kind, request };
 }
 
-/** Fields of a request that become an empty object if they are missing. */
-const OBJECT_FIELDS = ["kind", "resource", "userInfo"] as const;
-/** Fields of a request that become null if they are missing. */
-const NULLABLE_FIELDS = ["object", "oldObject", "options"] as const;
 /** Fields of a request that are left out if they are missing or of another type. */
 const OPTIONAL_FIELDS: Readonly<Record<string, "string" | "boolean" | "object">> = {
   name: "string",
@@ -144,19 +140,22 @@ function parseAdmissionRequest(raw: JsonObject): AdmissionRequest {
   const { uid, operation } = raw;
   if (typeof uid !== "string" || typeof operation !== "string")
     throw new ReviewError("the request has no uid or no operation");
-  const readObject = <T extends Json>(key: string, fallback: T): JsonObject | T => {
-    const value = raw[key];
-    return isJsonObject(value) ? value : fallback;
-  };
-  const optional = Object.entries(OPTIONAL_FIELDS).flatMap(([key, type]) => {
-    const value = raw[key];
-    return typeof value === type && value !== null ? [[key, value] as const] : [];
-  });
+  const optional = Object.entries(OPTIONAL_FIELDS).filter(
+    ([key, type]) => typeof raw[key] === type && raw[key] !== null,
+  );
   return {
     uid,
     operation,
-    ...Object.fromEntries(OBJECT_FIELDS.map((key) => [key, readObject(key, {})])),
-    ...Object.fromEntries(NULLABLE_FIELDS.map((key) => [key, readObject(key, null)])),
-    ...Object.fromEntries(optional),
-  } as unknown as AdmissionRequest;
+    kind: objectOf(raw["kind"]),
+    resource: objectOf(raw["resource"]),
+    userInfo: objectOf(raw["userInfo"]),
+    object: toObjectOrNull(raw["object"]),
+    oldObject: toObjectOrNull(raw["oldObject"]),
+    options: toObjectOrNull(raw["options"]),
+    ...Object.fromEntries(optional.map(([key]) => [key, raw[key]])),
+  };
+}
+
+function toObjectOrNull(value: Json | undefined): JsonObject | null {
+  return isJsonObject(value) ? value : null;
 }

@@ -8,23 +8,22 @@ import type {
   ServerHttp2Stream,
 } from "node:http2";
 
+import { FOLLOWER_HEADER } from "../kube/index.ts";
 import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
-import { Connections, addressOf } from "./connections.ts";
-import { FOLLOWER_HEADER } from "./follower.ts";
-import { LIMITS, type WebhookLimits } from "./limits.ts";
-import { AddressRateLimiter } from "./rate-limiter.ts";
 import {
+  Connections,
   TEXT,
   TOO_MANY,
+  addressOf,
   closeConnection,
   onceResponseSent,
   sendResponse,
   type ResponseContent,
-} from "./response.ts";
+} from "./connections.ts";
+import { AddressRateLimiter, LIMITS, Shares, type WebhookLimits } from "./limits.ts";
 import { ReviewError, parseReview, type ReviewHandler } from "./review.ts";
-import { Shares } from "./shares.ts";
 
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;
@@ -41,7 +40,7 @@ export interface WebhookReport {
   readonly seconds: number;
 }
 
-interface ServerOptions {
+export interface ServerOptions {
   readonly clock: Clock;
   readonly address: string;
   readonly port: number;
@@ -196,12 +195,11 @@ export class WebhookServer {
   /** Returns the response to send: the answer to the review, or an error with its HTTP status. Never rejects. */
   async #buildResponse(request: Http2ServerRequest, response: Http2ServerResponse): Promise<ResponseContent> {
     const url = URL.parse(request.url, "https://operator");
-    const path = url?.pathname ?? "/";
     const ended = new AbortController();
     response.once("close", () => ended.abort(new Error("the client waits no longer")));
     for (const stream of [request, response]) stream.on("error", () => ended.abort());
     try {
-      const body = await this.#answerReview(request, { url, path, abortController: ended });
+      const body = await this.#answerReview(request, url, ended);
       return { status: 200, type: "application/json", body };
     } catch (error) {
       const status = httpStatusOf(error);
@@ -229,11 +227,16 @@ export class WebhookServer {
     request.once("close", () => timeout.cancel());
   }
 
-  /** Answers a health check or a review; returns the response body. Throws ReviewError, or the error of the handler. */
+  /**
+   * Answers a health check or a review; returns the response body. Throws ReviewError, or the error of the handler. `abortController` is
+   * aborted when the client disconnects, and here when the time limit is over.
+   */
   async #answerReview(
     request: Http2ServerRequest,
-    { url, path, abortController }: RequestContext,
+    url: URL | null,
+    abortController: AbortController,
   ): Promise<string> {
+    const path = url?.pathname ?? "/";
     if (path === "/healthz" && request.method === "GET") return '"ok"\n';
     if (request.method !== "POST") throw new ReviewError("use POST", 405);
     if (!/^application\/json *(?:;|$)/i.test(request.headers["content-type"] ?? ""))
@@ -276,14 +279,6 @@ type StreamArguments = [
   flags: number,
   rawHeaders: string[],
 ];
-
-/** What answering one request needs besides the request itself. */
-interface RequestContext {
-  readonly url: URL | null;
-  readonly path: string;
-  /** Aborted when the time limit is over or the client has disconnected. */
-  readonly abortController: AbortController;
-}
 
 /** The HTTP status for an error: any error but ReviewError is an internal one. */
 function httpStatusOf(error: unknown): number {

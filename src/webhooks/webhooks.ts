@@ -1,33 +1,23 @@
 /** The webhooks of the operator: combines server, certificate, routes and registration. */
 
-import type { KubeAccess, WatchHub } from "../kube/index.ts";
+import type { Address } from "../kube/index.ts";
 import { Timers, oneLine } from "../lib/index.ts";
-import type { Certificate, CertificateSource } from "./certificate/certificate.ts";
-import { CertificateRotation } from "./certificate/rotation.ts";
-import { LeaderClient, type LeaderAddress } from "./follower.ts";
-import { Registrar } from "./registration/registrar.ts";
-import type { WebhookTarget } from "./registration/wanted.ts";
-import { ReviewError, wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
+import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
+import { LeaderClient } from "./follower.ts";
+import { Registrar, type RegistrarOptions } from "./registration/registrar.ts";
+import type { WebhookTarget } from "./registration/admission-objects.ts";
+import { wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
-import type { WebhookLimits } from "./limits.ts";
-import { WebhookServer, type WebhookReport } from "./server.ts";
+import { WebhookServer, type ServerOptions } from "./server.ts";
 
-export interface WebhooksOptions extends KubeAccess {
-  readonly hub: WatchHub;
+export interface WebhooksOptions
+  extends RegistrarOptions, Pick<ServerOptions, "clientCa" | "limits" | "onRequest" | "onError"> {
   readonly listen: { readonly address: string; readonly port: number };
-  readonly clientCa?: string | undefined;
-  readonly limits?: Partial<WebhookLimits>;
   readonly source: CertificateSource;
   /** Whether other replicas read and present the same certificate. */
   readonly hasReplicas: boolean;
-  /** The prefix of the names of registered objects. */
-  readonly name: string;
-  readonly target: WebhookTarget;
   /** Reads the leader's address while this process is a standby. */
-  readonly findLeader: () => Promise<LeaderAddress | undefined>;
-  readonly onRequest: (report: WebhookReport) => void;
-  readonly onIssues: (issues: readonly string[]) => void;
-  readonly onError: (error: unknown) => void;
+  readonly findLeader: () => Promise<Address | undefined>;
 }
 
 const RETRY_MS = 5000;
@@ -111,22 +101,8 @@ export class Webhooks {
   #findHandler(path: string, isForwarded: boolean): ReviewHandler | undefined {
     // A replica that believes this one to be the leader must not get its own request back.
     if (this.#isLeader || isForwarded) return this.#routes.get(path);
-    return (request, signal) => this.#forwardToLeader(path, request, signal);
-  }
-
-  /** Lets the leader answer a review. Throws ReviewError with status 503 if the leader does not answer. */
-  async #forwardToLeader(
-    path: string,
-    ...[request, signal]: Parameters<ReviewHandler>
-  ): ReturnType<ReviewHandler> {
-    const certificate = this.#certificate;
-    try {
-      if (certificate === undefined) throw new Error("there is no certificate yet");
-      return await this.#leaderClient.forwardReview({ path, request, signal }, certificate);
-    } catch (error) {
-      const message = `this operator is a follower, and its leader does not answer: ${oneLine(error)}`;
-      throw new ReviewError(message, 503);
-    }
+    return (request, signal) =>
+      this.#leaderClient.forwardReview({ path, request, signal }, this.#certificate);
   }
 
   /** Reads the certificate and applies a changed one. Calls run one after the other. Throws only if the port cannot be used. */

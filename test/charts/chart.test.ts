@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
 import { environmentNames } from "../../src/config.ts";
 import { SETTINGS } from "../../src/setting-names.ts";
-import { listOwnPermissions, listWebhookPermissions, type Permission } from "../../src/kube/rights.ts";
+import { listOwnPermissions, listWebhookPermissions, type Permission } from "../../src/kube/permissions.ts";
 import { parseYaml } from "../../src/lib/index.ts";
 import { isJsonObject } from "../../src/model/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from "vitest";
 
 import { servePage, servePublic } from "../../src/debug/index.ts";
 import type { RunningServer } from "../../src/debug/index.ts";
-import { queryLeader } from "../../src/kube/leader/query-leader.ts";
+import { queryLeader } from "../../src/kube/leader/leader-port.ts";
 import { KnownSecrets, systemClock } from "../../src/lib/index.ts";
 import { Page } from "../../src/ui/index.ts";
 import { viewOf } from "../status/views.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { EVENT_REASONS } from "../../src/status/index.ts";
-import { listOwnPermissions } from "../../src/kube/rights.ts";
+import { listOwnPermissions } from "../../src/kube/permissions.ts";
 
 const root = join(import.meta.dirname, "../..");
 const page = readFileSync(join(root, "docs/reference/status.md"), "utf8");

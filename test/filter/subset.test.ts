@@ -3,9 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 
 import { FilterEngine, FilterError } from "../../src/filter/index.ts";
-import { compileSubset, toFilterResult } from "../../src/filter/evaluate.ts";
-import { tokenize } from "../../src/filter/lexer.ts";
-import { parseSubset } from "../../src/filter/parser.ts";
+import { compileWithoutJq, toFilterResult } from "../../src/filter/evaluate.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Json } from "../../src/model/index.ts";
 import type { Jq } from "../../src/filter/jq.ts";
@@ -27,8 +25,7 @@ const POD = {
 
 /** The result in JavaScript; undefined where the filter is left to jq. */
 function inJavaScript(text: string, input: Json): Json | undefined {
-  const tree = parseSubset(tokenize(text));
-  return tree === undefined ? undefined : toFilterResult(compileSubset(tree)(input));
+  return compileWithoutJq(text)?.(input);
 }
 
 describe("filters that run in JavaScript", () => {

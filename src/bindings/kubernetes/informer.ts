@@ -7,18 +7,17 @@ import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kub
 import { DepthError, wasCut, type Clock } from "../../lib/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
 import type { Filter } from "../../filter/index.ts";
-import type { Sequence } from "./sequence.ts";
 import type { FilterOutcome, SharedObjects, SharedText } from "./shared-objects.ts";
 
-export interface ObjectChange {
-  readonly watchEvent: WatchEvent;
-  /** `namespace/name`. */
-  readonly key: string;
-  readonly item: SnapshotItem;
-  /** When the watch delivered it, on the monotonic clock; undefined = the operator detected the change itself. */
-  readonly receivedAt?: number;
+/** Durations, in seconds. */
+export interface BindingTimes {
+  /** One evaluation of the filter. */
+  recordFilter(seconds: number): void;
+  /** From receiving a change to passing on its event. */
+  recordEvent(seconds: number): void;
 }
 
+/** What all informers of a binding share. */
 export interface InformerOwner {
   readonly rank: string;
   readonly binding: KubernetesBinding;
@@ -29,13 +28,13 @@ export interface InformerOwner {
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
-  /** Called with the duration of each filter evaluation. */
-  readonly onFiltered: (seconds: number) => void;
+  readonly times: BindingTimes | undefined;
   /** Called when the stored objects change. */
   readonly onStore: () => void;
-  readonly onChange: (change: ObjectChange) => void;
-  readonly onSynced: () => void;
-  readonly onIssue: () => void;
+  /** Called for each change that the binding sees; `key` is `namespace/name`. */
+  readonly onChange: (watchEvent: WatchEvent, key: string, item: SnapshotItem) => void;
+  /** Called when the first list of a watch is complete, and when a watch fails or works again. */
+  readonly onStatus: () => void;
   readonly onFilterError: (key: string, error: unknown) => void;
 }
 
@@ -45,8 +44,8 @@ export class Informer {
   readonly #owner: InformerOwner;
   /** Opened after the binding was ready (for a new namespace): its first list counts as added objects. */
   readonly #isOpenedLate: boolean;
-  /** By `namespace/name`. */
-  readonly #store = new Map<string, StoredObject>();
+  /** The stored objects, by `namespace/name`. */
+  readonly store = new Map<string, StoredObject>();
   /** Objects without a stored version, because the filter failed for each version so far. */
   readonly #unfiltered = new Set<string>();
   /** Stored objects that the restarted first list has not delivered yet. */
@@ -62,24 +61,19 @@ export class Informer {
     this.#isOpenedLate = late;
   }
 
-  /** The stored objects, by `namespace/name`. */
-  get store(): ReadonlyMap<string, StoredObject> {
-    return this.#store;
-  }
-
   /** Starts the watch: its objects are filtered, stored and reported from now on. */
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
       // A list begins (again): what it does not contain has been deleted.
-      onListStart: () => void (this.#stale = new Set([...this.#store.keys(), ...this.#unfiltered])),
+      onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#unfiltered])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
       onDeleted: (object, complete) => this.#removeObject(object, complete),
       onSynced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
       onError: (error) => {
         this.issue = error;
-        this.#owner.onIssue();
+        this.#owner.onStatus();
       },
     });
   }
@@ -92,8 +86,8 @@ export class Informer {
 
   /** Drops the stored objects, and gives back the texts that they share with other bindings. */
   clear(): void {
-    for (const { text } of this.#store.values()) this.#owner.shared.releaseText(text);
-    this.#store.clear();
+    for (const { text } of this.store.values()) this.#owner.shared.releaseText(text);
+    this.store.clear();
     this.#unfiltered.clear();
   }
 
@@ -105,24 +99,23 @@ export class Informer {
     if (this.#closed) return;
     for (const key of this.#stale) {
       const item = this.#removeStored(key);
-      if (item !== undefined && this.#isOpenedLate)
-        this.#owner.onChange({ watchEvent: "Deleted", key, item });
+      if (item !== undefined && this.#isOpenedLate) this.#owner.onChange("Deleted", key, item);
     }
     this.#stale.clear();
     this.isSynced = true;
-    this.#owner.onSynced();
+    this.#owner.onStatus();
   }
 
   /** Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened late. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
-    const { shared, sequence, clock, onStore, onChange, onFilterError } = this.#owner;
+    const { shared, sequence, clock, onStore, onFilterError } = this.#owner;
     const isReported = this.isSynced || this.#isOpenedLate;
     const receivedAt = clock.monotonic();
     return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
       this.#stale.delete(key);
-      const before = this.#store.get(key);
+      const before = this.store.get(key);
       if (outcome.error !== undefined) {
         if (before === undefined) this.#unfiltered.add(key);
         return onFilterError(key, outcome.error);
@@ -130,18 +123,18 @@ export class Informer {
       const kept = makeStoredObject(this.#owner, object, outcome);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#unfiltered.delete(key);
-      this.#store.set(key, kept);
+      this.store.set(key, kept);
       shared.releaseText(before?.text);
       onStore();
       // The binding does not see a difference if the checksum is equal.
       if (!isReported || before?.checksum === kept.checksum) return;
-      onChange({ watchEvent: isNew ? "Added" : "Modified", key, item: kept.item, receivedAt });
+      this.#reportChange(isNew ? "Added" : "Modified", key, { item: kept.item, receivedAt });
     });
   }
 
   /** Removes a deleted object and reports it. `complete` = the event contains the last state of the object. */
   #removeObject(object: WatchedObject, complete: boolean): Promise<void> | undefined {
-    const { binding, sequence, clock, onChange, onFilterError } = this.#owner;
+    const { binding, sequence, clock, onFilterError } = this.#owner;
     const receivedAt = clock.monotonic();
     return sequence.run(complete ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
@@ -152,14 +145,25 @@ export class Informer {
       // Use the last state from the event, or else the stored one.
       const last = binding.keepFullObjects ? { object } : {};
       const item = complete && !failed ? { ...last, ...toFilterResultItem(outcome.value) } : before;
-      if (item !== undefined) onChange({ watchEvent: "Deleted", key, item, receivedAt });
+      if (item !== undefined) this.#reportChange("Deleted", key, { item, receivedAt });
     });
+  }
+
+  /** Reports a change that the watch has delivered at `receivedAt` (monotonic ms), and how long the binding took for it. */
+  #reportChange(
+    watchEvent: WatchEvent,
+    key: string,
+    { item, receivedAt }: { item: SnapshotItem; receivedAt: number },
+  ): void {
+    const { clock, times, onChange } = this.#owner;
+    onChange(watchEvent, key, item);
+    times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
   /** Removes a stored object and returns its item; undefined if none is stored. */
   #removeStored(key: string): SnapshotItem | undefined {
-    const kept = this.#store.get(key);
-    this.#store.delete(key);
+    const kept = this.store.get(key);
+    this.store.delete(key);
     this.#unfiltered.delete(key);
     this.#owner.shared.releaseText(kept?.text);
     this.#owner.onStore();
@@ -168,7 +172,7 @@ export class Informer {
 }
 
 /** The stored form of one object in a binding. */
-export interface StoredObject {
+interface StoredObject {
   /** Equal for states of the object that the binding does not distinguish. */
   readonly checksum: string;
   readonly text: SharedText | undefined;
@@ -177,11 +181,11 @@ export interface StoredObject {
 
 /** Runs the filter, if there is one. Too deep nesting is an error outcome. Never rejects. */
 function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
-  const { filter, shared, clock, onFiltered } = owner;
+  const { filter, shared, clock, times } = owner;
   if (wasCut(object)) return { error: new DepthError("the object") };
   if (filter === undefined) return {};
   const startedAt = clock.monotonic();
-  const reportDuration = (): void => onFiltered((clock.monotonic() - startedAt) / 1000);
+  const reportDuration = (): void => times?.recordFilter((clock.monotonic() - startedAt) / 1000);
   const outcome = shared.evaluate(filter, object);
   if (outcome instanceof Promise) void outcome.then(reportDuration);
   else reportDuration();
@@ -233,5 +237,34 @@ class ObjectTextItem implements SnapshotItem {
   toJSON(): JsonObject {
     const { object, filterResult } = this;
     return filterResult === undefined ? { object } : { object, filterResult };
+  }
+}
+
+/**
+ * Runs steps in the order of their arrival, although each first waits for its input. A step runs synchronously if its
+ * input is ready and no earlier step is pending.
+ */
+export class Sequence {
+  #lastTurn: Promise<void> | undefined;
+
+  /** Runs `step` with the result of `input`, which must not reject. The promise, if there is one, resolves after the step. */
+  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
+    if (this.#lastTurn === undefined && !(input instanceof Promise)) {
+      step(input);
+      return undefined;
+    }
+    const earlierTurn = this.#lastTurn;
+    const turn = (async () => {
+      const value = await input;
+      await earlierTurn?.catch(() => {});
+      step(value);
+    })();
+    this.#lastTurn = turn;
+    // Without a pending turn, the next step may run synchronously.
+    const forgetTurn = (): void => {
+      if (this.#lastTurn === turn) this.#lastTurn = undefined;
+    };
+    turn.then(forgetTurn, forgetTurn);
+    return turn;
   }
 }

@@ -2,12 +2,12 @@
 
 import type { Filter } from "../../filter/index.ts";
 import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";
-import { DepthError, oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import { DepthError, oneLine, toError, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import type { Snapshots } from "../kind.ts";
 import { enqueueHook, type HookQueues } from "../kinds.ts";
-import { dumpBinding, bindingLogFields } from "./binding-dump.ts";
-import { Monitor, sortItems, type BindingTimes } from "./monitor.ts";
+import type { BindingTimes } from "./informer.ts";
+import { Monitor, sortItems } from "./monitor.ts";
 import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
 import { SharedObjects } from "./shared-objects.ts";
 
@@ -142,27 +142,27 @@ export class KubeBindings {
     if (first === undefined) return [];
     return more.length === 0
       ? first.monitor.items
-      : sortItems(watched.flatMap(({ monitor }) => monitor.informers));
+      : sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
   issues(): readonly { hook: string; module: string | undefined; binding: string; message: string }[] {
     return this.#allBindings().flatMap(({ monitor, issue }) =>
-      issue === undefined ? [] : [{ ...bindingLogFields(monitor), message: issue }],
+      issue === undefined ? [] : [{ ...monitor.logFields, message: issue }],
     );
   }
 
   /** Number of objects of each binding (`kube_snapshot_objects`). */
   countObjects() {
     return this.#allBindings().map(({ monitor }) => {
-      return { ...bindingLogFields(monitor), queue: monitor.binding.queue, objects: monitor.size };
+      return { ...monitor.logFields, queue: monitor.binding.queue, objects: monitor.size };
     });
   }
 
   /** Snapshots and counters of a hook for the debug commands, by binding name. */
   dump(id: string) {
     return Object.fromEntries(
-      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, dumpBinding(monitor)]),
+      this.#bindingsOf(id).map(({ monitor }) => [monitor.binding.name, monitor.dump()]),
     );
   }
 
@@ -183,7 +183,7 @@ export class KubeBindings {
       clock,
       keepManagedFields,
       shared: this.#shared,
-      emit: (event) => enqueueHook(queues, hook, { type: "event", binding, event }),
+      queues,
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
       onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
@@ -194,13 +194,8 @@ export class KubeBindings {
       resolve();
     };
     const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
-    const watched: WatchedBinding = {
-      monitor,
-      stop: new AbortController(),
-      enabled,
-      resolveEnabled,
-      ...initial,
-    };
+    const stop = new AbortController();
+    const watched: WatchedBinding = { monitor, stop, enabled, resolveEnabled, ...initial };
     void this.#openWhenPossible(watched);
     return watched;
   }
@@ -208,29 +203,30 @@ export class KubeBindings {
   /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
   async #openWhenPossible(watched: WatchedBinding): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
+    const { hook, binding } = monitor;
     const reportBlocked = (error: Error): void => {
       if (stop.signal.aborted) return;
       this.#reportIssue(watched, error);
       resolveEnabled();
     };
     const finding = { signal: stop.signal, onMissing: reportBlocked };
-    const resource = await this.#options.kinds.find(monitor.binding, finding);
-    const filter = await this.#compileFilter(monitor.binding).catch(reportBlocked);
-    if (resource === undefined || filter === undefined || stop.signal.aborted) return;
-    const permission = this.#createPermission(watched, resource);
-    if (permission !== undefined) await waitUntilPermitted(permission, reportBlocked);
+    const resource = await this.#options.kinds.find(binding, finding);
+    if (resource === undefined) return;
+    let filter: Filter | undefined;
+    try {
+      if (binding.jqFilter !== undefined) filter = await this.#options.filters.compile(binding.jqFilter);
+    } catch (error) {
+      return reportBlocked(toError(error));
+    }
+    if (stop.signal.aborted) return;
+    const check = this.#options.createPermissionCheck?.(hook, binding, resource);
+    const permission = { check, clock: this.#options.clock, signal: stop.signal };
+    await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;
     this.#reportIssue(watched, undefined);
-    monitor.open(resource, filter.compiled);
-    const refusal = permission && (await waitUntilRefused(permission));
+    monitor.open(resource, filter);
+    const refusal = await waitUntilRefused(permission);
     if (refusal !== undefined) this.#reopen(watched, refusal);
-  }
-
-  /** The permission check of a binding; undefined for hooks that run under the operator's service account. */
-  #createPermission({ monitor: { hook, binding }, stop: { signal } }: WatchedBinding, resource: Resource) {
-    const { createPermissionCheck, clock } = this.#options;
-    const check = createPermissionCheck?.(hook, binding, resource);
-    return check && { check, clock, signal };
   }
 
   /** Closes the watches of a binding whose module has lost its permissions; they open again when it has them. */
@@ -242,11 +238,6 @@ export class KubeBindings {
     this.#reportIssue(reopened, refusal);
     reopened.resolveEnabled();
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
-  }
-
-  /** Compiles the filter of a binding. The result is an object, because a binding without a filter has `undefined`. */
-  async #compileFilter({ jqFilter }: KubernetesBinding): Promise<{ compiled: Filter | undefined }> {
-    return { compiled: jqFilter === undefined ? undefined : await this.#options.filters.compile(jqFilter) };
   }
 
   /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
@@ -268,7 +259,7 @@ export class KubeBindings {
     if (message === watched.issue) return;
     watched.issue = message;
     const { hook, binding } = watched.monitor;
-    const fields = bindingLogFields(watched.monitor);
+    const fields = watched.monitor.logFields;
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
     onIssue?.(hook, binding, message);
@@ -284,7 +275,7 @@ export class KubeBindings {
       watched.firstListFailure ??= `hook ${hook.name}: binding ${binding.name}: jqFilter failed for ${binding.kind} ${name}: ${oneLine(error)}`;
     const problem = isTooDeep ? "An object is nested too deep" : "jqFilter failed";
     const message = `${problem}, ${blocksStart ? "the binding cannot start" : "the change is left out"}`;
-    const fields = { ...bindingLogFields(watched.monitor), ...object, error: oneLine(error) };
+    const fields = { ...watched.monitor.logFields, ...object, error: oneLine(error) };
     this.#options.logger.error(message, fields);
   }
 

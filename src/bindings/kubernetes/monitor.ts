@@ -4,25 +4,19 @@ import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../
 import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import type { Hook, KubernetesBinding, ObjectEvent, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { Informer, type InformerOwner, type ObjectChange } from "./informer.ts";
-import { Sequence } from "./sequence.ts";
+import type { Hook, JsonObject, KubernetesBinding, ObjectEvent } from "../../model/index.ts";
+import type { SnapshotItem, WatchEvent } from "../../model/index.ts";
+import { enqueueHook, type HookQueues } from "../kinds.ts";
+import { Informer, Sequence, type BindingTimes, type InformerOwner } from "./informer.ts";
 import type { SharedObjects } from "./shared-objects.ts";
-
-/** Durations, in seconds. */
-export interface BindingTimes {
-  /** One evaluation of the filter. */
-  recordFilter(seconds: number): void;
-  /** From receiving a change to passing on its event. */
-  recordEvent(seconds: number): void;
-}
 
 interface MonitorOptions {
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly shared: SharedObjects;
   readonly keepManagedFields: boolean;
-  readonly emit: (event: ObjectEvent) => void;
+  /** Receive the tasks of the binding's events. */
+  readonly queues: HookQueues;
   /** Everything selected has been listed. */
   readonly onReady: () => void;
   /** Why the binding cannot work; undefined = it works again. */
@@ -39,12 +33,14 @@ export class Monitor {
   readonly hook: Hook;
   readonly binding: KubernetesBinding;
   readonly outbox: Outbox;
+  /** All watches of the binding. */
+  readonly informers = new Set<Informer>();
+  /** Whether all selected objects have been listed once. */
+  isReady = false;
   readonly #options: MonitorOptions;
-  readonly #informers = new Set<Informer>();
   #namespaces: Subscription | undefined;
   #areNamespacesListed = true;
   #namespacesIssue: Error | undefined;
-  #isReady = false;
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
 
@@ -52,17 +48,14 @@ export class Monitor {
     this.hook = hook;
     this.binding = binding;
     this.#options = options;
-    this.outbox = new Outbox(binding.events, options.emit);
-  }
-
-  /** Whether all selected objects have been listed once. */
-  get isReady(): boolean {
-    return this.#isReady;
+    this.outbox = new Outbox(binding.events, (event) =>
+      enqueueHook(options.queues, hook, { type: "event", binding, event }),
+    );
   }
 
   /** Number of stored objects. */
   get size(): number {
-    return [...this.#informers].reduce((size, { store }) => size + store.size, 0);
+    return [...this.informers].reduce((size, { store }) => size + store.size, 0);
   }
 
   /** Opens the watches: of the namespaces with the selected labels, of named namespaces, or one of the whole cluster. */
@@ -78,23 +71,18 @@ export class Monitor {
 
   /** The snapshot, by namespace and name. */
   get items(): readonly SnapshotItem[] {
-    this.#items ??= sortItems(this.#informers);
+    this.#items ??= sortItems(this.informers);
     return this.#items;
-  }
-
-  /** All watches, for a snapshot of several bindings. */
-  get informers(): readonly Informer[] {
-    return [...this.#informers];
   }
 
   close(): void {
     this.#closed = true;
     this.#namespaces?.close();
-    for (const informer of this.#informers) {
+    for (const informer of this.informers) {
       informer.close();
       informer.clear();
     }
-    this.#informers.clear();
+    this.informers.clear();
     this.outbox.close();
     this.#items = undefined;
   }
@@ -111,11 +99,10 @@ export class Monitor {
       keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
-      onFiltered: (seconds) => times?.recordFilter(seconds),
+      times,
       onStore: () => void (this.#items = undefined),
-      onChange: (change) => this.#pushEvent(kind, change),
-      onSynced: () => this.#checkReady(),
-      onIssue: () => this.#reportIssue(),
+      onChange: (watchEvent, key, item) => this.outbox.push({ watchEvent, kind, ...splitKey(key), item }),
+      onStatus: () => this.#reportStatus(),
       onFilterError: (key, error) => onFilterError(splitKey(key), error),
     };
   }
@@ -136,11 +123,11 @@ export class Monitor {
       },
       onSynced: () => {
         this.#areNamespacesListed = true;
-        this.#checkReady();
+        this.#reportStatus();
       },
       onError: (error) => {
         this.#namespacesIssue = error;
-        this.#reportIssue();
+        this.#reportStatus();
       },
     });
   }
@@ -159,57 +146,62 @@ export class Monitor {
     };
     // Open all watches first: one that is listed synchronously must not make the binding ready.
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
-      const informer = new Informer(owner, namespace, this.#isReady);
-      this.#informers.add(informer);
+      const informer = new Informer(owner, namespace, this.isReady);
+      this.informers.add(informer);
       const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
       return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
     });
     for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
   }
 
-  #pushEvent(kind: string, { watchEvent, key, item, receivedAt }: ObjectChange): void {
-    this.outbox.push({ watchEvent, kind, ...splitKey(key), item });
-    const { clock, times } = this.#options;
-    if (receivedAt !== undefined) times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
+  /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
+  #closeNamespace(name: string, { onChange }: InformerOwner): void {
+    for (const informer of this.informers) {
+      if (informer.namespace !== name) continue;
+      informer.close();
+      this.informers.delete(informer);
+      this.#items = undefined;
+      this.outbox.count("cleaned", informer.store.size);
+      if (this.isReady) for (const [key, { item }] of informer.store) onChange("Deleted", key, item);
+      informer.clear();
+      this.#reportStatus();
+    }
   }
 
-  /** Closes the watches of a namespace that has lost the selected labels. */
-  #closeNamespace(name: string, owner: InformerOwner): void {
-    for (const informer of this.#informers)
-      if (informer.namespace === name) this.#closeInformer(informer, owner);
-  }
-
-  /** Closes the watch of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
-  #closeInformer(informer: Informer, owner: InformerOwner): void {
-    informer.close();
-    this.#informers.delete(informer);
-    this.#items = undefined;
-    this.outbox.countCleaned(informer.store.size);
-    if (this.#isReady)
-      for (const [key, { item }] of informer.store) owner.onChange({ watchEvent: "Deleted", key, item });
-    informer.clear();
-    this.#checkReady();
-    this.#reportIssue();
-  }
-
-  /** Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. */
-  #checkReady(): void {
-    if (this.#isReady || this.#closed || !this.#areNamespacesListed) return;
-    if ([...this.#informers].some(({ isSynced }) => !isSynced)) return;
-    this.#isReady = true;
-    this.#options.onReady();
-  }
-
-  /** Reports the first issue of a watch, or that all watches work. */
-  #reportIssue(): void {
+  /**
+   * Reports the binding as ready, once: when the namespaces and the objects of all watches are listed. Reports the first issue of a
+   * watch, or that all watches work.
+   */
+  #reportStatus(): void {
     if (this.#closed) return;
-    const issues = [this.#namespacesIssue, ...[...this.#informers].map(({ issue }) => issue)];
+    const informers = [...this.informers];
+    if (!this.isReady && this.#areNamespacesListed && informers.every(({ isSynced }) => isSynced)) {
+      this.isReady = true;
+      this.#options.onReady();
+    }
+    const issues = [this.#namespacesIssue, ...informers.map(({ issue }) => issue)];
     this.#options.onIssue(issues.find((issue) => issue !== undefined));
+  }
+
+  /** The names of hook, module and binding, for logs and issues. */
+  get logFields(): { hook: string; module: string | undefined; binding: string } {
+    return { hook: this.hook.name, module: this.hook.module, binding: this.binding.name };
+  }
+
+  /** Snapshot and counters of the binding for the debug commands. */
+  dump() {
+    const { sinceStart, sinceLastExecution } = this.outbox;
+    return {
+      snapshot: this.items.map(({ object, filterResult }): JsonObject => {
+        return { ...(object && { object }), ...(filterResult !== undefined && { filterResult }) };
+      }),
+      operations: { sinceStart: addTotal(sinceStart), sinceLastExecution: addTotal(sinceLastExecution) },
+    };
   }
 }
 
 /** What happened to the objects of a binding; `cleaned`: dropped because their namespace is no longer selected. */
-export type Operations = typeof ZERO_COUNTS;
+type Operations = typeof ZERO_COUNTS;
 const ZERO_COUNTS = { added: 0, modified: 0, deleted: 0, cleaned: 0 };
 const COUNTER_BY_EVENT = { Added: "added", Modified: "modified", Deleted: "deleted" } as const;
 
@@ -229,15 +221,10 @@ class Outbox {
 
   /** Counts an event, and passes it to the hook if the binding selects its type. */
   push(event: ObjectEvent): void {
-    this.#count(COUNTER_BY_EVENT[event.watchEvent], 1);
+    this.count(COUNTER_BY_EVENT[event.watchEvent], 1);
     if (!this.#eventTypes.includes(event.watchEvent)) return;
     if (this.#locked) this.#buffer.push(event);
     else this.#emit(event);
-  }
-
-  /** Counts objects that are not selected any more. */
-  countCleaned(count: number): void {
-    this.#count("cleaned", count);
   }
 
   /** Call before the hook receives the snapshot. Drops the events that a locked binding has buffered: the snapshot contains them. */
@@ -257,10 +244,16 @@ class Outbox {
   }
 
   /** Adds to both counters of an operation. */
-  #count(operation: keyof Operations, count: number): void {
+  count(operation: keyof Operations, count: number): void {
     this.sinceStart[operation] += count;
     this.sinceLastExecution[operation] += count;
   }
+}
+
+/** Adds the total, as the first member as in the Go operator. */
+function addTotal(operations: Operations): Operations & { count: number } {
+  const { added, modified, deleted, cleaned } = operations;
+  return { count: added + modified + deleted + cleaned, ...operations };
 }
 
 /** Items of several informers, by namespace, then name. */

@@ -7,9 +7,9 @@ import { sleep, toError, type Clock } from "../../lib/index.ts";
 const CHECK_REFUSED_MS = 10_000;
 const CHECK_PERMITTED_MS = 5 * 60_000;
 
-/** The check of one binding; it rejects with MissingPermissionsError. */
 interface Permission {
-  readonly check: () => Promise<void>;
+  /** Rejects with MissingPermissionsError; undefined for hooks that run under the operator's service account. */
+  readonly check: (() => Promise<void>) | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
@@ -19,6 +19,7 @@ export async function waitUntilPermitted(
   { check, clock, signal }: Permission,
   onRefused: (error: Error) => void,
 ): Promise<void> {
+  if (check === undefined) return;
   while (!signal.aborted) {
     const refusal = await check().then(() => undefined, toError);
     if (refusal === undefined || signal.aborted) return;
@@ -32,6 +33,7 @@ export async function waitUntilPermitted(
  * was closed. Other errors, such as a failed connection, change nothing.
  */
 export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
+  if (check === undefined) return undefined;
   for (;;) {
     await sleep(clock, CHECK_PERMITTED_MS, signal).catch(() => {});
     if (signal.aborted) return undefined;

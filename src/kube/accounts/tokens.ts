@@ -9,7 +9,7 @@ import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
 import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
-import { findMissingRule } from "./missing-rule.ts";
+import { findMissingRule } from "../permissions.ts";
 
 /** The shortest lifetime that the API server accepts. */
 const LIFETIME_S = 600;
@@ -73,7 +73,9 @@ export class RunTokens {
    */
   async withToken<T>(owner: TokenOwner, work: (token: GetRunToken) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;
-    const run = this.#runTokens.get(key) ?? this.#createRunToken(key, owner);
+    const previousRevocation = this.#revocations.get(key);
+    const options = { ...this.#options, problems: this.#problems, previousRevocation };
+    const run = this.#runTokens.get(key) ?? new RunToken(options, owner);
     this.#runTokens.set(key, run);
     run.users += 1;
     try {
@@ -90,14 +92,6 @@ export class RunTokens {
   /** Resolves when all tokens of runs that have ended are revoked, or cannot be. */
   async waitForRevocations(): Promise<void> {
     await Promise.all(this.#revocations.values());
-  }
-
-  /** Creates the token of a run, which is requested after the revocation of the module's last token has ended. */
-  #createRunToken(key: string, owner: TokenOwner): RunToken {
-    return new RunToken(
-      { ...this.#options, problems: this.#problems, previousRevocation: this.#revocations.get(key) },
-      owner,
-    );
   }
 
   /** Begins to revoke the token of a run; waits only while too many tokens are being revoked. */
@@ -242,9 +236,9 @@ class RunToken {
   }
 }
 
+const TOO_MANY_REQUESTS = 429;
+
 /** Whether the API server understood the request and refuses it; overload is no refusal. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.status !== TOO_MANY_REQUESTS;
 }
-
-const TOO_MANY_REQUESTS = 429;

@@ -7,6 +7,7 @@ import { cutDeepParts, Deadline, orAborted, sleep, systemClock, TokenBucket } fr
 import { ProblemError } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { Connections, type PoolName } from "./connections.ts";
+import type { CredentialsOptions } from "./kubeconfig.ts";
 import { toPathTemplate } from "../resources.ts";
 import {
   serializeBody,
@@ -35,9 +36,7 @@ export interface KubeAccess {
 }
 
 /** Options of `connect`. */
-export interface ConnectOptions extends RateLimit {
-  readonly kubeConfig?: string | undefined;
-  readonly context?: string | undefined;
+export interface ConnectOptions extends RateLimit, Pick<CredentialsOptions, "kubeConfig" | "context"> {
   readonly userAgent: string;
   /** Trace every request at debug level (`--debug-kubernetes-api`). */
   readonly debug?: boolean | undefined;
@@ -197,15 +196,17 @@ export class KubeClient {
 
   /** Sends a request once. Throws ApiError for an error status, and the error of undici without an answer. */
   async #send(request: ApiRequest, signal: AbortSignal, pool: PoolName): Promise<Response> {
-    const { access, pools } = await this.#parts.connections.openPools();
+    const { user, clock, connections, options } = this.#parts;
+    const { access, pools } = await connections.openPools();
     signal.throwIfAborted();
-    const startedAt = this.#parts.clock.monotonic();
+    const startedAt = clock.monotonic();
+    const impersonation = user === undefined ? {} : { "Impersonate-User": user };
     try {
       const response = await pools[pool].request({
         origin: access.origin,
         path: `${access.prefix}${request.path}${formatQuery(request)}`,
         method: request.method ?? "GET",
-        headers: buildHeaders(request, this.#addImpersonation(access.headers), this.#parts.options.userAgent),
+        headers: buildHeaders(request, { ...access.headers, ...impersonation }, options.userAgent),
         body: serializeBody(request),
         signal,
       });
@@ -220,22 +221,17 @@ export class KubeClient {
     }
   }
 
-  /** Adds the impersonation header to the headers of the credentials. */
-  #addImpersonation(credentials: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-    const { user } = this.#parts;
-    return user === undefined ? credentials : { ...credentials, "Impersonate-User": user };
-  }
-
   /** Reports a finished request to the listeners, and with `--debug-kubernetes-api` to the log. */
   #reportRequest(request: ApiRequest, code: string, startedAt: number): void {
-    const seconds = (this.#parts.clock.monotonic() - startedAt) / 1000;
+    const { clock, options, listeners } = this.#parts;
+    const seconds = (clock.monotonic() - startedAt) / 1000;
     const verb = request.method ?? "GET";
-    if (this.#parts.options.debug) {
+    if (options.debug) {
       const url = `${request.path}${formatQuery(request)}`;
-      this.#parts.options.logger.debug("Kubernetes API request", { verb, url, code, seconds });
+      options.logger.debug("Kubernetes API request", { verb, url, code, seconds });
     }
     const report = { verb, resourcePathTemplate: toPathTemplate(request.path), code, seconds };
-    for (const listener of this.#parts.listeners) listener(report);
+    for (const listener of listeners) listener(report);
   }
 }
 

@@ -7,7 +7,7 @@ import { delimiter, dirname, join, resolve } from "node:path";
 // The deep import keeps the rest of the library (models, watch, exec) out of the bundle where it can.
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { oneLine, parseYaml } from "../../lib/index.ts";
+import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, ProblemError, type JsonObject } from "../../model/index.ts";
 
 /** Which credentials to use. By default those of the Pod's ServiceAccount, then `~/.kube/config`. */
@@ -59,14 +59,8 @@ function loadFrom(file: string | undefined, { root, context }: CredentialsOption
 
 /** Reads the text of all files of a PATH-like list, to find changes; undefined if one cannot be read. Missing files count as empty. */
 function readFilesText(pathList: string): string | undefined {
-  try {
-    return pathList
-      .split(delimiter)
-      .map((file) => (existsSync(file) ? readFileSync(file, "utf8") : ""))
-      .join("\0");
-  } catch {
-    return undefined;
-  }
+  const readText = (file: string): string => (existsSync(file) ? readFileSync(file, "utf8") : "");
+  return attempt(() => pathList.split(delimiter).map(readText).join("\0"));
 }
 
 /** Chooses the kubeconfig; undefined = the in-cluster credentials. Throws a ProblemError if there are no credentials. */

@@ -15,22 +15,26 @@ export interface Target extends ObjectPath {
   readonly resource: ResourceType;
 }
 
-/** Options of all verbs. */
-interface CallOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
+type CallOptions = Pick<ApiRequest, "signal" | "timeoutMs">;
+
+interface WriteOptions extends CallOptions {
+  readonly body: unknown;
   /** The server checks the request but stores nothing. */
   readonly dryRun?: boolean;
-  /** How the server validates a written body: `Strict` refuses unknown fields. */
+  /** How the server validates the body: `Strict` refuses unknown fields. */
   readonly fieldValidation?: "Strict" | "Warn" | "Ignore";
   /** Field manager; the operator's own by default. */
   readonly fieldManager?: string;
 }
 
+interface ApplyOptions extends WriteOptions {
+  /** Take over fields of other managers, which are a conflict otherwise. The API server refuses other patches with it. */
+  readonly force?: boolean;
+}
+
 /** When the objects that an object owns are deleted: before it, after it, or never. */
 export type Propagation = "Foreground" | "Background" | "Orphan";
 
-/** Options of a deletion. */
 interface RemoveOptions extends CallOptions {
   readonly propagationPolicy?: Propagation;
   /** Delete only this version of the object. */
@@ -45,21 +49,18 @@ export function getMetadata<T = JsonObject>(
 ): Promise<T> {
   const path = pathOf(target.resource, target);
   const accept = formatAcceptHeader({ metadataOnly: true }, "");
-  return client.json<T>({ ...pickCallOptions(options), path, accept });
+  return client.json<T>({ ...options, path, accept });
 }
 
 /** Lists the metadata of few objects, in one answer without pages. */
 export async function listMetadata(
   client: KubeClient,
   target: Pick<Target, "resource" | "namespace">,
-  call: CallOptions & {
-    readonly labelSelector?: string | undefined;
-    readonly fieldSelector?: string | undefined;
-  },
+  options: CallOptions & Partial<Record<"labelSelector" | "fieldSelector", string | undefined>>,
 ): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
-  const { labelSelector, fieldSelector } = call;
+  const { labelSelector, fieldSelector } = options;
   const { items, metadata } = await client.json<RawList>({
-    ...pickCallOptions(call),
+    ...options,
     path: pathOf(target.resource, { namespace: target.namespace }),
     query: { labelSelector, fieldSelector },
     accept: formatAcceptHeader({ metadataOnly: true }, "List"),
@@ -79,21 +80,9 @@ export async function get<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  const object = await client.json<T>({ ...pickCallOptions(options), path });
+  const object = await client.json<T>({ ...options, path });
   if (wasCut(object as object)) throw new DepthError(path);
   return object;
-}
-
-interface WriteOptions extends CallOptions {
-  readonly body: unknown;
-}
-
-/** How a verb is sent. */
-type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
-
-interface Force {
-  /** For server-side apply only: the API server refuses other patches with it. */
-  readonly force?: boolean;
 }
 
 /** Creates `body` in the target's collection (or posts to its subresource, where `name` and `subresource` are given). */
@@ -108,14 +97,14 @@ export const mergePatch = createWriter({ method: "PATCH", contentType: "applicat
 /** Sends an RFC 6902 JSON patch. */
 export const jsonPatch = createWriter({ method: "PATCH", contentType: "application/json-patch+json" });
 
-/** Applies an object server-side; `force` takes over fields of other managers, which are a conflict otherwise. */
+/** Applies an object server-side. */
 export function serverSideApply<T = JsonObject>(
   client: KubeClient,
   target: Target,
-  options: WriteOptions & Force,
+  options: ApplyOptions,
 ): Promise<T> {
-  const contentType = "application/apply-patch+yaml";
-  return write(client, target, { force: false, ...options, method: "PATCH", contentType });
+  const verb = { method: "PATCH", contentType: "application/apply-patch+yaml" } as const;
+  return write(client, target, { force: false, ...options, ...verb });
 }
 
 /** Deletes one object; returns the object if finalizers keep it, or a Status. */
@@ -124,20 +113,13 @@ export function remove<T = JsonObject>(
   target: Target,
   options: RemoveOptions = {},
 ): Promise<T> {
-  const { propagationPolicy, preconditions, dryRun } = options;
-  return client.json<T>({
-    ...pickCallOptions(options),
-    method: "DELETE",
-    path: pathOf(target.resource, target),
-    body: {
-      apiVersion: "v1",
-      kind: "DeleteOptions",
-      propagationPolicy,
-      preconditions,
-      dryRun: dryRun ? ["All"] : undefined,
-    },
-  });
+  const { propagationPolicy, preconditions } = options;
+  const body = { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy, preconditions };
+  return client.json<T>({ ...options, method: "DELETE", path: pathOf(target.resource, target), body });
 }
+
+/** How a verb is sent. */
+type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
 
 /** Creates the function of a verb that writes. */
 function createWriter(verb: Verb) {
@@ -146,14 +128,8 @@ function createWriter(verb: Verb) {
 }
 
 /** Sends a write. Names the operator as field manager unless the options name another one. */
-function write<T>(client: KubeClient, target: Target, options: WriteOptions & Verb & Force): Promise<T> {
-  const { method, contentType, force, body, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
-  const path = pathOf(target.resource, target);
+function write<T>(client: KubeClient, target: Target, options: ApplyOptions & Verb): Promise<T> {
+  const { force, dryRun, fieldValidation, fieldManager = FIELD_MANAGER } = options;
   const query = { fieldManager, fieldValidation, dryRun: dryRun ? "All" : undefined, force };
-  return client.json({ ...pickCallOptions(options), method, path, body, contentType, query });
-}
-
-/** Picks the options that the client, not the server, handles. */
-function pickCallOptions({ signal, timeoutMs }: CallOptions): Pick<ApiRequest, "signal" | "timeoutMs"> {
-  return { signal, timeoutMs };
+  return client.json({ ...options, path: pathOf(target.resource, target), query });
 }

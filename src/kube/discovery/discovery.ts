@@ -133,27 +133,23 @@ export const AGGREGATED_DISCOVERY_ACCEPT =
 /** The parts of an APIGroupDiscoveryList that the operator reads. */
 export interface AggregatedList {
   readonly kind: "APIGroupDiscoveryList";
-  readonly items?: readonly AggregatedGroup[];
-}
-
-interface AggregatedGroup {
-  readonly metadata?: { readonly name?: string };
-  readonly versions?: readonly AggregatedVersion[];
+  readonly items?: readonly {
+    readonly metadata?: { readonly name?: string };
+    readonly versions?: readonly AggregatedVersion[];
+  }[];
 }
 
 interface AggregatedVersion {
   readonly version: string;
   readonly freshness?: string;
-  readonly resources?: readonly AggregatedResource[];
-}
-
-interface AggregatedResource {
-  readonly resource: string;
-  readonly responseKind?: { readonly kind?: string } | null;
-  readonly scope: string;
-  readonly singularResource?: string;
-  readonly shortNames?: readonly string[];
-  readonly verbs?: readonly string[];
+  readonly resources?: readonly {
+    readonly resource: string;
+    readonly responseKind?: { readonly kind?: string } | null;
+    readonly scope: string;
+    readonly singularResource?: string;
+    readonly shortNames?: readonly string[];
+    readonly verbs?: readonly string[];
+  }[];
 }
 
 /** Reads the group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
@@ -163,31 +159,22 @@ export function readAggregated(list: AggregatedList): GroupVersion[] {
   );
 }
 
-/** Converts one version of a group; without resources if the server of an aggregated API is down (`Stale`). */
+/**
+ * Converts one version of a group; without resources if the server of an aggregated API is down (`Stale`). Leaves out entries that exist
+ * only as parents of subresources: they have no kind.
+ */
 function toGroupVersion(
   group: string,
   { version, freshness, resources = [] }: AggregatedVersion,
 ): GroupVersion {
-  const served = resources.flatMap((resource) => toResources({ group, version }, resource));
+  const served = resources.flatMap((resource): Resource[] => {
+    const { responseKind, resource: plural, scope, verbs = [], shortNames = [] } = resource;
+    const kind = responseKind?.kind;
+    if (!kind) return [];
+    const singular = resource.singularResource || kind.toLowerCase();
+    return [
+      { group, version, kind, plural, namespaced: scope === "Namespaced", verbs, singular, shortNames },
+    ];
+  });
   return { group, version, resources: freshness === "Stale" && served.length === 0 ? undefined : served };
-}
-
-/** Converts one entry of the answer into a resource. An entry that exists only as parent of subresources has no kind and yields none. */
-function toResources(
-  groupVersion: Pick<Resource, "group" | "version">,
-  resource: AggregatedResource,
-): Resource[] {
-  const kind = resource.responseKind?.kind;
-  if (!kind) return [];
-  return [
-    {
-      ...groupVersion,
-      kind,
-      plural: resource.resource,
-      namespaced: resource.scope === "Namespaced",
-      verbs: resource.verbs ?? [],
-      singular: resource.singularResource || kind.toLowerCase(),
-      shortNames: resource.shortNames ?? [],
-    },
-  ];
 }

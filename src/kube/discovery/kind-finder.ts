@@ -21,7 +21,6 @@ interface KindQuery {
 
 /** How to wait for a missing kind. */
 interface WaitOptions {
-  /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
   readonly onMissing: (error: Error) => void;
@@ -54,7 +53,6 @@ export class KindFinder {
   readonly #options: KindFinderOptions;
   /** Callbacks that let the pending `find` calls check again. */
   #waiters: (() => void)[] = [];
-  /** Number of pending `find` calls. */
   #pendingCalls = 0;
   #timer: Timer | undefined;
   #nextCheckAt = 0;

@@ -14,9 +14,9 @@ import { startWatchdog, type Children } from "../../process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
-import { formatAddress, parseAddress, findReachableIp, type Address } from "./address.ts";
-import { queryLeader, type LeaderAnswer } from "./query-leader.ts";
-import { readOwnIdentity } from "./lease-lock.ts";
+import { readOwnIdentity } from "./identity.ts";
+import { formatAddress, parseAddress, findReachableIp, queryLeader } from "./leader-port.ts";
+import type { Address, LeaderAnswer } from "./leader-port.ts";
 import { Lease } from "./lease.ts";
 
 interface LeadershipOptions extends KubeAccess {
@@ -47,8 +47,8 @@ interface LeaseSettings {
 export class Leadership {
   readonly #options: LeadershipOptions;
   readonly #lease: Lease;
-  readonly #leaseName: string;
   readonly #leaseClient: KubeClient;
+  readonly #location: LeaseLocation;
   readonly #readLeaderReadiness: () => Promise<Readiness>;
   readonly #watchdog = startWatchdog();
   /** This process leads or has led: it is no follower any more. */
@@ -61,18 +61,18 @@ export class Leadership {
   constructor(options: LeadershipOptions) {
     const { settings, client, clock, logger, namespace, expireMs } = options;
     this.#options = options;
-    this.#leaseName = leaseNameOf(settings.configMap);
     this.#leaseClient = client.forLease();
-    this.#readLeaderReadiness = createReadinessReader(
-      { ...this.#leaseLocation, clock, pod: settings.pod },
-      this.#leaseName,
-    );
+    const name = leaseNameOf(settings.configMap);
+    const ownIp = async (): Promise<string> =>
+      findReachableIp((await lookup(settings.listenAddress)).address);
+    this.#location = { client, namespace, name, ownIp };
+    this.#readLeaderReadiness = createReadinessReader({ ...this.#location, clock, pod: settings.pod });
     this.#lease = new Lease({
       client: this.#leaseClient,
       clock: countSleepTime(clock),
       logger,
       namespace,
-      name: this.#leaseName,
+      name,
       identity: readOwnIdentity(settings.pod),
       times: {
         durationMs: settings.leaseDurationMs,
@@ -152,34 +152,26 @@ export class Leadership {
   async requestFromLeader(path: string, port?: number): Promise<LeaderAnswer> {
     const address = await this.address();
     if (address === undefined)
-      throw new Error(`Lease ${this.#leaseName} has no address that a follower accepts`);
+      throw new Error(`Lease ${this.#location.name} has no address that a follower accepts`);
     return queryLeader({ ...address, port: port ?? address.port }, path, this.#options.clock);
   }
 
   /** Reads the address that the leader publishes; undefined if there is none that a follower accepts. */
   async address(): Promise<Address | undefined> {
-    return (await readLeader(this.#leaseLocation, this.#leaseName)).address;
-  }
-
-  /** The Lease, and how to find the own address when it is needed. */
-  get #leaseLocation(): LeaseLocation {
-    const { client, namespace, settings } = this.#options;
-    const ownIp = async (): Promise<string> =>
-      findReachableIp((await lookup(settings.listenAddress)).address);
-    return { client, namespace, ownIp };
+    return (await readLeader(this.#location)).address;
   }
 
   /** Writes the address of this leader into the Lease, for followers. A failure is only logged. */
   async #publishAddress(port: number): Promise<void> {
-    const { namespace, logger } = this.#options;
+    const { namespace, name, ownIp } = this.#location;
     try {
-      const ip = await this.#leaseLocation.ownIp();
+      const ip = await ownIp();
       const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };
-      await mergePatch(this.#leaseClient, { resource: LEASES, namespace, name: this.#leaseName }, { body });
+      await mergePatch(this.#leaseClient, { resource: LEASES, namespace, name }, { body });
     } catch (error) {
       const effect =
         "The Lease cannot be annotated with the address of the leader; followers do not become ready";
-      logger.warn(effect, { error: oneLine(error) });
+      this.#options.logger.warn(effect, { error: oneLine(error) });
     }
   }
 }
@@ -197,10 +189,11 @@ interface Readiness {
   readonly text: string;
 }
 
-/** Namespace and client for reading a Lease, and the own address. */
+/** How to read a Lease, and the own address. */
 interface LeaseLocation {
   readonly client: KubeClient;
   readonly namespace: string;
+  readonly name: string;
   /** The address at which other Pods reach this process. */
   readonly ownIp: () => Promise<string>;
 }
@@ -216,10 +209,10 @@ interface ReadinessOptions extends LeaseLocation {
  * works. A follower of another revision is ready at once: otherwise a rolling update could never replace a leader that is not ready.
  * Callers within CACHE_MS share an answer.
  */
-export function createReadinessReader(options: ReadinessOptions, lease: string): () => Promise<Readiness> {
+export function createReadinessReader(options: ReadinessOptions): () => Promise<Readiness> {
   return shareCalls(options.clock, CACHE_MS, async () => {
     try {
-      return await readReadiness(options, lease);
+      return await readReadiness(options);
     } catch (error) {
       return { status: 500, text: `The leader cannot be reached: ${oneLine(error)}\n` };
     }
@@ -227,12 +220,14 @@ export function createReadinessReader(options: ReadinessOptions, lease: string):
 }
 
 /** Reads the Lease and requests `/readyz` from the leader. Rejects if one of them cannot be reached. */
-async function readReadiness(options: ReadinessOptions, lease: string): Promise<Readiness> {
-  const { holder, address } = await readLeader(options, lease);
+async function readReadiness(options: ReadinessOptions): Promise<Readiness> {
+  const { holder, address } = await readLeader(options);
   if (isOtherRevision(options.pod ?? "", holder))
     return { status: 200, text: "Waiting for the lease; the leader is of another revision\n" };
   if (address === undefined || holder === "") return { status: 500, text: "No leader is elected\n" };
-  return (await requestReadyStatus(address, options.clock)) === 200
+  const { status, body } = await queryLeader(address, "/readyz", options.clock);
+  body.destroy();
+  return status === 200
     ? { status: 200, text: "Waiting for the lease; the leader is ready\n" }
     : { status: 500, text: "The leader is not ready\n" };
 }
@@ -243,7 +238,7 @@ export function leaseNameOf(configMap: string): string {
 }
 
 /** Reads the Pod or host name of the leader (empty = none) and its address from the Lease. */
-async function readLeader({ client, namespace, ownIp }: LeaseLocation, name: string) {
+async function readLeader({ client, namespace, name, ownIp }: LeaseLocation) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LEASE_READ_TIMEOUT_MS });
   return {
@@ -260,11 +255,4 @@ export function isOtherRevision(own: string, other: string): boolean {
   const [, ownDeployment, ownHash] = POD_NAME.exec(own) ?? [];
   const [, otherDeployment, otherHash] = POD_NAME.exec(other) ?? [];
   return ownHash !== undefined && ownDeployment === otherDeployment && ownHash !== otherHash;
-}
-
-/** Requests `/readyz` of the leader and returns the HTTP status; the body is not read. */
-async function requestReadyStatus(address: Address, clock: Clock): Promise<number> {
-  const { status, body } = await queryLeader(address, "/readyz", clock);
-  body.destroy();
-  return status;
 }

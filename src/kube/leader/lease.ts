@@ -2,16 +2,17 @@
 
 import type { Timer } from "../../lib/index.ts";
 import { oneLine, sleep } from "../../lib/index.ts";
-import { isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
+import { ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
-import { formatMicroTime, type LeaseSpec } from "../resources.ts";
-import {
-  formatIdentity,
-  hasHolderEnded,
-  LeaseLock,
-  type Identity,
-  type RequestLimits,
-} from "./lease-lock.ts";
+import { create, get, replace } from "../client/verbs.ts";
+import { LEASES, formatMicroTime, type LeaseObject, type LeaseSpec } from "../resources.ts";
+import { formatIdentity, hasHolderEnded, type Identity } from "./identity.ts";
+
+/** Time limit of a request, and its abort signal. */
+interface RequestLimits {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs: number;
+}
 
 /** Callbacks to the owner of a Lease. */
 interface LeaseEvents {
@@ -56,8 +57,10 @@ type AcquireResult = { readonly isAcquired: true } | { readonly isAcquired: fals
 export class Lease {
   readonly #options: LeaseOptions;
   readonly #ownHolder: string;
-  readonly #lock: LeaseLock;
-  readonly #observed = new ObservedLease();
+  /** The version of the Lease that was read or written last; undefined = it did not exist. */
+  #lastLease: LeaseObject | undefined;
+  /** Holder and times of the Lease as another process wrote them, and since when they are unchanged by our monotonic clock. */
+  #observed = { record: "", since: 0 };
   /** The holder that `onWaiting` was last called with. */
   #reportedHolder: string | undefined;
   /** A term is the time from acquiring to losing or releasing the Lease; aborted at its end. Undefined = no term. */
@@ -70,7 +73,6 @@ export class Lease {
   constructor(options: LeaseOptions) {
     this.#options = options;
     this.#ownHolder = formatIdentity(options.identity);
-    this.#lock = new LeaseLock(options);
   }
 
   /** Whether this process holds the Lease. False from the renew deadline on, even before `onLost` is called. */
@@ -105,25 +107,49 @@ export class Lease {
   /** Writes the Lease without a holder. Retries a conflict once, if this process is still the holder. */
   async #writeReleased(limits: RequestLimits): Promise<void> {
     const write = (): Promise<void> =>
-      this.#lock.write((spec) => buildReleasedSpec(spec, this.#options.clock.now()), limits);
+      this.#replace(buildReleasedSpec(this.#lastLease?.spec, this.#options.clock.now()), limits);
     try {
       await write();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      const found = await this.#lock.read(limits);
+      const found = await this.#read(limits);
       if (found?.holderIdentity === this.#ownHolder) await write();
     }
+  }
+
+  /** Reads the spec of the Lease; undefined = it does not exist. */
+  async #read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
+    const { client, namespace, name } = this.#options;
+    const found = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
+    this.#lastLease = await found.catch(ignoreNotFound);
+    return this.#lastLease && (this.#lastLease.spec ?? {});
+  }
+
+  /** Writes this process as holder: into the version that was read or written last, or into a new Lease if there was none. */
+  async #writeAsHolder(limits: RequestLimits): Promise<void> {
+    const { client, namespace, name } = this.#options;
+    const spec = this.#buildOwnSpec(this.#lastLease?.spec);
+    if (this.#lastLease !== undefined) return this.#replace(spec, limits);
+    const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name, namespace }, spec };
+    this.#lastLease = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
+  }
+
+  /** Replaces the spec of the version that was read or written last, if there was one. Throws a conflict if a newer one exists. */
+  async #replace(spec: LeaseSpec, limits: RequestLimits): Promise<void> {
+    const { client, namespace, name } = this.#options;
+    if (this.#lastLease === undefined) return;
+    const target = { resource: LEASES, namespace, name };
+    const body = { ...this.#lastLease, spec };
+    this.#lastLease = await replace<LeaseObject>(client, target, { ...limits, body });
   }
 
   /** Reads the Lease, and writes this process into it as holder if it may. Errors are logged. */
   async #tryAcquire(signal: AbortSignal | undefined): Promise<AcquireResult> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs };
     try {
-      const found = await this.#lock.read(limits);
-      const waitMs = this.#computeWaitMs(found);
+      const waitMs = this.#computeWaitMs(await this.#read(limits));
       if (waitMs > 0) return { isAcquired: false, waitMs };
-      if (found === undefined) await this.#lock.create(this.#buildOwnSpec(undefined), limits);
-      else await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
+      await this.#writeAsHolder(limits);
       return { isAcquired: true };
     } catch (error) {
       signal?.throwIfAborted();
@@ -143,16 +169,28 @@ export class Lease {
     const holder = spec.holderIdentity ?? "";
     if (holder === "" || holder === this.#ownHolder || hasHolderEnded(holder, this.#options.identity))
       return 0;
-    const remainingMs = this.#observed.observeRemainingMs(spec, this.#options.clock.monotonic());
-    if (remainingMs > 0) this.#reportWaiting(holder);
+    const remainingMs = this.#observeRemainingMs(spec);
+    if (remainingMs > 0 && this.#reportedHolder !== holder) {
+      this.#reportedHolder = holder;
+      this.#options.events.onWaiting(holder);
+    }
     return Math.min(remainingMs, MAX_CHECK_INTERVAL_MS, this.#options.times.retryMs);
   }
 
-  /** Reports that another process holds the Lease, once for each holder. */
-  #reportWaiting(holder: string): void {
-    if (this.#reportedHolder === holder) return;
-    this.#reportedHolder = holder;
-    this.#options.events.onWaiting(holder);
+  /**
+   * Returns the milliseconds until the Lease expires. Measures by our own clock how long it has been unchanged, because the times in it
+   * come from the clock of another machine.
+   */
+  #observeRemainingMs({
+    holderIdentity,
+    acquireTime,
+    renewTime,
+    leaseDurationSeconds = 0,
+  }: LeaseSpec): number {
+    const now = this.#options.clock.monotonic();
+    const record = JSON.stringify([holderIdentity, acquireTime, renewTime]);
+    if (record !== this.#observed.record) this.#observed = { record, since: now };
+    return Math.max(0, this.#observed.since + leaseDurationSeconds * 1000 - now);
   }
 
   /** Starts a term: the Lease was acquired by a request that was sent at `sentAt`, and is renewed from now on. */
@@ -198,23 +236,18 @@ export class Lease {
     }
   }
 
+  /** Writes the Lease as holder. If it was changed or deleted, writes it again unless another process holds it. */
   async #renew(signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
     try {
-      await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
+      await this.#writeAsHolder(limits);
     } catch (error) {
-      if (!isConflict(error) && !isNotFound(error)) throw error;
-      await this.#restoreLease(limits);
+      if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
+      const found = await this.#read(limits);
+      const holder = found?.holderIdentity;
+      if (found === undefined || holder === this.#ownHolder) await this.#writeAsHolder(limits);
+      else this.#endLostTerm(holder ? `${holder} has acquired it` : "another process has released it");
     }
-  }
-
-  /** The Lease was changed or deleted: writes it again unless another process holds it. */
-  async #restoreLease(limits: RequestLimits): Promise<void> {
-    const found = await this.#lock.read(limits);
-    const holder = found?.holderIdentity;
-    if (found === undefined) await this.#lock.create(this.#buildOwnSpec(undefined), limits);
-    else if (holder === this.#ownHolder) await this.#lock.write((spec) => this.#buildOwnSpec(spec), limits);
-    else this.#endLostTerm(holder ? `${holder} has acquired it` : "another process has released it");
   }
 
   /** Ends the term and calls `onLost`, unless the term has ended already. */
@@ -251,23 +284,4 @@ export class Lease {
 /** Builds the spec without a holder, so that the next candidate acquires the Lease at once. */
 function buildReleasedSpec(before: LeaseSpec | undefined, now: number): LeaseSpec {
   return { ...before, holderIdentity: "", leaseDurationSeconds: 1, renewTime: formatMicroTime(now) };
-}
-
-/**
- * Measures by the own clock how long the record of the Lease has been unchanged: the times in it come from the clock of
- * another machine.
- */
-class ObservedLease {
-  #lastRecord = "";
-  #recordSeenAt = 0;
-
-  /** Observes the record at `now` (monotonic ms); returns the milliseconds until it expires, 0 if it has expired. */
-  observeRemainingMs(spec: LeaseSpec, now: number): number {
-    const record = JSON.stringify([spec.holderIdentity, spec.acquireTime, spec.renewTime]);
-    if (record !== this.#lastRecord) {
-      this.#lastRecord = record;
-      this.#recordSeenAt = now;
-    }
-    return Math.max(0, this.#recordSeenAt + (spec.leaseDurationSeconds ?? 0) * 1000 - now);
-  }
 }

@@ -1,13 +1,13 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { exponentialDelay, sleep, type Clock } from "../../lib/index.ts";
+import { exponentialDelay, sleep, toError, type Clock } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { formatAcceptHeader } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
-import { FrameSplitter } from "./splitters.ts";
-import { TimeSlice, listObjects, requestNewestVersion, readStream } from "./stream.ts";
+import { listObjects, requestNewestVersion } from "./list.ts";
+import { FrameSplitter, TimeSlice, readStream } from "./stream.ts";
 import {
   wasEtcdRestored,
   findNewestVersion,
@@ -18,14 +18,12 @@ import {
 } from "./watch-spec.ts";
 
 /** Receives the events of a watch loop, in order. The loop waits for a returned promise. */
-interface ReflectorHandler {
+export interface ReflectorHandler {
   /** A list begins; drop the objects of an unfinished list. */
   onListStart(): void;
-  /** The list contains this object. */
   onListed(object: WatchedObject): Promise<void> | void;
   /** The list is complete, as of this resource version. */
   onListComplete(resourceVersion: string): Promise<void> | void;
-  /** The watch reported a new or changed object. */
   onApplied(object: WatchedObject): Promise<void> | void;
   onDeleted(object: WatchedObject): Promise<void> | void;
   /** The newest version that consumers know from events and answers; "" = none. */
@@ -38,8 +36,7 @@ interface ReflectorHandler {
   onError(error: Error | undefined): void;
 }
 
-/** Client, clock and random source of a watch loop. */
-interface ReflectorTools {
+export interface ReflectorTools {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   /** Returns a number in [0, 1), for jitter. */
@@ -63,7 +60,7 @@ const MIN_WATCH_MS = 1000;
  */
 export class Reflector {
   readonly #spec: WatchSpec;
-  readonly #tools: ReflectorTools;
+  readonly #tools: ReflectorTools & { readonly signal: AbortSignal };
   readonly #handler: ReflectorHandler;
   readonly #abortController = new AbortController();
   /** The watch continues after this version; undefined = a list is needed. */
@@ -79,7 +76,7 @@ export class Reflector {
 
   constructor(spec: WatchSpec, tools: ReflectorTools, handler: ReflectorHandler) {
     this.#spec = spec;
-    this.#tools = tools;
+    this.#tools = { ...tools, signal: this.#abortController.signal };
     this.#handler = handler;
   }
 
@@ -105,7 +102,7 @@ export class Reflector {
 
   /** Finds out whether the server's etcd was restored to an earlier state. If so, tells the handler, and the loop lists everything again. */
   async #checkForRestore(): Promise<void> {
-    const serverVersion = await requestNewestVersion(this.#spec, this.#readOptions);
+    const serverVersion = await requestNewestVersion(this.#spec, this.#tools);
     this.#mustCheckForRestore = false;
     if (!wasEtcdRestored(this.#getNewestKnownVersion(), serverVersion)) return;
     this.#resumeVersion = undefined;
@@ -118,16 +115,10 @@ export class Reflector {
     return findNewestVersion([this.#newestWatchVersion, this.#handler.getNewestVersion()]);
   }
 
-  /** Options of each request. */
-  get #readOptions(): Pick<ReflectorTools, "client" | "clock"> & { readonly signal: AbortSignal } {
-    const { client, clock } = this.#tools;
-    return { client, clock, signal: this.#abortController.signal };
-  }
-
   /** Delivers a complete list and returns its version. */
   async #listAll(): Promise<string> {
     // A busy server may expire a list before the last page is read: after the second time, one page has to do.
-    const options = { ...this.#readOptions, unpaged: this.#expiredLists > 1 };
+    const options = { ...this.#tools, unpaged: this.#expiredLists > 1 };
     this.#handler.onListStart();
     try {
       const version = await listObjects(this.#spec, options, (object) => this.#handler.onListed(object));
@@ -156,7 +147,7 @@ export class Reflector {
     };
     const path = pathOf(this.#spec.resource, this.#spec);
     const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
-    const options = { ...this.#readOptions, silenceMs: WATCH_SILENCE_MS };
+    const options = { ...this.#tools, silenceMs: WATCH_SILENCE_MS };
     const workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
     try {
       await readStream(request, options, async (chunk) => {
@@ -217,14 +208,12 @@ export class Reflector {
     else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
     // A single lost connection or expired version is normal.
     const isRefused = error instanceof ApiError && remedy.kind !== "expired";
-    if (isRefused || this.#consecutiveFailures > 1) this.#reportError(error);
+    if (isRefused || this.#consecutiveFailures > 1) {
+      this.#hasReportedError = true;
+      this.#handler.onError(toError(error));
+    }
     const delay = computeRetryDelay(remedy, this.#consecutiveFailures, this.#tools.random());
     if (delay > 0) await sleep(this.#tools.clock, delay, this.#abortController.signal);
-  }
-
-  #reportError(error: unknown): void {
-    this.#hasReportedError = true;
-    this.#handler.onError(error instanceof Error ? error : new Error(String(error)));
   }
 }
 

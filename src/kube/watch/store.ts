@@ -34,7 +34,6 @@ interface StoreListener<T> {
   onError?(error: Error | undefined): void;
 }
 
-/** A list as the server answers it. */
 interface ListAnswer {
   readonly items: readonly WatchedObject[];
   readonly resourceVersion: string;

@@ -1,98 +1,13 @@
-/** Lists objects, and reads the streams of lists and watches; detects dead connections. */
+/** Reads the streams of lists and watches, detects dead connections, and splits watches into lines. */
 
 import { yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
-import { asString, isJsonObject, type JsonObject } from "../../model/index.ts";
-import { ConnectionError, statusToApiError } from "../api-errors.ts";
+import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { formatAcceptHeader, type ApiRequest } from "../client/request.ts";
-import { pathOf } from "../resources.ts";
-import { ListSplitter } from "./splitters.ts";
-import { toSelectorQuery, completeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+import type { ApiRequest } from "../client/request.ts";
 
-interface ListOptions extends Omit<ReadOptions, "silenceMs"> {
-  /** Request everything in one page, for servers that expire a list before the next page is requested. */
-  readonly unpaged: boolean;
-}
-
-const PAGE_SIZE = 500;
-/** A list is given up when no byte arrives for this long. */
-const LIST_SILENCE_MS = 60_000;
-
-/**
- * Lists everything that `spec` selects, page by page, and passes each object to `onObject` as it arrives; yields to
- * other work every few objects. Returns the resource version of the list. Errors as of `readStream`.
- */
-export async function listObjects(
-  spec: WatchSpec,
-  { unpaged, ...options }: ListOptions,
-  onObject: (object: WatchedObject) => Promise<void> | void,
-): Promise<string> {
-  const timeSlice = new TimeSlice(options.clock);
-  let page: JsonObject = {};
-  do {
-    const query = {
-      ...toSelectorQuery(spec),
-      limit: unpaged ? undefined : PAGE_SIZE,
-      continue: asString(page["continue"]) || undefined,
-    };
-    page = await readPage(spec, { ...options, query }, async (bytes) => {
-      await onObject(completeObject(JSON.parse(bytes.toString("utf8")), spec));
-      await timeSlice.yieldWhenUsedUp();
-    });
-  } while (asString(page["continue"]));
-  return asString(page["resourceVersion"]) ?? "";
-}
-
-/**
- * Requests the server's newest resource version for the resource of `spec`; empty if it has none. Never older than a
- * version seen before, unless the server's etcd was restored. Errors as of `readStream`.
- */
-export async function requestNewestVersion(
-  spec: WatchSpec,
-  options: Omit<ListOptions, "unpaged">,
-): Promise<string> {
-  // Without labels, so that the server need not search for a matching object.
-  const { labelSelector: _, ...withoutLabels } = spec;
-  const query = { ...toSelectorQuery(withoutLabels), limit: 1 };
-  const page = await readPage(
-    { ...withoutLabels, metadataOnly: true },
-    { ...options, query },
-    async () => {},
-  );
-  return asString(page["resourceVersion"]) ?? "";
-}
-
-/** Reads one page, passes its items to `onItem` as bytes, and returns the metadata of the list. */
-async function readPage(
-  spec: WatchSpec,
-  { query, ...options }: Omit<ListOptions, "unpaged"> & Required<Pick<ApiRequest, "query">>,
-  onItem: (bytes: Buffer) => Promise<void>,
-): Promise<JsonObject> {
-  const splitter = new ListSplitter();
-  const request = { path: pathOf(spec.resource, spec), query, accept: formatAcceptHeader(spec, "List") };
-  await readStream(request, { ...options, silenceMs: LIST_SILENCE_MS }, async (chunk) => {
-    for (const bytes of splitter.push(chunk)) await onItem(bytes);
-  });
-  return readListMetadata(splitter);
-}
-
-/** Reads the metadata that a list has beside its items. Throws ApiError if the server sent a Status instead of a list. */
-function readListMetadata(splitter: ListSplitter): JsonObject {
-  let list: JsonObject;
-  try {
-    list = splitter.finish();
-  } catch (cause) {
-    throw new ConnectionError("ECUT", "the list ended in the middle", { cause });
-  }
-  if (list["kind"] === "Status") throw statusToApiError(list);
-  return isJsonObject(list["metadata"]) ? list["metadata"] : {};
-}
-
-/** How a stream is read. */
-interface ReadOptions {
+export interface ReadOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
-  /** Ends the reading. */
   readonly signal: AbortSignal;
   /** Give up when nothing arrives for this long, in milliseconds. */
   readonly silenceMs: number;
@@ -186,11 +101,48 @@ export class TimeSlice {
   /** Call it after each item. Undefined, so that nothing is awaited, while there is time left. */
   yieldWhenUsedUp(): Promise<void> | undefined {
     if (this.#clock.monotonic() - this.#startedAt < SLICE_MS) return undefined;
-    return this.#yieldNow();
+    return yieldToEventLoop().then(() => {
+      this.#startedAt = this.#clock.monotonic();
+    });
+  }
+}
+
+/** Collects the chunks of one item and joins their bytes once, at its end. */
+export class ChunkBuffer {
+  #chunks: Uint8Array[] = [];
+
+  add(chunk: Uint8Array): void {
+    if (chunk.length > 0) this.#chunks.push(chunk);
   }
 
-  async #yieldNow(): Promise<void> {
-    await yieldToEventLoop();
-    this.#startedAt = this.#clock.monotonic();
+  /** Returns everything added since the last call, and empties the buffer. */
+  drain(): Buffer {
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    const [first] = chunks;
+    if (chunks.length !== 1 || first === undefined) return Buffer.concat(chunks);
+    // A single chunk is not copied: the result shares its memory.
+    return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Splits a watch stream into lines; an incomplete line waits for the next chunk. */
+export class FrameSplitter {
+  readonly #incompleteLine = new ChunkBuffer();
+
+  /** Returns the non-empty lines that `chunk` completes. They may share memory with it. */
+  push(chunk: Uint8Array): Buffer[] {
+    const lines: Buffer[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
+      this.#incompleteLine.add(chunk.subarray(from, end));
+      from = end + 1;
+      const line = this.#incompleteLine.drain();
+      if (line.length > 0) lines.push(line);
+    }
+    this.#incompleteLine.add(chunk.subarray(from));
+    return lines;
   }
 }

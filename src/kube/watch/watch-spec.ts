@@ -34,7 +34,6 @@ interface WatchedMeta extends JsonObject {
   resourceVersion?: string;
 }
 
-/** One version of one object. */
 export interface ObjectVersion {
   readonly uid: string;
   readonly resourceVersion: string;

@@ -15,13 +15,8 @@ import {
   retryConflicts,
 } from "../../kube/index.ts";
 import type { KubeAccess, Secret } from "../../kube/index.ts";
-import { formatDuration } from "../../lib/index.ts";
-import {
-  checkCertificate,
-  parseCertificates,
-  type Certificate,
-  type CertificateSource,
-} from "./certificate.ts";
+import { attempt, formatDuration } from "../../lib/index.ts";
+import { parseCertificates, readTlsSecret, type Certificate, type CertificateSource } from "./certificate.ts";
 import { issueCa, issueServerCertificate, type KeyPair } from "./issue.ts";
 
 const DAY_MS = 86_400_000;
@@ -120,14 +115,9 @@ export class OwnCertificate implements CertificateSource {
 }
 
 /** Parses the content of the Secret; undefined if it is no valid certificate with its key. */
-function parseStoredCertificate({ data = {} }: Secret): StoredCertificate | undefined {
-  const text = (key: string): string => Buffer.from(data[key] ?? "", "base64").toString();
-  try {
-    const texts = { cert: text("tls.crt"), key: text("tls.key"), ca: text("ca.crt") };
-    return { ...checkCertificate(texts, "the Secret"), caKey: text("ca.key") };
-  } catch {
-    return undefined;
-  }
+function parseStoredCertificate(secret: Secret): StoredCertificate | undefined {
+  const caKey = Buffer.from(secret.data?.["ca.key"] ?? "", "base64").toString();
+  return attempt(() => ({ ...readTlsSecret(secret), caKey }));
 }
 
 /**
@@ -199,11 +189,7 @@ function isSignedBy(leaf: X509Certificate, cas: readonly X509Certificate[], now:
 
 /** Whether `key` is the private key of the certificate; false for a malformed key. */
 function hasPrivateKey(certificate: X509Certificate, key: string): boolean {
-  try {
-    return certificate.checkPrivateKey(createPrivateKey(key));
-  } catch {
-    return false;
-  }
+  return attempt(() => certificate.checkPrivateKey(createPrivateKey(key))) ?? false;
 }
 
 /** Whether the certificate is for all hosts. */

@@ -1,32 +1,63 @@
-/** Writes the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register the wanted webhooks. */
+/** The wanted webhooks, and the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register them. */
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
-import type { KubeAccess, Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
+import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
-import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
-import { buildClientConfig, buildWebhookItem, type AdmissionWebhook, type WebhookTarget } from "./wanted.ts";
+import { asString, objectOf, objectsIn, type JsonObject, type LabelSelector } from "../../model/index.ts";
+
+/** How the API server reaches the webhook server: by a Service, or by a URL if the operator runs outside of the cluster. */
+export type WebhookTarget =
+  | { readonly service: { readonly namespace: string; readonly name: string } }
+  /** The prefix of the URL, to which the path of a webhook is appended. */
+  | { readonly url: string };
+
+type FailurePolicy = "Fail" | "Ignore";
+
+/** An admission webhook; the fields are those of Kubernetes. */
+export interface AdmissionWebhook {
+  readonly type: "validating" | "mutating";
+  /** A domain name; unique among the webhooks of its group and type. */
+  readonly name: string;
+  readonly path: string;
+  readonly rules: readonly JsonObject[];
+  readonly failurePolicy: FailurePolicy;
+  readonly sideEffects: "None" | "NoneOnDryRun";
+  readonly timeoutSeconds: number;
+  readonly matchConditions?: readonly JsonObject[] | undefined;
+  readonly objectSelector?: LabelSelector | undefined;
+  readonly namespaceSelector?: LabelSelector | undefined;
+  /** Whether the webhook is called for objects in the operator's own namespace, too. Only with `failurePolicy: Ignore`. */
+  readonly coversOwnNamespace?: boolean;
+}
+
+/** The custom resource whose objects are converted at `path`. */
+export interface ConversionWebhook {
+  readonly crdName: string;
+  readonly path: string;
+}
 
 const RESOURCES: Readonly<Record<AdmissionWebhook["type"], Resource>> = {
   validating: VALIDATING_WEBHOOKS,
   mutating: MUTATING_WEBHOOKS,
 };
-const TYPES = ["validating", "mutating"] as const;
 
 /** Each group has its own configuration objects, so that a refused webhook of hooks does not affect those of the operator. */
 export type WebhookGroup = "hooks" | "operator";
 const GROUPS = ["hooks", "operator"] as const;
 
-export interface AdmissionObjectsOptions extends KubeAccess {
-  readonly hub: WatchHub;
-  /** The prefix of the names of the objects. */
+/** What registering webhooks of both kinds needs. */
+export interface RegistrationOptions extends KubeAccess {
+  /** Which operator this is: the prefix of the names of admission objects, and the value of an annotation of CRDs. */
   readonly name: string;
   readonly target: WebhookTarget;
+}
+
+interface AdmissionObjectsOptions extends RegistrationOptions {
   /** Called with the reason when the API server refuses a webhook. */
   readonly onRefused: (group: WebhookGroup, webhook: string, message: string) => void;
 }
 
-/** Options of writing the objects. */
 interface ApplyOptions {
   readonly ca: string;
   /** Whether registered webhooks that are not wanted stay, because their hooks may not be loaded yet. */
@@ -35,9 +66,10 @@ interface ApplyOptions {
   readonly mayAdd: boolean;
 }
 
-/** Identifies one configuration object and its group. */
+/** One configuration object. */
 interface WebhookObject {
   readonly group: WebhookGroup;
+  readonly type: AdmissionWebhook["type"];
   readonly resource: Resource;
   readonly name: string;
 }
@@ -47,26 +79,17 @@ interface WebhookObject {
  * that the API server refuses, so that the others are registered.
  */
 export class AdmissionObjects {
+  /** The configuration objects: one for each group and type. */
+  readonly objects: readonly WebhookObject[];
   readonly #options: AdmissionObjectsOptions;
-  readonly #closes: (() => void)[] = [];
 
   constructor(options: AdmissionObjectsOptions) {
     this.#options = options;
-  }
-
-  /** Calls `onChange` when any client changes or deletes one of the objects. */
-  watch(onChange: () => void): void {
-    const ignore = (): void => {};
-    for (const { resource, name } of this.#listObjects()) {
-      const fieldSelector = `metadata.name=${name}`;
-      const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
-      const watch = this.#options.hub.subscribe({ resource, fieldSelector, metadataOnly: true }, consumer);
-      this.#closes.push(() => watch.close());
-    }
-  }
-
-  close(): void {
-    for (const close of this.#closes) close();
+    this.objects = GROUPS.flatMap((group) =>
+      (["validating", "mutating"] as const).map((type) => {
+        return { group, type, resource: RESOURCES[type], name: `${options.name}-${group}` };
+      }),
+    );
   }
 
   /** Writes the wanted webhooks into the objects. Throws ApiError, ConnectionError. */
@@ -74,19 +97,11 @@ export class AdmissionObjects {
     wanted: readonly (AdmissionWebhook & { readonly group: WebhookGroup })[],
     options: ApplyOptions,
   ): Promise<void> {
-    for (const object of this.#listObjects()) {
-      const ownWebhooks = wanted.filter(
-        ({ group, type }) => group === object.group && RESOURCES[type] === object.resource,
-      );
+    for (const object of this.objects) {
+      const { group, type } = object;
+      const ownWebhooks = wanted.filter((webhook) => webhook.group === group && webhook.type === type);
       await this.#applyObject(object, ownWebhooks, options);
     }
-  }
-
-  /** The configuration objects: one for each group and type. */
-  *#listObjects(): Generator<WebhookObject> {
-    for (const group of GROUPS)
-      for (const type of TYPES)
-        yield { group, resource: RESOURCES[type], name: `${this.#options.name}-${group}` };
   }
 
   /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */
@@ -180,4 +195,70 @@ function readRefusals(error: unknown): Map<number, string> {
     if (index !== undefined) refused.set(Number(index), `${path}: ${asString(message) ?? ""}`);
   }
   return refused;
+}
+
+/** Builds `clientConfig` of a webhook: the address that the API server calls, and the CAs that it trusts. */
+export function buildClientConfig(target: WebhookTarget, path: string, caBundle: string): JsonObject {
+  const bundle = Buffer.from(caBundle).toString("base64");
+  if ("url" in target) return { url: `${target.url.replace(/\/$/, "")}${path}`, caBundle: bundle };
+  return { service: { ...target.service, path, port: 443 }, caBundle: bundle };
+}
+
+/** Label that Kubernetes sets on namespaces. */
+const NAMESPACE_LABEL = "kubernetes.io/metadata.name";
+/** CRDs without which the operator cannot start. */
+const OWN_CRDS = ["addonmodules.addon-operator.io", "addonoperators.addon-operator.io"];
+
+/**
+ * Builds an item of `webhooks` of a configuration object. Excludes the operator's own namespace and CRDs, because a webhook
+ * that does not answer could keep the operator from starting.
+ */
+function buildWebhookItem(
+  webhook: AdmissionWebhook,
+  { config, namespace }: { readonly config: JsonObject; readonly namespace: string },
+): JsonObject {
+  const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
+  const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
+  const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
+  const { namespaceSelector } = webhook;
+  return {
+    name,
+    clientConfig: config,
+    // The API server leaves out an empty list.
+    ...(rules.length === 0 ? {} : { rules: rules.map((rule) => ({ scope: "*", ...rule })) }),
+    failurePolicy,
+    matchPolicy: "Equivalent",
+    sideEffects,
+    timeoutSeconds,
+    admissionReviewVersions: ["v1", "v1beta1"],
+    objectSelector: { ...objectSelector } as JsonObject,
+    namespaceSelector: coversOwn
+      ? ({ ...namespaceSelector } as JsonObject)
+      : excludeNamespace(namespaceSelector, namespace),
+    ...(conditions.length === 0 ? {} : { matchConditions: conditions }),
+    ...(type === "mutating" ? { reinvocationPolicy: "Never" } : {}),
+  };
+}
+
+/** Adds a condition to a namespace selector that excludes `namespace`. */
+function excludeNamespace(selector: LabelSelector | undefined, namespace: string): JsonObject {
+  const exclusion = { key: NAMESPACE_LABEL, operator: "NotIn", values: [namespace] };
+  return { ...selector, matchExpressions: [...(selector?.matchExpressions ?? []), exclusion] } as JsonObject;
+}
+
+/** Entries of `apiGroups` and `resources` in rules that match CRDs. */
+const CRD_GROUP = /^(\*|apiextensions\.k8s\.io)$/;
+const CRD_RESOURCE = /^(\*|customresourcedefinitions)(\/|$)/;
+
+/** Builds a match condition that excludes the operator's CRDs; none if the rules match no CRDs. No namespace selector applies to CRDs. */
+function excludeOwnCrds(rules: readonly JsonObject[]): JsonObject[] {
+  const hasMatch = (list: unknown, pattern: RegExp): boolean =>
+    Array.isArray(list) && list.some((each) => pattern.test(String(each)));
+  const matchesCrds = rules.some(
+    ({ apiGroups, resources }) => hasMatch(apiGroups, CRD_GROUP) && hasMatch(resources, CRD_RESOURCE),
+  );
+  if (!matchesCrds) return [];
+  const names = OWN_CRDS.map((each) => `'${each}'`).join(", ");
+  const expression = `request.resource.group != 'apiextensions.k8s.io' || !(request.name in [${names}])`;
+  return [{ name: "not-crds-of-addon-operator", expression }];
 }

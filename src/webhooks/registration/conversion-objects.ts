@@ -1,21 +1,17 @@
 /** Writes the wanted conversion webhooks into CustomResourceDefinitions. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../../kube/index.ts";
-import type { KubeAccess, WatchHub, WatchedObject } from "../../kube/index.ts";
+import type { WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
-import { buildClientConfig, type ConversionWebhook, type WebhookTarget } from "./wanted.ts";
+import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } from "./admission-objects.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
 /** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
 const ANNOTATION = "addon-operator.io/conversion";
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
-export interface ConversionObjectsOptions extends KubeAccess {
-  readonly hub: WatchHub;
-  /** Which operator this is: the value of the annotation. */
-  readonly name: string;
-  readonly target: WebhookTarget;
+interface ConversionObjectsOptions extends RegistrationOptions {
   /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
 }
@@ -23,21 +19,9 @@ export interface ConversionObjectsOptions extends KubeAccess {
 /** Reconciles the conversion webhooks of CRDs. Never changes a webhook that another owner has configured. */
 export class ConversionObjects {
   readonly #options: ConversionObjectsOptions;
-  readonly #closeByCrd = new Map<string, () => void>();
-  #onChange: () => void = () => {};
 
   constructor(options: ConversionObjectsOptions) {
     this.#options = options;
-  }
-
-  /** Calls `onChange` when one of the wanted CRDs appears, changes or is deleted. */
-  watch(onChange: () => void): void {
-    this.#onChange = onChange;
-  }
-
-  close(): void {
-    for (const close of this.#closeByCrd.values()) close();
-    this.#closeByCrd.clear();
   }
 
   /**
@@ -49,29 +33,10 @@ export class ConversionObjects {
     withdrawn: ReadonlySet<string>,
     ca: string,
   ): Promise<string[]> {
-    this.#watchOnly(new Set([...wanted.map(({ crdName }) => crdName), ...withdrawn]));
     for (const webhook of wanted) await this.#configure(webhook, ca);
     const done: string[] = [];
     for (const crdName of withdrawn) if (await this.#withdraw(crdName)) done.push(crdName);
     return done;
-  }
-
-  /** Watches the CRDs of these names, and no others. */
-  #watchOnly(names: ReadonlySet<string>): void {
-    for (const [name, close] of this.#closeByCrd) {
-      if (names.has(name)) continue;
-      close();
-      this.#closeByCrd.delete(name);
-    }
-    const ignore = (): void => {};
-    const onChange = (): void => this.#onChange();
-    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
-    for (const name of names) {
-      if (this.#closeByCrd.has(name)) continue;
-      const spec = { resource: RESOURCE, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
-      const watch = this.#options.hub.subscribe(spec, consumer);
-      this.#closeByCrd.set(name, () => watch.close());
-    }
   }
 
   /** Writes the webhook into one CRD, or reports why that is not possible. */

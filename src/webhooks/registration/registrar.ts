@@ -1,11 +1,11 @@
 /** Registers webhooks at the API server, and keeps them registered as wanted. */
 
-import { get, ignoreNotFound, type Resource } from "../../kube/index.ts";
-import { Timers, type Clock } from "../../lib/index.ts";
-import { AdmissionObjects, type AdmissionObjectsOptions, type WebhookGroup } from "./admission-objects.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
+import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
+import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
-import { ReconcileLoop } from "./reconcile-loop.ts";
-import type { AdmissionWebhook, ConversionWebhook } from "./wanted.ts";
+import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
 /** The webhooks of one owner, such as a hook. */
 export interface OwnedWebhooks {
@@ -14,23 +14,14 @@ export interface OwnedWebhooks {
   readonly conversions?: readonly ConversionWebhook[];
 }
 
-export interface RegistrarOptions extends Omit<AdmissionObjectsOptions, "onRefused"> {
-  readonly clock: Clock;
+export interface RegistrarOptions extends RegistrationOptions {
+  readonly hub: WatchHub;
   /** Called with all issues of the registration when they change. */
   readonly onIssues: (issues: readonly string[]) => void;
 }
 
 /** Time until a missing Service is looked up again. */
 const SERVICE_CHECK_MS = 10_000;
-
-const SERVICES: Resource = {
-  group: "",
-  version: "v1",
-  plural: "services",
-  kind: "Service",
-  namespaced: true,
-  verbs: ["get"],
-};
 
 /**
  * Registers the wanted webhooks with the current CAs: after each change, after changes by other clients, after failures. Until
@@ -42,6 +33,7 @@ export class Registrar {
   readonly #wanted = new Map<string, OwnedWebhooks>();
   readonly #admission: AdmissionObjects;
   readonly #conversion: ConversionObjects;
+  readonly #watches: NamedWatches;
   readonly #reconcileLoop: ReconcileLoop;
   /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
@@ -68,6 +60,7 @@ export class Registrar {
         else this.#conversionIssues.set(crdName, issue);
       },
     });
+    this.#watches = new NamedWatches(options.hub, () => this.#reconcileLoop.trigger());
     this.#reconcileLoop = new ReconcileLoop({
       clock: options.clock,
       reconcile: () => this.#applyWanted(),
@@ -77,10 +70,6 @@ export class Registrar {
 
   /** Registers webhooks with this CA bundle, now and after each change. Only for the holder of the lease. */
   registerWithCa(ca: string): void {
-    if (this.#ca === undefined) {
-      this.#admission.watch(() => this.#reconcileLoop.trigger());
-      this.#conversion.watch(() => this.#reconcileLoop.trigger());
-    }
     this.#ca = ca;
     this.#reconcileLoop.trigger();
   }
@@ -115,8 +104,7 @@ export class Registrar {
   close(): void {
     this.#reconcileLoop.close();
     this.#timers.close();
-    this.#admission.close();
-    this.#conversion.close();
+    this.#watches.close();
   }
 
   /** Removes the webhooks of an owner; the next reconcile removes its conversions from the CRDs. */
@@ -132,12 +120,17 @@ export class Registrar {
     if (ca === undefined) return;
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
+    const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
+    const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
+    this.#watches.watchOnly([
+      ...this.#admission.objects,
+      ...crds.map((name) => ({ resource: CUSTOM_RESOURCE_DEFINITIONS, name })),
+    ]);
     this.#refusals.clear();
     const admission = owners.flatMap(({ group, admission: list = [] }) =>
       list.map((webhook) => ({ ...webhook, group })),
     );
     await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd });
-    const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
       this.#withdrawn.delete(crdName);
       this.#conversionIssues.delete(crdName);
@@ -167,5 +160,112 @@ export class Registrar {
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
     this.#options.onIssues(issues);
+  }
+}
+
+/** Watches single objects by their names, for changes by any client. */
+class NamedWatches {
+  readonly #hub: WatchHub;
+  readonly #onChange: () => void;
+  readonly #watches = new Map<string, Subscription>();
+  #isClosed = false;
+
+  /** Calls `onChange` when a watched object is created, changed or deleted. */
+  constructor(hub: WatchHub, onChange: () => void) {
+    this.#hub = hub;
+    this.#onChange = onChange;
+  }
+
+  /** Watches these objects and no others. */
+  watchOnly(objects: readonly { readonly resource: Resource; readonly name: string }[]): void {
+    if (this.#isClosed) return;
+    const wanted = new Map(objects.map((object) => [`${object.resource.plural}/${object.name}`, object]));
+    for (const [key, watch] of this.#watches) {
+      if (wanted.has(key)) continue;
+      watch.close();
+      this.#watches.delete(key);
+    }
+    const ignore = (): void => {};
+    const onChange = this.#onChange;
+    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
+    for (const [key, { resource, name }] of wanted) {
+      if (this.#watches.has(key)) continue;
+      const spec = { resource, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
+      this.#watches.set(key, this.#hub.subscribe(spec, consumer));
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const watch of this.#watches.values()) watch.close();
+  }
+}
+
+interface ReconcileLoopOptions {
+  readonly clock: Clock;
+  /** Compares actual and desired state, and corrects differences. Runs never overlap. */
+  readonly reconcile: () => Promise<void>;
+  /** Called after each run, with its error in one line if it failed. */
+  readonly onEnd: (error: string | undefined) => void;
+}
+
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
+/** Time between reconciles without a trigger: these repair differences that no watch reports. */
+const RESYNC_MS = 300_000;
+
+/** Reconciles when it is triggered, again after failures with exponential back-off, and every RESYNC_MS. */
+export class ReconcileLoop {
+  readonly #options: ReconcileLoopOptions;
+  readonly #timers: Timers<"next">;
+  #running: Promise<void> | undefined;
+  #isDue = false;
+  #failureCount = 0;
+  #isClosed = false;
+
+  constructor(options: ReconcileLoopOptions) {
+    this.#options = options;
+    this.#timers = new Timers(options.clock);
+  }
+
+  /** Requests a reconcile after a change. Triggers before it starts share one run. */
+  trigger(): void {
+    if (this.#isClosed) return;
+    this.#isDue = true;
+    if (this.#running === undefined) this.#timers.set("next", 0, () => void this.flush().catch(() => {}));
+  }
+
+  /** Reconciles now: resolves when a run that began after the call has succeeded. Throws the error of that run. */
+  async flush(): Promise<void> {
+    this.#isDue = true;
+    await this.#running?.catch(() => {});
+    // Another caller of `flush` may have started the run while this one waited.
+    if (this.#running !== undefined || !this.#isDue) return this.#running;
+    this.#timers.cancel("next");
+    this.#isDue = false;
+    const run = this.#reconcileOnce();
+    this.#running = run;
+    return run;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timers.close();
+  }
+
+  /** Runs once, reports the result, and schedules the next run. */
+  async #reconcileOnce(): Promise<void> {
+    try {
+      await this.#options.reconcile();
+      this.#failureCount = 0;
+      this.#options.onEnd(undefined);
+    } catch (error) {
+      this.#failureCount += 1;
+      this.#options.onEnd(oneLine(error));
+      throw error;
+    } finally {
+      this.#running = undefined;
+      const delay = this.#failureCount === 0 ? RESYNC_MS : exponentialDelay(this.#failureCount, RETRY);
+      if (!this.#isClosed) this.#timers.set("next", this.#isDue ? 0 : delay, () => this.trigger());
+    }
   }
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { expect, onTestFinished, test } from "vitest";
 
-import { buildAccountKubeconfig } from "../../../src/kube/accounts/access.ts";
+import { buildAccountKubeconfig } from "../../../src/kube/accounts/child-kubeconfigs.ts";
 import { findMissingRule, openAccountKubeconfig, RunTokens } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";

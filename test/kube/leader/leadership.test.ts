@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 
-import { formatAddress, parseAddress, findReachableIp } from "../../../src/kube/leader/address.ts";
+import { formatAddress, parseAddress, findReachableIp } from "../../../src/kube/leader/leader-port.ts";
 import { isOtherRevision, createReadinessReader } from "../../../src/kube/leader/leadership.ts";
 import { fake } from "../fixture.ts";
 import { until } from "../../support/until.ts";
@@ -102,10 +102,14 @@ async function pageState(answer: Answer, ownIp = "127.0.0.1") {
   };
   const { port } = leader.address() as AddressInfo;
   publish(`127.0.0.1:${port}`);
-  const mirror = createReadinessReader(
-    { client, clock, namespace: "ops", pod: "op-6f5d8c9b7d-abcde", ownIp: () => Promise.resolve(ownIp) },
-    "guard",
-  );
+  const mirror = createReadinessReader({
+    client,
+    clock,
+    namespace: "ops",
+    name: "guard",
+    pod: "op-6f5d8c9b7d-abcde",
+    ownIp: () => Promise.resolve(ownIp),
+  });
   return { api, clock, requested, publish, port, mirror };
 }
 

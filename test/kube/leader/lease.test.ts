@@ -314,6 +314,25 @@ describe("holding", () => {
     expect(lease.isHeld).toBe(true);
     expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
   });
+
+  test("deleted, and not created again at the first try: created by the next one, unless another process has", async () => {
+    const { server, lease, events, turn } = await lab();
+    await lease.acquire();
+    server.object = undefined;
+    server.broken = status(404, "NotFound");
+    await turn(10_000);
+    server.broken = undefined;
+    await turn(2000);
+    expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
+    server.object = undefined;
+    server.broken = status(404, "NotFound");
+    await turn(10_000);
+    server.broken = undefined;
+    server.hold(formatIdentity(other));
+    await turn(2000);
+    expect(lease.isHeld).toBe(false);
+    expect(events.at(-1)).toMatch(/other.* has acquired it/);
+  });
 });
 
 describe("giving back", () => {

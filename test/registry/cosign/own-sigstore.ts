@@ -14,7 +14,7 @@ import {
   encodeTime,
   TRUE,
   utf8String,
-} from "../../../src/webhooks/certificate/der.ts";
+} from "../../../src/webhooks/certificate/issue.ts";
 
 export const ISSUER = "https://token.actions.example.com";
 export const SUBJECT =

@@ -1,7 +1,10 @@
-/** The address of a leader: how it is published in the Lease, and which addresses followers accept. */
+/** The HTTP port of the leader: its address in the Lease, which addresses followers accept, and their requests. */
 
+import { request, type IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
+
+import type { Clock } from "../../lib/index.ts";
 
 /** IP address and port of a leader's HTTP server. */
 export interface Address {
@@ -60,4 +63,34 @@ export function parseAddress(text: string, ownIp: string): Address | undefined {
   if (!isValidIp || port > MAX_PORT || isInBlockList(LINK_LOCAL, ip)) return undefined;
   const isForeignLoopback = isInBlockList(LOOPBACK, ip) && !isInBlockList(LOOPBACK, ownIp);
   return isForeignLoopback ? undefined : { ip, port };
+}
+
+/** The response of a leader. The caller reads or destroys the body. */
+export interface LeaderAnswer {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly body: IncomingMessage;
+}
+
+/** Header of requests that a follower forwards: the receiver answers them itself, so that two replicas never forward to each other. */
+export const FOLLOWER_HEADER = "x-addon-operator-follower";
+
+/** Time limit until the headers of the response. */
+const TIMEOUT_MS = 3000;
+
+/** Requests a path from the HTTP server of the leader. Rejects if no response arrives in time. */
+export function queryLeader({ ip, port }: Address, path: string, clock: Clock): Promise<LeaderAnswer> {
+  return new Promise((resolve, reject) => {
+    const headers = { [FOLLOWER_HEADER]: "true" };
+    const clientRequest = request({ host: ip, port, path, headers, agent: false }, (body) => {
+      timeout.cancel();
+      resolve({ status: body.statusCode ?? 0, contentType: body.headers["content-type"], body });
+    });
+    const timeout = clock.setTimer(
+      TIMEOUT_MS,
+      () => void clientRequest.destroy(new Error("no answer in time")),
+    );
+    clientRequest.on("error", reject).on("close", () => timeout.cancel());
+    clientRequest.end();
+  });
 }

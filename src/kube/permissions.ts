@@ -1,10 +1,10 @@
-/** Queries the API server for the operator's RBAC permissions and reports the missing ones. */
+/** Queries the API server for RBAC permissions of the operator and of accounts, and names the missing ones. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
 import { mapInParallel, oneLine, type Timer } from "../lib/index.ts";
-import type { Overlay } from "../model/index.ts";
+import { describeAccount, userOf, type Account, type Overlay } from "../model/index.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "./resources.ts";
-import type { AccessReview } from "./resources.ts";
+import type { AccessReview, Resource } from "./resources.ts";
 
 /** An RBAC permission: one verb on one resource in one namespace; in all namespaces if `namespace` is empty. */
 export interface Permission {
@@ -88,7 +88,6 @@ export function listOwnPermissions(
   });
 }
 
-/** Which webhooks the operator registers. */
 interface WebhookNeeds {
   /** The API server calls the webhooks through a Service. */
   readonly service: boolean;
@@ -172,4 +171,74 @@ async function describeMissingPermissions(options: PermissionCheckOptions): Prom
     logger.debug("Own rights could not be checked", { error: oneLine(error) });
     return undefined;
   }
+}
+
+/** An account lacks permissions; the message names each of them. */
+export class MissingPermissionsError extends Error {
+  constructor(account: Account, permissions: readonly string[]) {
+    super(`${describeAccount(account)} may not ${permissions.join(", ")}; grant it these rights`);
+    this.name = "MissingRightsError";
+  }
+}
+
+const MAX_NAMED_PERMISSIONS = 5;
+
+/**
+ * Call it before the operator watches objects for a module's hooks: the operator could otherwise show hooks what the module's account may
+ * not read. Throws MissingPermissionsError if the account may not list and watch the resource in each of the namespaces; without
+ * namespaces, in the whole cluster. Throws ApiError, ConnectionError.
+ */
+export async function assertCanList(
+  client: KubeClient,
+  account: Account,
+  { resource, namespaces }: { readonly resource: Resource; readonly namespaces: readonly string[] },
+): Promise<void> {
+  const { group, plural } = resource;
+  const checkedNamespaces = namespaces.length === 0 || !resource.namespaced ? [""] : namespaces;
+  const wanted = checkedNamespaces.flatMap((namespace) =>
+    ["list", "watch"].map((verb) => ({ verb, group, resource: plural, namespace })),
+  );
+  const missing = await findMissingPermissions(client.impersonate(userOf(account)), wanted);
+  if (missing.length > 0)
+    throw new MissingPermissionsError(
+      account,
+      missing.slice(0, MAX_NAMED_PERMISSIONS).map(describePermission),
+    );
+}
+
+/** The sentence of the API server's RBAC authorizer. */
+const REFUSAL =
+  /User "([^"]+)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
+
+/**
+ * Finds a refusal of the API server in a text, and returns the missing RBAC rule as a remedy for the user: `grant ServiceAccount
+ * team-a/deployer: create configmaps in namespace team-b`. Undefined if the text contains no refusal by RBAC.
+ */
+export function findMissingRule(text: string): string | undefined {
+  const [, user, verb, resource, group, namespace] = REFUSAL.exec(text) ?? [];
+  if (user === undefined || resource === undefined) return undefined;
+  const resourceName = [resource, group].filter(Boolean).join(".");
+  const scope = namespace === undefined ? "in the whole cluster" : `in namespace ${namespace}`;
+  return `grant ${describeUser(user)}: ${verb} ${resourceName} ${scope}`;
+}
+
+/** Names a user of the API server: `ServiceAccount team-a/deployer` or `user jane`. */
+function describeUser(user: string): string {
+  const [, namespace, name] = /^system:serviceaccount:([^:]+):([^:]+)$/.exec(user) ?? [];
+  return name === undefined ? `user ${user}` : `ServiceAccount ${namespace}/${name}`;
+}
+
+interface SelfSubjectReview {
+  readonly status?: { readonly userInfo?: { readonly username?: string } };
+}
+
+/** Requests the name of the user of the client's credentials; undefined if the server does not tell. Throws ApiError, ConnectionError. */
+export async function requestOwnUserName(
+  client: KubeClient,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+  const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+  const { status } = await client.json<SelfSubjectReview>({ method: "POST", path, body, signal });
+  return status?.userInfo?.username;
 }

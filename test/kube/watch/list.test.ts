@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { FrameSplitter, ListSplitter } from "../../../src/kube/watch/splitters.ts";
+import { ListSplitter } from "../../../src/kube/watch/list.ts";
+import { FrameSplitter } from "../../../src/kube/watch/stream.ts";
 
 const chunksOf = (text: string, size: number): Buffer[] => {
   const bytes = Buffer.from(text);

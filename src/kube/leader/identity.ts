@@ -1,63 +1,10 @@
-/** The Lease object, and the identity of its holder. */
+/** The identity of the holder of a Lease. */
 
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
 import { attempt } from "../../lib/index.ts";
 import { readStatSync } from "../../process/index.ts";
-import { ignoreNotFound } from "../api-errors.ts";
-import type { KubeClient } from "../client/client.ts";
-import { create, get, replace } from "../client/verbs.ts";
-import { LEASES, type LeaseObject, type LeaseSpec } from "../resources.ts";
-
-/** Time limit of a request, and its abort signal. */
-export interface RequestLimits {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs: number;
-}
-
-interface LeaseTarget {
-  readonly client: KubeClient;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** Reads and writes one Lease with optimistic concurrency: a write of a stale version is a conflict. */
-export class LeaseLock {
-  readonly #lease: LeaseTarget;
-  #lastLease: LeaseObject | undefined;
-
-  constructor(lease: LeaseTarget) {
-    this.#lease = lease;
-  }
-
-  /** Reads the spec; undefined = the Lease does not exist. */
-  async read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
-    const { client, ...target } = this.#lease;
-    const found = get<LeaseObject>(client, { resource: LEASES, ...target }, limits);
-    this.#lastLease = await found.catch(ignoreNotFound);
-    return this.#lastLease && (this.#lastLease.spec ?? {});
-  }
-
-  async create(spec: LeaseSpec, limits: RequestLimits): Promise<void> {
-    const { client, namespace, name } = this.#lease;
-    const metadata = { name, namespace };
-    const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
-    this.#lastLease = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
-  }
-
-  /**
-   * Replaces the spec of the version that was read or written last; does nothing if the Lease did not exist then. Throws a
-   * conflict if a newer version exists.
-   */
-  async write(buildSpec: (spec: LeaseSpec | undefined) => LeaseSpec, limits: RequestLimits): Promise<void> {
-    const { client, namespace, name } = this.#lease;
-    if (this.#lastLease === undefined) return;
-    const body = { ...this.#lastLease, spec: buildSpec(this.#lastLease.spec) };
-    const target = { resource: LEASES, namespace, name };
-    this.#lastLease = await replace<LeaseObject>(client, target, { ...limits, body });
-  }
-}
 
 /** Identifies one process as holder of a Lease. Unknown parts are empty. */
 export interface Identity {

@@ -8,7 +8,7 @@ import {
   readOwnIdentity,
   parseIdentity,
   type Identity,
-} from "../../../src/kube/leader/lease-lock.ts";
+} from "../../../src/kube/leader/identity.ts";
 
 const own = readOwnIdentity("pod-a");
 const known = own.bootId !== "" && own.pidNamespace !== "" && own.start !== "";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { Certificate } from "../../../src/webhooks/certificate/certificate.ts";
 import { issueCa, issueServerCertificate } from "../../../src/webhooks/certificate/issue.ts";
-import { CertificateRotation } from "../../../src/webhooks/certificate/rotation.ts";
+import { CertificateRotation } from "../../../src/webhooks/certificate/certificate.ts";
 
 const DAY = 86_400_000;
 const MINUTE = 60_000;

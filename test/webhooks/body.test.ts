@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { JsonMeter } from "../../src/webhooks/json-meter.ts";
+import { JsonMeter } from "../../src/webhooks/body.ts";
 
 function measure(text: string, chunk = text.length): [depth: number, values: number] {
   const meter = new JsonMeter();
