@@ -7,7 +7,7 @@ import {
   collectRemovalInput,
   decideRemovals,
   type ModuleFacts,
-  type ObservedFacts,
+  type ReleaseFacts,
   type Removals,
 } from "../plan/index.ts";
 import type { Enablement, State, Simulation } from "../state/index.ts";
@@ -15,7 +15,7 @@ import type { Enablement, State, Simulation } from "../state/index.ts";
 /** What the decisions about edits depend on. */
 export interface AdmissionSources {
   readonly state: State;
-  readonly observed: ObservedFacts;
+  readonly observed: ReleaseFacts;
   readonly clock: Clock;
   readonly deleteBrake: Limit;
 }

@@ -1,8 +1,23 @@
 /** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"). */
 
-import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
+import {
+  MAIN_QUEUE,
+  moduleOf,
+  queueOf,
+  runModuleKey,
+  type Cause,
+  type Task,
+  type RestoreTask,
+} from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
-import { activeModules } from "./active.ts";
+import {
+  activeModules,
+  mustRunsWaitForConverge,
+  findStartableScheduledRuns,
+  findModulesAwaitedByConverge,
+  describeRunBlocker,
+  canStartRun,
+} from "./run-readiness.ts";
 import {
   GLOBALS_CAUSE,
   findConvergeCause,
@@ -11,13 +26,6 @@ import {
   hasGlobalConfigChanged,
   mustReadFilesWithoutConverge,
 } from "./causes.ts";
-import { findRestoreTasks } from "./restores.ts";
-import {
-  mustRunsWaitForConverge,
-  findStartableScheduledRuns,
-  findModulesAwaitedByConverge,
-} from "./run-readiness.ts";
-
 /** Key of the converge task: there is at most one. */
 export const CONVERGE_KEY = "reload";
 
@@ -208,4 +216,24 @@ const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
 export function choosePosition(cause: Cause): "front" | "back" {
   const isByOwnHook = cause.kind === "hook" && cause.by === "afterHelm";
   return isByOwnHook || FRONT_CAUSES.has(cause.kind) ? "front" : "back";
+}
+
+/** Tasks that restore missing objects of modules whose run waits in one of the `stalled` queues or for requirements. */
+export function findRestoreTasks(view: View, stalledQueues: ReadonlySet<string>): RestoreTask[] {
+  const isRunWaiting = (module: ModuleView): boolean =>
+    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
+    describeRunBlocker(module, view) !== undefined;
+  const due = activeModules(view).filter((module) => canRestoreWithoutRun(module) && isRunWaiting(module));
+  return due.map(({ name }) => ({ kind: "restore-objects", key: `restore-objects/${name}`, module: name }));
+}
+
+/**
+ * Whether missing objects of a module's release are restored without a run: the module is installed, stays on, and nothing
+ * is about to change its release. A retry that reaches helm restores them itself.
+ */
+export function canRestoreWithoutRun(module: ModuleView): boolean {
+  const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
+  if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
+  const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
+  return missingObjects.length > 0 && !reachesHelm && release?.status === "deployed";
 }

@@ -1,5 +1,5 @@
 export { Queues, type WaitUntil } from "./queues.ts";
-export { RateLimits, type RateLimit } from "./rate-limits.ts";
+export { RateLimits, type RateLimit } from "./limits.ts";
 export { LONG_RUN_MS } from "./types.ts";
 export type {
   Failure,

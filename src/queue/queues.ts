@@ -3,7 +3,7 @@
 import { WallTimes, sleep } from "../lib/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../model/index.ts";
 import type { Failure, Outcome, Position, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import { Slots } from "./slots.ts";
+import { Slots } from "./limits.ts";
 import { Worker } from "./worker.ts";
 
 const STOP_REASON = "the operator stops";

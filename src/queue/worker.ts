@@ -6,7 +6,7 @@ import { withoutActiveSpan } from "../trace/index.ts";
 import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
 import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import type { Slots } from "./slots.ts";
+import type { Slots } from "./limits.ts";
 
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
 const INTERRUPT_AFTER_MS = 3000;

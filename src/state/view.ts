@@ -4,9 +4,7 @@ import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
-import type { RunRecord } from "./run-record.ts";
-
+import type { ConvergeDigests, ConvergeRecord, RunRecord } from "./run-record.ts";
 /**
  * Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has
  * ended, then `running`.
@@ -46,7 +44,8 @@ export interface ConfigView extends ConfigFacts {
   readonly resourceVersion: string | undefined;
 }
 
-export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord, RecordedField> {
+/** A module as the plan and everyone who displays it read it: its record, its settings, and what follows from both. */
+export interface ModuleView extends ModuleSettings, RunRecord, Omit<ModuleRecord, "run"> {
   readonly name: string;
   /** Set if a user must act: the state is Invalid. */
   readonly problem: Problem | undefined;
@@ -81,28 +80,6 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   /** The release was not healthy in time, so the next run rolls back. */
   readonly nextRunRollsBack: boolean;
 }
-
-/** Fields of the record that the view has, too. */
-export type RecordedField =
-  | "module"
-  | "isDiscovered"
-  | "enabled"
-  | "enabledBy"
-  | "enabledReason"
-  | "awaitsScript"
-  | "release"
-  | "missingObjects"
-  | "deferredObjects"
-  | "health"
-  | "drift"
-  | "crdWork"
-  | "endedConfirmations"
-  | "releaseReadError"
-  | "issues"
-  | "files"
-  | "requestedToken"
-  | "isRemovalDecided"
-  | "update";
 
 /** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
 export interface DeletionLimitView {

@@ -26,7 +26,7 @@ import {
   systemClock,
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { ProblemError, type Tree } from "../model/index.ts";
 import {
   DROP_REASONS,
   RunRing,
@@ -36,10 +36,15 @@ import {
   type SpanExport,
 } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
-import { ChartArchives } from "../modules/index.ts";
+import {
+  ChartArchives,
+  resolveDirectories,
+  readTree,
+  rereadModule,
+  type RegistryModules,
+} from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { Actors } from "./actors.ts";
-import { makeReaders } from "./readers.ts";
 import type { Metrics } from "../metrics/index.ts";
 
 /** Shared objects of an operator. */
@@ -61,14 +66,16 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const failures = new Failures(logger);
   const ending = scope.closeAtEnd(endingClock(systemClock));
   const clock = reportTimerErrors(ending, failures);
-  const client = scope.closeAtEnd(connectClient({ settings, logger, clock }));
-  const { children, ...access } = makeChildAccess(client, { settings, environment, scope, failures });
+  const client = scope.closeAtEnd(connectClient(settings, { logger, clock }));
+  const children = new Children(failures);
+  const access = makeChildAccess(client, scope, { settings, environment });
   const namespace = readNamespace(settings, client);
-  const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
+  const spanExport = makeSpanExport(settings, namespace, { secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
   tracer.addListener(runRing);
   const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures }));
+  const discovery = new Discovery(client, clock);
   const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),
   );
@@ -94,7 +101,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     patchClient: makePatchClient(settings, client),
     accounts,
     actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
-    ...makeFinders(client, hub, clock),
+    discovery,
+    kinds: new KindFinder({ hub, discovery, clock }),
     hub,
     filters,
     namespace,
@@ -117,12 +125,6 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
   });
 }
 
-/** Builds the objects that find the API resource of a kind. */
-function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
-  const discovery = new Discovery(client, clock);
-  return { discovery, kinds: new KindFinder({ hub, discovery, clock }) };
-}
-
 /**
  * Collects the operator's own secrets for redaction, such as tokens in its environment. `registerAgain` is called when there are
  * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it.
@@ -138,20 +140,15 @@ function collectKnownSecrets(settings: Settings, environment: Environment): Know
 /** Builds what child processes need: their environment, and separate kubeconfigs for hooks and helm. */
 function makeChildAccess(
   client: KubeClient,
-  from: {
-    readonly settings: Settings;
-    readonly environment: Environment;
-    readonly scope: Scope;
-    readonly failures: Failures;
-  },
+  scope: Scope,
+  { settings, environment }: { readonly settings: Settings; readonly environment: Environment },
 ) {
-  const files = from.scope.closeAtEnd(new StableTempDir(from.settings.tmpDir, "kube"));
+  const files = scope.closeAtEnd(new StableTempDir(settings.tmpDir, "kube"));
   // Helm must not read the file of the hooks: hooks may change it.
   const forHooks = new PrivateKubeconfig(client, files, "hooks");
   const kubeconfig = new PrivateKubeconfig(client, files, "helm");
   return {
-    children: new Children(from.failures),
-    env: buildHookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
+    env: buildHookEnvironment(buildChildEnvironment(environment, settings, forHooks.path)),
     kubeconfig,
     hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),
@@ -159,14 +156,10 @@ function makeChildAccess(
 }
 
 /** Builds the client of the API server, whose requests appear in traces. */
-function connectClient({
-  settings,
-  ...others
-}: {
-  settings: Settings;
-  logger: Logger;
-  clock: Clock;
-}): KubeClient {
+function connectClient(
+  settings: Settings,
+  tools: { readonly logger: Logger; readonly clock: Clock },
+): KubeClient {
   const client = connect({
     kubeConfig: settings.kubeConfig,
     context: settings.kubeContext,
@@ -174,7 +167,7 @@ function connectClient({
     burst: settings.kubeClientBurst,
     userAgent: `addon-operator/${VERSION}`,
     debug: settings.debugKubernetesApi,
-    ...others,
+    ...tools,
   });
   return traceRequests(client);
 }
@@ -215,23 +208,16 @@ export function makeReleases(
 }
 
 /** Builds the export of spans to an OpenTelemetry collector; undefined if the settings name none. */
-function makeSpanExport({
-  settings,
-  namespace,
-  secrets,
-  ...others
-}: {
-  readonly settings: Settings;
-  readonly namespace: string;
-  readonly secrets: KnownSecrets;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}): SpanExport | undefined {
+function makeSpanExport(
+  settings: Settings,
+  namespace: string,
+  tools: { readonly secrets: KnownSecrets; readonly clock: Clock; readonly logger: Logger },
+): SpanExport | undefined {
   const { otlpEndpoint: endpoint, otlpHeaders: headers, otlpSamplingRatio: ratio, pod } = settings;
   if (endpoint === undefined) return undefined;
   const instance = readOwnIdentity(pod).name;
   const target = { endpoint, headers, version: VERSION, namespace, instance };
-  return makeOtlpExport(target, { ...others, ratio, redactDeep: (value) => secrets.redactDeep(value) });
+  return makeOtlpExport(target, { ...tools, ratio, redactDeep: (value) => tools.secrets.redactDeep(value) });
 }
 
 /** Adds each API request to the span of the work that sends it. */
@@ -254,4 +240,37 @@ export function countDroppedSpans(spanExport: SpanExport | undefined, metrics: M
 /** The time zone of schedules and update windows: TZ, else that of the system. */
 export function readTimeZone(env: Readonly<Record<string, string | undefined>>): string {
   return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
+const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
+
+/** Builds the functions that read modules, global hooks and charts from the directories that the settings name. */
+export function makeReaders(
+  settings: Settings,
+  from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
+) {
+  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
+  const { accounts, archives, clock } = from;
+  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
+  const findRefusal: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
+  const { moduleNamespaceTemplate: namespaceTemplate } = settings;
+  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, findRefusal, namespaceTemplate };
+  const registryModules: RegistryModules | undefined = settings.sources
+    ? { dir: undefined, origins: new Map(), purgeBlockers: [REGISTRY_MODULES_UNKNOWN] }
+    : undefined;
+  const treeOptions = { ...resolveDirectories(settings), ...readOptions, archives, clock, registryModules };
+  const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
+  return {
+    /** Modules from registries; undefined = `--sources` is off. */
+    registryModules,
+    /** Reads a modules directory that is not part of the operator's settings, such as a candidate from a registry. */
+    readModulesDir: (modulesDir: string): Promise<Tree> =>
+      readTree({ ...treeOptions, ...onlyModules, modulesDirs: [modulesDir] }),
+    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
+    /** Reads all directories. `previous` is the tree that was read before; undefined at a start. */
+    readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
+      readTree({ ...treeOptions, previous, namesToRead: names }),
+    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(treeOptions, previous, name),
+  };
 }

@@ -104,9 +104,7 @@ export class Components {
       watchedReleases: () => this.#watchedReleases,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
-      leaderReadiness: () => this.leadership.getFollowerReadiness(),
-      leader: () => this.leadership.leaderIdentity,
-      queryLeader: (path, port) => this.leadership.requestFromLeader(path, port),
+      leadership: this.leadership,
       idleMemory: this.#idleCollector,
       scope,
     });

@@ -20,7 +20,7 @@ import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks, type Ports } from "..
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
-import { registerEditWebhooks } from "./edits.ts";
+import { ADMIT_PATH, Admission, editWebhooks } from "../admit/index.ts";
 
 /** The objects of the operator that webhooks use. `ports` are built after this object, so they must be read late. */
 interface WebhookParts {
@@ -252,4 +252,33 @@ async function readClientCa(files: string | undefined): Promise<string | undefin
   if (files === undefined) return undefined;
   const texts = await Promise.all(files.split(",").map((file) => readFile(file, "utf8")));
   return texts.join("\n");
+}
+
+type EditParts = Pick<Base, "clock" | "namespace" | "secrets" | "settings"> & {
+  readonly state: State;
+  readonly releases: Releases;
+  /** Reads the operator's user name; if it is unknown, requests of the operator are checked like any others. */
+  readonly readOwnUser: (signal: AbortSignal) => Promise<string | undefined>;
+};
+
+/**
+ * Registers the webhooks by which the API server checks edits of the ConfigMap, and of annotations of the operator's resources,
+ * before it stores them.
+ */
+export function registerEditWebhooks(
+  webhooks: Webhooks,
+  { state, releases, clock, namespace, secrets, settings, readOwnUser }: EditParts,
+): void {
+  const configMap = { name: settings.configMap, namespace };
+  const admission = new Admission({
+    ...configMap,
+    state,
+    clock,
+    observed: releases.observed,
+    deleteBrake: settings.deleteBrake,
+    redactDeep: (value) => secrets.redactDeep(value),
+    ownUser: readOwnUser,
+  });
+  webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
+  webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
 }

@@ -9,8 +9,7 @@ import {
 } from "../../helm/index.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { describeCause, describeProblem } from "../../model/index.ts";
-import type { RunModuleTask, Task } from "../../model/index.ts";
+import { describeCause, describeProblem, type RunModuleTask, type Task } from "../../model/index.ts";
 import { canStartRun, findRunBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
@@ -28,7 +27,7 @@ import { endRestore } from "./restore-module.ts";
 import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
-import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/written-files.ts";
+import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/read-modules.ts";
 
 /** Ends a run before helm: values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}

@@ -2,8 +2,7 @@
 
 import { isReviewBinding } from "../../bindings/index.ts";
 import type { HookAnswers } from "../../hooks/index.ts";
-import { objectsIn } from "../../model/index.ts";
-import type { Binding, Hook, ReviewTrigger } from "../../model/index.ts";
+import { objectsIn, type Binding, type Hook, type ReviewTrigger } from "../../model/index.ts";
 import type { ValidatedPatches } from "../../values/index.ts";
 
 /** Why nothing of a run for this binding takes effect although its files are valid; undefined = it takes effect. */

@@ -4,8 +4,18 @@ import { listBindings, isReviewBinding, type Source } from "../../bindings/index
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
-import type { ReviewRuns } from "./answer-review.ts";
-import type { ConversionStep } from "./conversion-path.ts";
+import type { ReviewRuns, ConversionStep } from "./answer-review.ts";
+import {
+  MANAGED_BY_OPERATOR,
+  MUTATING_WEBHOOKS,
+  VALIDATING_WEBHOOKS,
+  ignoreNotFound,
+  formatLabelSelector,
+  listMetadata,
+  remove,
+  type KubeAccess,
+} from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
 
 interface HookWebhooksOptions {
   readonly runs: ReviewRuns;
@@ -235,4 +245,27 @@ function webhookKeys({ config }: Hook): string[] {
       ),
     ),
   ];
+}
+
+/**
+ * Deletes the webhook configurations with one of these names that have the operator's label: nobody answers them any more.
+ * A failure is logged; the operator may lack the permissions, and the next start tries again.
+ */
+export async function removeLeftoverWebhooks(
+  { client, logger }: Pick<KubeAccess, "client" | "logger">,
+  names: readonly string[],
+): Promise<void> {
+  const labelSelector = formatLabelSelector({ matchLabels: MANAGED_BY_OPERATOR });
+  try {
+    for (const resource of [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]) {
+      const { items } = await listMetadata(client, { resource }, { labelSelector });
+      for (const { metadata } of items.filter((each) => names.includes(each.metadata.name))) {
+        const { name, uid = "" } = metadata;
+        await remove(client, { resource, name }, { preconditions: { uid } }).catch(ignoreNotFound);
+        logger.info("Webhooks of an earlier start are removed", { kind: resource.kind, name });
+      }
+    }
+  } catch (error) {
+    logger.debug("Webhooks of an earlier start could not be looked for", { error: oneLine(error) });
+  }
 }

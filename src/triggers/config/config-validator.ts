@@ -1,10 +1,27 @@
-/** Validates content of the ConfigMap and its overlay, and records or reports the result. */
+/** Validates content of the ConfigMap, and stores in a Secret what was accepted last (docs/guides/running.md, "An invalid ConfigMap"). */
 
-import type { Logger } from "../../lib/index.ts";
-import { describeOverlay, describeProblem, type Overlay, type Problem } from "../../model/index.ts";
+import { canonicalJson, digest, oneLine, type Clock, type Timer, type Logger } from "../../lib/index.ts";
+import {
+  describeOverlay,
+  describeProblem,
+  type Overlay,
+  type Problem,
+  isJsonObject,
+} from "../../model/index.ts";
 import { configIsMissing, explainInvalid, type State } from "../../state/index.ts";
-import type { AcceptedConfig } from "./accepted-config.ts";
 import type { ConfigObject } from "./config-objects.ts";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+import {
+  create,
+  get,
+  ignoreNotFound,
+  isNotFound,
+  MANAGED_BY_OPERATOR,
+  mergePatch,
+  SECRETS,
+} from "../../kube/index.ts";
+import type { KubeClient, Secret } from "../../kube/index.ts";
 
 export interface ConfigValidatorOptions {
   readonly state: State;
@@ -100,4 +117,133 @@ export class ConfigValidator {
     this.#lastWarnings = new Set(warnings);
     if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });
   }
+}
+
+/** Data of the ConfigMap and its overlay that were valid together. */
+export interface AcceptedContent {
+  readonly data: Readonly<Record<string, string>>;
+  readonly overlay: Readonly<Record<string, string>> | undefined;
+}
+
+interface AcceptedConfigOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+const CONTENT_KEY = "content.json.gz";
+const RETRY_MS = 10_000;
+/** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
+const MAX_DECODED_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads and writes the accepted content, so that an operator that starts with an invalid ConfigMap can continue with the last
+ * valid content. The content may contain passwords: it is stored in a Secret, and no message quotes it.
+ */
+export class AcceptedConfig {
+  readonly #options: AcceptedConfigOptions;
+  readonly #secretName: string;
+  /** The newest content that is not written yet. */
+  #pending: AcceptedContent | undefined;
+  #writtenDigest: string | undefined;
+  #isWriting = false;
+  #timer: Timer | undefined;
+
+  constructor(options: AcceptedConfigOptions) {
+    this.#options = options;
+    this.#secretName = `addon-operator-${options.name}-accepted`;
+  }
+
+  /** Reads the stored content; undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
+  async read(): Promise<AcceptedContent | undefined> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: this.#secretName };
+    const found = await get<Secret>(client, target).catch(ignoreNotFound);
+    if (found === undefined) return undefined;
+    try {
+      const compressed = Buffer.from(found.data?.[CONTENT_KEY] ?? "", "base64");
+      const text = await promisify(gunzip)(compressed, { maxOutputLength: MAX_DECODED_BYTES });
+      const content: unknown = JSON.parse(text.toString());
+      if (!isAcceptedContent(content)) throw new Error("no content");
+      return content;
+    } catch {
+      // The cause could quote the content.
+      throw new Error(`Secret ${this.#secretName}: its ${CONTENT_KEY} cannot be read; delete the Secret`);
+    }
+  }
+
+  /** Writes accepted content in the background and retries until it is written. Only the leader may call it. */
+  save(content: AcceptedContent): void {
+    this.#pending = content;
+    if (this.#timer === undefined && !this.#isWriting) void this.#writePending();
+  }
+
+  /** Drops content that is not written yet. */
+  close(): void {
+    this.#pending = undefined;
+    this.#timer?.cancel();
+  }
+
+  /** Writes until nothing is pending. After a failure, retries later with the same content, or with newer content if there is any. */
+  async #writePending(): Promise<void> {
+    this.#isWriting = true;
+    this.#timer = undefined;
+    while (this.#pending !== undefined) {
+      const content = this.#pending;
+      this.#pending = undefined;
+      const isWritten = await this.#tryToWrite(content);
+      if (isWritten) continue;
+      this.#pending ??= content;
+      this.#timer = this.#options.clock.setTimer(RETRY_MS, () => this.#writePending());
+      break;
+    }
+    this.#isWriting = false;
+  }
+
+  /** Writes the content unless it is stored already. Logs an error and returns false if it cannot be written. */
+  async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
+    const { logger } = this.#options;
+    const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
+    const contentDigest = digest(text);
+    if (contentDigest === this.#writtenDigest) return true;
+    try {
+      await this.#writeSecret((await promisify(gzip)(text)).toString("base64"));
+      this.#writtenDigest = contentDigest;
+      return true;
+    } catch (error) {
+      const message =
+        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
+      logger.warn(message, { secret: this.#secretName, error: oneLine(error) });
+      return false;
+    }
+  }
+
+  /** Patches the Secret; creates it if it does not exist. */
+  async #writeSecret(compressed: string): Promise<void> {
+    const { client, namespace } = this.#options;
+    const target = { resource: SECRETS, namespace, name: this.#secretName };
+    const data = { [CONTENT_KEY]: compressed };
+    try {
+      await mergePatch(client, target, { body: { data } });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const metadata = { name: this.#secretName, namespace, labels: MANAGED_BY_OPERATOR };
+      const body = { apiVersion: "v1", kind: "Secret", metadata, data };
+      await create(client, { resource: SECRETS, namespace }, { body });
+    }
+  }
+}
+
+function isAcceptedContent(value: unknown): value is AcceptedContent {
+  if (!isJsonObject(value as never)) return false;
+  const { data, overlay } = value as Record<string, unknown>;
+  return isStringMap(data) && (overlay === undefined || isStringMap(overlay));
+}
+
+function isStringMap(value: unknown): boolean {
+  return (
+    isJsonObject(value as never) && Object.values(value as object).every((text) => typeof text === "string")
+  );
 }

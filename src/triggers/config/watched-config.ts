@@ -6,7 +6,7 @@ import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import { traceEvent } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import type { AcceptedConfig, AcceptedContent } from "./accepted-config.ts";
+import type { AcceptedConfig, AcceptedContent } from "./config-validator.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
 import { ConfigValidator, type ConfigValidatorOptions } from "./config-validator.ts";
 import { ConfigWriter } from "./config-writer.ts";

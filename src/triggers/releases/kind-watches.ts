@@ -1,15 +1,14 @@
 /** Watches the kinds of objects that releases contain. */
 
-import type { CelTest, Clock, Logger } from "../../lib/index.ts";
+import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { oneLine, sameJson } from "../../lib/index.ts";
 import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
 import { createFinding, createUnwatchedFinding, hasStatus, NOT_FOUND } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
-import { toKindKey, type ReleaseObject } from "./release-object.ts";
+import { toKindKey, type ReleaseObject } from "./object-state.ts";
 
 /** Tools of `KindWatches`. */
 export interface KindWatchesOptions {

@@ -6,7 +6,7 @@ import { resourceName, type Inspection, type RecordedObjects } from "../../helm/
 import { ApiError, EARLIEST_VERSION, isConflict } from "../../kube/index.ts";
 import { oneLine, sameJson, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
-import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
+import { titleOf, type Analyzer, type ObjectState, type ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import {
   getNextCheckTime,
@@ -17,7 +17,6 @@ import {
   selectReportedFields,
   type ObjectDrift,
 } from "./object-drift.ts";
-import { titleOf } from "./release-object.ts";
 import type { RequestLimit } from "./request-limit.ts";
 
 /** How drift of a release is handled. */
