@@ -26,7 +26,7 @@ import {
   systemClock,
 } from "../lib/index.ts";
 import type { Clock, Logger, Scope } from "../lib/index.ts";
-import { ProblemError, type Tree } from "../model/index.ts";
+import { ProblemError } from "../model/index.ts";
 import {
   DROP_REASONS,
   RunRing,
@@ -36,13 +36,7 @@ import {
   type SpanExport,
 } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
-import {
-  ChartArchives,
-  resolveDirectories,
-  readTree,
-  rereadModule,
-  type RegistryModules,
-} from "../modules/index.ts";
+import { ChartArchives, resolveDirectories, TreeReader, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
 import { Actors } from "./actors.ts";
 import type { Metrics } from "../metrics/index.ts";
@@ -109,7 +103,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
-    ...makeReaders(settings, { accounts, archives, clock }),
+    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
+    ...makeReader(settings, { accounts, archives, clock }),
   };
 }
 
@@ -245,32 +240,26 @@ export function readTimeZone(env: Readonly<Record<string, string | undefined>>):
 /** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
 const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
 
-/** Builds the functions that read modules, global hooks and charts from the directories that the settings name. */
-export function makeReaders(
+/** Builds the reader of modules, global hooks and charts in the directories that the settings name. */
+function makeReader(
   settings: Settings,
-  from: { readonly accounts: Accounts; readonly archives: ChartArchives; readonly clock: Clock },
+  { accounts, archives, clock }: { accounts: Accounts; archives: ChartArchives; clock: Clock },
 ) {
-  const { unnumberedOrder, strictValues: strict, crdFilters } = settings;
-  const { accounts, archives, clock } = from;
-  const schemaDirs = settings.schemaDirs?.split(":") ?? [];
-  const findRefusal: Accounts["findProblem"] = (module, file) => accounts.findProblem(module, file);
-  const { moduleNamespaceTemplate: namespaceTemplate } = settings;
-  const readOptions = { unnumberedOrder, strict, crdFilters, schemaDirs, findRefusal, namespaceTemplate };
+  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
   const registryModules: RegistryModules | undefined = settings.sources
     ? { dir: undefined, origins: new Map(), purgeBlockers: [REGISTRY_MODULES_UNKNOWN] }
     : undefined;
-  const treeOptions = { ...resolveDirectories(settings), ...readOptions, archives, clock, registryModules };
-  const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
-  return {
-    /** Modules from registries; undefined = `--sources` is off. */
+  const reader = new TreeReader({
+    ...resolveDirectories(settings),
+    unnumberedOrder,
+    strict,
+    crdFilters,
+    schemaDirs: settings.schemaDirs?.split(":") ?? [],
+    findRefusal: (module, file) => accounts.findProblem(module, file),
+    namespaceTemplate: moduleNamespaceTemplate,
+    archives,
+    clock,
     registryModules,
-    /** Reads a modules directory that is not part of the operator's settings, such as a candidate from a registry. */
-    readModulesDir: (modulesDir: string): Promise<Tree> =>
-      readTree({ ...treeOptions, ...onlyModules, modulesDirs: [modulesDir] }),
-    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
-    /** Reads all directories. `previous` is the tree that was read before; undefined at a start. */
-    readTree: (previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> =>
-      readTree({ ...treeOptions, previous, namesToRead: names }),
-    rereadModule: (previous: Tree, name: string): Promise<Tree> => rereadModule(treeOptions, previous, name),
-  };
+  });
+  return { reader, registryModules };
 }

@@ -263,8 +263,7 @@ export class Components {
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => requestServerVersion(client, signal),
-      readTree: this.#base.readTree,
-      rereadModule: this.#base.rereadModule,
+      reader: this.#base.reader,
       contentOf: hashModuleFiles,
     };
   }

@@ -15,7 +15,7 @@ export async function makeModuleSources(
   { state, metrics, releases, adapters }: Components,
   scope: Scope,
 ): Promise<ModuleSources | undefined> {
-  const { settings, registryModules, client, namespace } = base;
+  const { settings, registryModules, reader, client, namespace } = base;
   if (registryModules === undefined) return undefined;
   const { ModuleSources } = await import("../module-sources/index.ts");
   const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
@@ -23,6 +23,7 @@ export async function makeModuleSources(
     new ModuleSources({
       ...base,
       registryModules,
+      readModulesDir: (modulesDir) => reader.readModulesDir(modulesDir),
       state,
       metrics,
       configMap,

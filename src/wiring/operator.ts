@@ -222,7 +222,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
-  const tree = await base.readTree();
+  const tree = await base.reader.readTree();
   reportTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   throwProblems([...tree.problems, ...problems]);
@@ -233,7 +233,7 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
 
 /** Fills the caches of files and hook configurations, so that a standby can take over fast. Ignores problems: the start reports them later. */
 async function warmCaches(base: Base, ports: Ports): Promise<void> {
-  const tree = await base.readTree();
+  const tree = await base.reader.readTree();
   await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const module of tree.modules) await loadHooks(ports, module.hookFiles, module.name);
 }

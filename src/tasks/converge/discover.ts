@@ -219,7 +219,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   await config.refresh();
   signal.throwIfAborted();
   if (hasGlobalConfigChanged(state.view)) return false;
-  const tree = await ports.readTree(state.tree);
+  const tree = await ports.reader.readTree(state.tree);
   if (removalInputs(tree) !== removalInputs(state.tree)) {
     logger.info("Files changed before a removal; another discovery decides", { module: name });
     state.record("filesChanged", "all");

@@ -18,7 +18,7 @@ import type { Ports } from "../ports.ts";
  * or hooks keeps its last valid ones, and its problem is recorded.
  */
 export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
-  const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
     if (mustLoadModule(factsOf(ports, module))) await loadModule(ports, module);
@@ -32,7 +32,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
  * changed modules. Global hooks stay unchanged until the next converge.
  */
 export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
-  const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
   if (!isSameTree(read)) await recordRead(ports, read, signal);
 }
 

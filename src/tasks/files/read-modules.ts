@@ -27,7 +27,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
   state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
   const { before, tree } = await readOnCurrentTree(ports, (current) =>
-    ports.readTree(current, modulesWithChangedFiles),
+    ports.reader.readTree(current, modulesWithChangedFiles),
   );
   const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
   // Missing files may mean that a module is deleted, which a converge decides.
@@ -80,7 +80,7 @@ export class FilesUnusable extends Error {
  */
 export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
   const { state, logger } = ports;
-  const read = await readOnCurrentTree(ports, (before) => ports.rereadModule(before, name));
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.rereadModule(before, name));
   if (read.tree === read.before) return;
   // A module awaits its CRDs until they are applied for this very object. The new tree has another one, although its CRDs were not
   // read again: it awaits them only if the former object did.
