@@ -1,14 +1,6 @@
 /** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"). */
 
-import {
-  MAIN_QUEUE,
-  moduleOf,
-  queueOf,
-  runModuleKey,
-  type Cause,
-  type Task,
-  type RestoreTask,
-} from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import {
   activeModules,
@@ -78,10 +70,20 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = NO_QU
   return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
 }
 
-/** Tasks that restore missing objects of releases. Each module gets a restore queue of its own, so that a failed restore blocks no other module. */
+/**
+ * Tasks that restore missing objects of modules whose run waits in one of the `stalled` queues or for requirements. Each module
+ * gets a restore queue of its own, so that a failed restore blocks no other module.
+ */
 function findDueRestores(view: View, stalledQueues: ReadonlySet<string>): DueTask[] {
-  const tasks = findRestoreTasks(view, stalledQueues);
-  return tasks.map((task) => ({ queue: `restore/${task.module}`, task, position: "back" }));
+  const isRunWaiting = (module: ModuleView): boolean =>
+    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
+    describeRunBlocker(module, view) !== undefined;
+  const modules = activeModules(view).filter((each) => canRestoreWithoutRun(each) && isRunWaiting(each));
+  return modules.map(({ name }) => ({
+    queue: `restore/${name}`,
+    task: { kind: "restore-objects", key: `restore-objects/${name}`, module: name },
+    position: "back",
+  }));
 }
 
 /** The module runs that are due, together with a new converge or the next step of the converge in progress if that is due. */
@@ -216,15 +218,6 @@ const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
 export function choosePosition(cause: Cause): "front" | "back" {
   const isByOwnHook = cause.kind === "hook" && cause.by === "afterHelm";
   return isByOwnHook || FRONT_CAUSES.has(cause.kind) ? "front" : "back";
-}
-
-/** Tasks that restore missing objects of modules whose run waits in one of the `stalled` queues or for requirements. */
-export function findRestoreTasks(view: View, stalledQueues: ReadonlySet<string>): RestoreTask[] {
-  const isRunWaiting = (module: ModuleView): boolean =>
-    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
-    describeRunBlocker(module, view) !== undefined;
-  const due = activeModules(view).filter((module) => canRestoreWithoutRun(module) && isRunWaiting(module));
-  return due.map(({ name }) => ({ kind: "restore-objects", key: `restore-objects/${name}`, module: name }));
 }
 
 /**

@@ -168,7 +168,7 @@ export interface MissingValues {
 }
 
 /** Splits the recorded texts about missing Secrets and ConfigMaps into name and message, in the form of unmet requirements. */
-export function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {
+function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {
   return missingValues.map((text) => {
     // The text is the title of the object, then what is wrong with it.
     const [name = "", message = ""] = text.split(", which ");

@@ -3,9 +3,9 @@
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { Release, ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
-  HookActor,
   HookLoader,
   MetricOperation,
+  ModuleActor,
   PatcherOptions,
   RunSettings,
   applyObjects,
@@ -74,14 +74,6 @@ export interface Recorder {
   failed(module: string, reason: string, message: string): void;
   moduleSwitched(module: string, decision: Enablement): void;
   convergeEnded(seconds: number): void;
-}
-
-/** The service account under which helm and the hooks of a module act, in place of the operator's. */
-export interface ModuleActor extends HookActor {
-  /** User name of its ServiceAccount. */
-  readonly user: string;
-  /** Calls `work`, during which hooks of the module share one token, which is then revoked. Throws as `work`. */
-  readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** Everything that a task may use. `wiring/` builds it. */

@@ -47,6 +47,5 @@ export {
   describeValuesLeftToHooks,
   buildValuesFiles,
   getHelmSkipReason,
-  type ValuesFiles,
 } from "./values-files.ts";
 export { ValuesStore, type ValuesView } from "./values-store.ts";

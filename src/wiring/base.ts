@@ -4,7 +4,7 @@ import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "..
 import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
-import { buildHookEnvironment } from "../hooks/index.ts";
+import { Actors, buildHookEnvironment } from "../hooks/index.ts";
 import {
   Accounts,
   Discovery,
@@ -38,7 +38,6 @@ import {
 import { Children, StableTempDir } from "../process/index.ts";
 import { ChartArchives, resolveDirectories, TreeReader, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import { Actors } from "./actors.ts";
 import type { Metrics } from "../metrics/index.ts";
 
 /** Shared objects of an operator. */
@@ -58,8 +57,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const logger = createLogger(sink);
   secrets.onOverfull = () => logger.warn(OVERFULL_WARNING);
   const failures = new Failures(logger);
-  const ending = scope.closeAtEnd(endingClock(systemClock));
-  const clock = reportTimerErrors(ending, failures);
+  const clock = reportTimerErrors(scope.closeAtEnd(endingClock(systemClock)), failures);
   const client = scope.closeAtEnd(connectClient(settings, { logger, clock }));
   const children = new Children(failures);
   const access = makeChildAccess(client, scope, { settings, environment });
@@ -103,7 +101,6 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
-    restoreChart: (chartDir: string): Promise<void> => archives.restore(chartDir),
     ...makeReader(settings, { accounts, archives, clock }),
   };
 }
@@ -261,5 +258,6 @@ function makeReader(
     clock,
     registryModules,
   });
-  return { reader, registryModules };
+  const restoreChart = (chartDir: string): Promise<void> => archives.restore(chartDir);
+  return { reader, registryModules, restoreChart };
 }

@@ -111,11 +111,26 @@ export class WebhookWiring {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#openAsLeader();
     this.hooks.useServer(webhooks);
-    registerEditWebhooks(webhooks, {
-      ...this.#base,
-      ...this.#parts,
-      readOwnUser: (signal) => this.#readOwnUser(signal),
+    this.#registerEditWebhooks(webhooks);
+  }
+
+  /** Lets the API server ask, before it stores an edit of the ConfigMap or of annotations of the operator's resources, whether to refuse it. */
+  #registerEditWebhooks(webhooks: Webhooks): void {
+    const { clock, namespace, secrets, settings } = this.#base;
+    const { state, releases } = this.#parts;
+    const configMap = { name: settings.configMap, namespace };
+    const admission = new Admission({
+      ...configMap,
+      state,
+      clock,
+      observed: releases.observed,
+      deleteBrake: settings.deleteBrake,
+      redactDeep: (value) => secrets.redactDeep(value),
+      // Requests of an unknown user are checked like any others.
+      ownUser: (signal) => this.#readOwnUser(signal),
     });
+    webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
+    webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
   }
 
   /** Returns a source that enables and disables hooks in `other`, and their webhooks. */
@@ -252,33 +267,4 @@ async function readClientCa(files: string | undefined): Promise<string | undefin
   if (files === undefined) return undefined;
   const texts = await Promise.all(files.split(",").map((file) => readFile(file, "utf8")));
   return texts.join("\n");
-}
-
-type EditParts = Pick<Base, "clock" | "namespace" | "secrets" | "settings"> & {
-  readonly state: State;
-  readonly releases: Releases;
-  /** Reads the operator's user name; if it is unknown, requests of the operator are checked like any others. */
-  readonly readOwnUser: (signal: AbortSignal) => Promise<string | undefined>;
-};
-
-/**
- * Registers the webhooks by which the API server checks edits of the ConfigMap, and of annotations of the operator's resources,
- * before it stores them.
- */
-export function registerEditWebhooks(
-  webhooks: Webhooks,
-  { state, releases, clock, namespace, secrets, settings, readOwnUser }: EditParts,
-): void {
-  const configMap = { name: settings.configMap, namespace };
-  const admission = new Admission({
-    ...configMap,
-    state,
-    clock,
-    observed: releases.observed,
-    deleteBrake: settings.deleteBrake,
-    redactDeep: (value) => secrets.redactDeep(value),
-    ownUser: readOwnUser,
-  });
-  webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => admission.answer(request, signal));
-  webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
 }

@@ -18,7 +18,6 @@ import {
   buildHelmInput,
   createSourceRedactor,
   buildValuesFiles,
-  type ValuesFiles,
   type ValuesView,
   getHelmSkipReason,
 } from "../../values/index.ts";
@@ -76,7 +75,7 @@ function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
 }
 
 /** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
-export async function runModuleScript(
+async function runModuleScript(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
@@ -90,15 +89,7 @@ export async function runModuleScript(
 }
 
 /** The input of a module's `enabled` script. */
-export function enabledScriptInput(
-  values: ValuesView,
-  module: Module,
-  enabled: readonly string[],
-): ValuesFiles & {
-  readonly module: string;
-  readonly path: string;
-  readonly hide: (text: string) => string;
-} {
+export function enabledScriptInput(values: ValuesView, module: Module, enabled: readonly string[]) {
   const hide = createSourceRedactor(values, module.valuesKey);
   const files = buildValuesFiles(values, module, enabled);
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };

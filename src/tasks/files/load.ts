@@ -21,8 +21,11 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
-    if (mustLoadModule(factsOf(ports, module))) await loadModule(ports, module);
-    else clearLoadProblem(ports, module);
+    if (mustLoadModule(factsOf(ports, module)))
+      await applyLoadResult(ports, module, await configureModule(ports, module));
+    else if (ports.state.module(module.name)?.loadProblem !== undefined)
+      // Its hooks and schemas are not used, because it is disabled and no delete is due.
+      ports.state.recordModule(module.name, "hooksUnloaded");
   }
   return read.tree;
 }
@@ -142,20 +145,10 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
   return collectModuleFacts(state, releases.observed, module);
 }
 
-/** Forgets the load problem of a module whose hooks and schemas are not used, because it is disabled and no delete is due. */
-function clearLoadProblem({ state }: Ports, { name }: Module): void {
-  if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "hooksUnloaded");
-}
-
 /** Loads a module that a global hook enabled after the directories were read. */
 export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loadedModule === module || !mustLoadModule(factsOf(ports, module)))
-    return;
-  await loadModule(ports, module);
-}
-
-/** Loads hooks and schemas of a module, and ends what belongs to its former hooks. */
-async function loadModule(ports: Ports, module: Module): Promise<void> {
+  const isLoaded = ports.state.module(module.name)?.loadedModule === module;
+  if (isLoaded || !mustLoadModule(factsOf(ports, module))) return;
   await applyLoadResult(ports, module, await configureModule(ports, module));
 }
 

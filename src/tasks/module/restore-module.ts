@@ -33,9 +33,3 @@ export async function restoreModule(
     return { kind: "retry", message: oneLine(error) };
   }
 }
-
-/** Ends a restore of the module: it must not overlap the module's run. */
-export function endRestore({ queues }: Ports, module: string): Promise<void> {
-  const isConcerned = (task: Task): boolean => task.kind === "restore-objects" && task.module === module;
-  return queues.interruptAndWait(isConcerned, "a run of the module begins");
-}

@@ -23,7 +23,6 @@ import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./module-crds.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
-import { endRestore } from "./restore-module.ts";
 import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
@@ -44,7 +43,9 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
-  await endRestore(ports, task.module);
+  const isOwnRestore = (each: Task): boolean =>
+    each.kind === "restore-objects" && each.module === task.module;
+  await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
   if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };

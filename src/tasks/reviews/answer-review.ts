@@ -5,6 +5,7 @@ import PQueue from "p-queue";
 import { buildHookTask } from "../../bindings/index.ts";
 import type { HookAnswers } from "../../hooks/index.ts";
 import { oneLine, sleep, type Clock } from "../../lib/index.ts";
+import { objectsIn } from "../../model/index.ts";
 import type {
   AdmissionBinding,
   Hook,
@@ -25,7 +26,6 @@ import type {
 } from "../../webhooks/index.ts";
 import { executeHook } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
-import { answerProblem } from "./answer-problems.ts";
 
 interface AnswerOptions {
   readonly ports: () => Ports;
@@ -242,4 +242,21 @@ export function conversionPath(
     });
   }
   return undefined;
+}
+
+/** Why what a hook has written does not answer the review; undefined = it does. A refusal in the hook's own words is an answer. */
+export function answerProblem(
+  { name }: Pick<Hook, "name">,
+  { type, request }: Pick<ReviewTrigger, "type" | "request">,
+  answers: HookAnswers,
+): string | undefined {
+  const isConversion = type === "conversion";
+  const answer = isConversion ? answers.conversion : answers.admission;
+  const variable = isConversion ? "CONVERSION_RESPONSE_PATH" : "ADMISSION_RESPONSE_PATH";
+  if (answer === undefined) return `hook ${name} wrote no response: the file at ${variable} is empty`;
+  if (!("convertedObjects" in answer) || answer.failedMessage !== undefined) return undefined;
+  const count = answer.convertedObjects.length;
+  const wantedCount = objectsIn(request["objects"]).length;
+  if (count === wantedCount) return undefined;
+  return `hook ${name} returned ${count} objects instead of ${wantedCount}`;
 }

@@ -50,13 +50,10 @@ export class ConfigValidator {
    * invalid version once: the same version is validated again after changes of modules and their schemas.
    */
   validate(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
-    if (object === undefined) {
-      if (this.#isConfigExpected)
-        this.#recordMissing("the last good content stays in force, and nothing is deleted");
-      return;
-    }
+    if (object === undefined)
+      return this.#recordMissing("the last good content stays in force, and nothing is deleted");
     this.#isConfigExpected = true;
-    const { state, name, overlay } = this.#options;
+    const { state, name, overlay, accepted } = this.#options;
     const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
     const { resourceVersion } = object;
     const before = state.view.config;
@@ -64,23 +61,11 @@ export class ConfigValidator {
       { name, data: object.data, overlay: overlayContent },
       resourceVersion,
     );
-    if (result.problems.length === 0) {
-      this.#saveAccepted(object.data, overlayObject?.data);
-      return this.#logResult(result);
-    }
+    if (result.problems.length === 0) return this.#handleValid(result, object.data, overlayObject?.data);
     const isReported = before.condition === "invalid" && before.resourceVersion === resourceVersion;
-    if (!isReported && !this.#mayUseAccepted) this.reportInvalid(result.problems);
-  }
-
-  /** Stores valid content for later starts, if this operator is the leader. */
-  #saveAccepted(data: ConfigObject["data"] = {}, overlay: ConfigObject["data"]): void {
-    this.#options.accepted?.save?.({ data, overlay });
-  }
-
-  /** At a start no content is in force yet. Then `WatchedConfig.applyAcceptedContent` decides what is in force and reports it. */
-  get #mayUseAccepted(): boolean {
-    const { state, accepted } = this.#options;
-    return !state.view.config.isInForce && accepted !== undefined;
+    // At a start no content is in force yet. Then `WatchedConfig.applyAcceptedContent` decides what is in force and reports it.
+    const mayUseAccepted = !state.view.config.isInForce && accepted !== undefined;
+    if (!isReported && !mayUseAccepted) this.reportInvalid(result.problems);
   }
 
   /** Reports why the ConfigMap is invalid, and which content is in force. */
@@ -96,10 +81,10 @@ export class ConfigValidator {
     this.#recordMissing("releases of this operator exist, so nothing runs until the ConfigMap is back");
   }
 
-  /** Records and reports that the ConfigMap is missing, once until it is back. */
+  /** Records and reports that the ConfigMap is missing although it existed before, once until it is back. */
   #recordMissing(consequence: string): void {
     const { state, name, onConfigProblem } = this.#options;
-    if (configIsMissing(state.view)) return;
+    if (!this.#isConfigExpected || configIsMissing(state.view)) return;
     const message = `does not exist; ${consequence}`;
     const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
     onConfigProblem("ConfigMapMissing", describeProblem(problem));
@@ -109,9 +94,14 @@ export class ConfigValidator {
     );
   }
 
-  /** Logs unknown keys, the keys that have changed, and warnings that the previous validation did not have. */
-  #logResult({ unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>): void {
-    const { logger } = this.#options;
+  /** Stores valid content for later starts, if this operator is the leader. Logs what has changed, and warnings that are new. */
+  #handleValid(
+    { unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>,
+    data: ConfigObject["data"] = {},
+    overlay?: ConfigObject["data"],
+  ): void {
+    const { logger, accepted } = this.#options;
+    accepted?.save?.({ data, overlay });
     if (unknownKeys.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknownKeys });
     for (const text of warnings) if (!this.#lastWarnings.has(text)) logger.warn(text);
     this.#lastWarnings = new Set(warnings);

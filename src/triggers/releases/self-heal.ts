@@ -175,7 +175,7 @@ function getOrCreateAbsence(objectState: ObjectState): Absence {
 }
 
 /** Reads an object from the server and returns whether it exists: the watch may lag behind a creation. */
-export type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolean>;
+type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolean>;
 
 /** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others: a deleted namespace would otherwise cause a request per object. */
 const SAMPLE_SIZE = 20;
@@ -200,7 +200,7 @@ export interface ExistenceResult {
  * Reads a sample of the objects that the watch lacks, and returns which of them exist. If the whole sample is missing, the
  * watch is right, and the objects outside the sample count as missing, too. Never fails.
  */
-export async function checkExistence(
+async function checkExistence(
   candidates: readonly Candidate[],
   { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
 ): Promise<ExistenceResult> {
