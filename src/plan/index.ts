@@ -11,7 +11,6 @@ export {
   type ScriptAnswer,
   type ReleaseFacts,
 } from "./discovery.ts";
-export { Engine } from "./engine.ts";
 export {
   describeRunWait,
   explainBlockers,
@@ -46,7 +45,7 @@ export {
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
 export { findCycleProblem, getPrecedingModules, findCycle, type Requirement } from "./requirements.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
-export { choosePosition, planTasks, canRestoreWithoutRun } from "./due.ts";
+export { Engine, choosePosition, planTasks } from "./due.ts";
 export {
   SECOND_CHECK_MS,
   findRetainKey,
@@ -63,6 +62,7 @@ export {
 export {
   describeRunBlocker,
   findLostRequirement,
+  canRestoreWithoutRun,
   canStartRun,
   isRunnable,
   findModulesAwaitedByConverge,

@@ -4,7 +4,7 @@
  */
 
 import { formatUtc } from "../lib/index.ts";
-import type { Cause } from "../model/index.ts";
+import { queueOf, type Cause } from "../model/index.ts";
 import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
 import { listUnmetRequirements, type UnmetReason, type MissingValues } from "./requirements.ts";
 
@@ -24,6 +24,26 @@ export function canStartRun(module: ModuleView): boolean {
   if (!isRunnable(module) || module.awaitsCrds) return false;
   // While values are missing, the script cannot run, and the run itself reports what is missing.
   return !module.awaitsScript || module.missingValues.length > 0;
+}
+
+/** Names of the modules whose missing objects are restored now, because their run waits in one of the `stalled` queues or for requirements. */
+export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<string>): string[] {
+  const isRunWaiting = (module: ModuleView): boolean =>
+    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
+    describeRunBlocker(module, view) !== undefined;
+  const modules = activeModules(view).filter((each) => canRestoreWithoutRun(each) && isRunWaiting(each));
+  return modules.map(({ name }) => name);
+}
+
+/**
+ * Whether missing objects of a module's release are restored without a run: the module is installed, stays on, and nothing
+ * is about to change its release. A retry that reaches helm restores them itself.
+ */
+export function canRestoreWithoutRun(module: ModuleView): boolean {
+  const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
+  if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
+  const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
+  return missingObjects.length > 0 && !reachesHelm && release?.status === "deployed";
 }
 
 /** A module with a run that the current converge has scheduled and that has not ended. */

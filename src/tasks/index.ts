@@ -1,5 +1,6 @@
 export { enabledScriptInput } from "./converge/discover.ts";
-export { checkSchemas, loadHooks, recordServerVersion } from "./files/load.ts";
+export { checkSchemas, loadHooks } from "./files/load.ts";
+export { recordServerVersion } from "./files/read-modules.ts";
 export type { Ports, Recorder } from "./ports.ts";
 export { hookRateLimit, runTask, taskQueues } from "./run-task.ts";
 export { describeForbiddenEffect } from "./hooks/execute-hook.ts";

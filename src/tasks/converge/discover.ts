@@ -24,7 +24,8 @@ import {
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
-import { interruptRuns, factsOf, loadIfNeeded, scheduleConverge, reportProblem } from "../files/load.ts";
+import { interruptRuns, factsOf, loadIfNeeded, reportProblem } from "../files/load.ts";
+import { scheduleConverge } from "../files/read-modules.ts";
 import { canonicalJson } from "../../lib/index.ts";
 
 /** An `enabled` script failed: the whole discovery is retried. */
