@@ -22,19 +22,13 @@ export interface Removal {
   readonly at: number;
 }
 
-/** The deletion limit after a discovery. */
-interface DeletionLimitResult {
-  readonly deletionLimit: DeletionLimitView | undefined;
-  readonly deletions: DeletionWindow;
-}
-
 /**
  * Compares a removal, together with the removals of the last ten minutes, with `--delete-brake`. Above the limit it returns
  * what a user has to confirm, and whether they have. The limit refers to what was installed before the first of these
  * removals. A removal that has begun or is confirmed does not count. While this removal is blocked, earlier removals do not
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
-export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitResult {
+export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
   const { modulesOff, orphans, presentModules, limit, at } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const names = [...deleted, ...orphans].toSorted();

@@ -11,17 +11,7 @@ export {
   type ScriptAnswer,
   type ReleaseFacts,
 } from "./discovery.ts";
-export {
-  describeRunWait,
-  explainBlockers,
-  explainModule,
-  getNextRetryTime,
-  findConvergeBlocker,
-  collectWaits,
-  type StateSnapshot,
-  type ConvergeBlocker,
-  type Waits,
-} from "./explain/explain-wait.ts";
+export * from "./explain/explain-wait.ts";
 export {
   describeEnablement,
   describeReasons,
@@ -36,12 +26,7 @@ export {
   explainHeadOfLineBlocking,
   explainBlockedConverge,
 } from "./explain/failing-hooks.ts";
-export {
-  describeContent,
-  describeOrigin,
-  toDisplayedOrigin,
-  type DisplayedOrigin,
-} from "./explain/origin.ts";
+export * from "./explain/origin.ts";
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
 export { findCycleProblem, getPrecedingModules, findCycle, type Requirement } from "./requirements.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";

@@ -158,14 +158,8 @@ function isReleaseIntact(module: ModuleView): boolean {
   return listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand;
 }
 
-/** A Secret or ConfigMap for which a module waits. */
-export interface MissingValues {
-  readonly name: string;
-  readonly reason: "ValuesMissing";
-  readonly message: string;
-  /** A person must create it. */
-  readonly needsIntervention: true;
-}
+/** A Secret or ConfigMap with values for which a module waits. */
+type MissingValues = Omit<UnmetRequirement, "reason"> & { readonly reason: "ValuesMissing" };
 
 /** Splits the recorded texts about missing Secrets and ConfigMaps into name and message, in the form of unmet requirements. */
 function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {

@@ -6,7 +6,7 @@
 import { formatUtc } from "../lib/index.ts";
 import { queueOf, type Cause } from "../model/index.ts";
 import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
-import { listUnmetRequirements, type UnmetReason, type MissingValues } from "./requirements.ts";
+import { listUnmetRequirements, type UnmetReason } from "./requirements.ts";
 
 /**
  * Whether a module may run: it is on, valid, and its files are there. While some are missing, a second read decides
@@ -120,7 +120,7 @@ export function findModulesAwaitedByConverge(view: View): string[] {
 export interface RunBlocker {
   /** A module, an object as `namespace/Kind/name`, or Kubernetes. */
   readonly awaitedName: string;
-  readonly reason: UnmetReason | MissingValues["reason"] | "Pending";
+  readonly reason: UnmetReason | "ValuesMissing" | "Pending";
   readonly message: string;
 }
 

@@ -71,7 +71,7 @@ export class Queues<T extends QueueTask> {
 
   /** Whether the task with this key starts next in `queue`, without back-off or rate limit. */
   isNext(queue: string, key: string): boolean {
-    return this.#workers.get(queue)?.isNext(key) === true;
+    return this.#workers.get(queue)?.taskList.isNext(key, this.#options.clock.monotonic()) === true;
   }
 
   /** Ends the back-off of matching heads, so that they run now. */

@@ -81,19 +81,12 @@ export class Worker<T extends QueueTask> {
     this.#notifyAndWake();
   }
 
-  /** Whether the task with this key starts next, without back-off or rate limit. */
-  isNext(key: string): boolean {
-    return this.taskList.isNext(key, this.#now);
-  }
-
-  /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
     if (this.taskList.head === undefined) return;
     const isRemoved = this.#measureAction("Filter", () => this.taskList.remove(match));
     if (isRemoved) this.#notifyAndWake();
   }
 
-  /** Ends the back-off of a matching head. */
   retryNow(match: Match<T>): void {
     const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;

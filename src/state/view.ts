@@ -15,7 +15,7 @@ export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" 
 type ConfigCondition = "ok" | "invalid" | "missing";
 
 /** Whether the ConfigMap is missing on the server although it must exist. */
-export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
+export function configIsMissing({ config }: Pick<View, "config">): boolean {
   return config.condition === "missing";
 }
 
@@ -26,7 +26,7 @@ export type InvalidConfig = "stop" | "last-good";
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,
-}: Pick<View, "invalidConfig"> & { readonly config: Pick<ConfigView, "isInForce"> }): string {
+}: Pick<View, "config" | "invalidConfig">): string {
   if (isInForce && invalidConfig === "last-good")
     return "what was accepted last stays in force until then, also over restarts";
   if (isInForce)

@@ -10,8 +10,7 @@ import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
 import { runHookTask } from "./hooks/execute-hook.ts";
-import { ensureModuleCrds } from "./module/module-crds.ts";
-import { restoreModule } from "./module/restore-module.ts";
+import { ensureModuleCrds, restoreModule } from "./module/repair-module.ts";
 import type { Ports } from "./ports.ts";
 import { runModule } from "./module/run-module.ts";
 

@@ -87,7 +87,12 @@ export class Operator {
     await checkConnection(client, signal);
     await this.#base.actors.checkUserIds();
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
-    const components = this.#buildComponents();
+    const components = new Components(this.#base, {
+      scope: this.#options.scope,
+      expireMs: LEASE_EXPIRE_MS,
+      onLost: (reason) => this.#stopAfterLostLease(reason),
+    });
+    this.#components = components;
     await components.adapters.open();
     await components.webhooks.start();
     await this.#acquireLeaseAndLoad(components);
@@ -107,17 +112,6 @@ export class Operator {
     await this.#endChildren();
     await this.#components?.adapters.flush(this.#components.leadership.isLeader);
     await this.#components?.leadership.release();
-  }
-
-  /** Builds the objects of the operator, and keeps them for `stop`. */
-  #buildComponents(): Components {
-    const { scope } = this.#options;
-    this.#components = new Components(this.#base, {
-      scope,
-      expireMs: LEASE_EXPIRE_MS,
-      onLost: (reason) => this.#stopAfterLostLease(reason),
-    });
-    return this.#components;
   }
 
   /** Acquires the lease, and loads modules and global hooks, which must be valid before anything runs. A warm standby loads caches first. */

@@ -21,7 +21,7 @@ import {
 } from "../../values/index.ts";
 import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
-import { ensureCrdsOfModule } from "./module-crds.ts";
+import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
 import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";

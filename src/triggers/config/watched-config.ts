@@ -6,9 +6,8 @@ import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import { traceEvent } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import type { AcceptedConfig } from "./config-validator.ts";
+import { ConfigValidator, type ConfigValidatorOptions, type AcceptedConfig } from "./config-validator.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
-import { ConfigValidator, type ConfigValidatorOptions } from "./config-validator.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 

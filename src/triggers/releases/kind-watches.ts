@@ -63,13 +63,6 @@ interface KindWatch {
   readonly abortController: AbortController;
 }
 
-/** An object that the watch does not have, and how to query the server for it. */
-export interface UnseenObject {
-  readonly resource: Resource;
-  /** Set while the kind cannot be watched: then the object may exist. */
-  readonly unwatchedSince: number | undefined;
-}
-
 /**
  * Watches objects that helm created, with one watch per kind and namespace: whole objects if their health needs the
  * status, else metadata only. Keeps only the health finding and the field managers of each object.
@@ -138,8 +131,13 @@ export class KindWatches {
     return isClusterWide ? { ...object, namespace: undefined } : object;
   }
 
-  /** Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind yet. */
-  findUnseen(object: ReleaseObject): UnseenObject | undefined {
+  /**
+   * Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind
+   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist.
+   */
+  findUnseen(
+    object: ReleaseObject,
+  ): (Pick<KindWatch, "unwatchedSince"> & { resource: Resource }) | undefined {
     const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
     const { resource, unwatchedSince, store } = watch;

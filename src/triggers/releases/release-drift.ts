@@ -266,9 +266,7 @@ function endFinishedContests(objects: ObjectStates, now: number): number {
 }
 
 /** Finds the object whose check is due first, and returns when it is due; undefined if no check is due. */
-function findEarliestCheck(
-  objects: ObjectStates,
-): { readonly objectState: ObjectState; readonly dueAt: number } | undefined {
+function findEarliestCheck(objects: ObjectStates) {
   let earliest: { readonly objectState: ObjectState; readonly dueAt: number } | undefined;
   for (const objectState of objects.values()) {
     if (!objectState.isDriftCheckDue) continue;

@@ -188,13 +188,8 @@ export interface Candidate {
   readonly isUnwatched: boolean;
 }
 
-/** Result of `checkExistence`. An object that is in none of the lists was not checked. */
-export interface ExistenceResult {
-  readonly missing: readonly Candidate[];
-  readonly existing: readonly Candidate[];
-  /** Objects of kinds that the server gave no answer for. */
-  readonly unanswered: readonly Candidate[];
-}
+/** An object that is in none of the lists was not checked. `unanswered`: of kinds that the server gave no answer for. */
+type ExistenceResult = Awaited<ReturnType<typeof checkExistence>>;
 
 /**
  * Reads a sample of the objects that the watch lacks, and returns which of them exist. If the whole sample is missing, the
@@ -203,7 +198,7 @@ export interface ExistenceResult {
 async function checkExistence(
   candidates: readonly Candidate[],
   { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
-): Promise<ExistenceResult> {
+) {
   const sample = candidates.slice(0, SAMPLE_SIZE);
   // After one failure the other objects of the kind are not read.
   const failedKinds = new Set<Resource>();
