@@ -34,7 +34,9 @@ export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "de
   const names = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
   const { removed } = view.deletions;
-  const removedRecently = isBlocked ? removed : selectAfter(removed, at - WINDOW_MS);
+  const removedRecently = isBlocked
+    ? removed
+    : new Map([...removed].filter(([, removedAt]) => removedAt > at - WINDOW_MS));
   const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
   const deletions = { removed: removedRecently, known: knownSince };
   const counted = new Set([...removedRecently.keys(), ...names]);
@@ -52,11 +54,6 @@ export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "de
     token: removalToken(covers, view),
   };
   return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
-}
-
-/** The entries with a time after `start`. */
-function selectAfter(times: ReadonlyMap<string, number>, start: number): Map<string, number> {
-  return new Map([...times].filter(([, at]) => at > start));
 }
 
 /** The time at which each present module was first seen. Modules of the first discovery count as older than any removal. */

@@ -71,7 +71,9 @@ function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
  * blocks no other. The titles in `test/plan/run-readiness.test.ts` list the cases.
  */
 export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Cause> {
-  if (!canStartScheduledRuns(view)) return new Map();
+  const { phase, isBlocked } = view.converge;
+  const letsQueuesStart = phase === "scheduledRuns" || (phase === "modules" && isBlocked);
+  if (!letsQueuesStart) return new Map();
   const candidates = activeModules(view).filter(hasScheduledRun);
   const blocking = candidates.filter((each) => blocksLaterFirstRuns(each, view));
   const lowestBlockingOrder = Math.min(...blocking.map(orderOf));
@@ -80,11 +82,6 @@ export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Caus
     return ignoresOrder(each) || orderOf(each) <= lowestBlockingOrder;
   });
   return new Map(due.map(({ name, scheduledRun }) => [name, scheduledRun.cause]));
-}
-
-/** Whether the current converge lets module queues start scheduled runs. */
-function canStartScheduledRuns({ converge: { phase, isBlocked } }: View): boolean {
-  return phase === "scheduledRuns" || (phase === "modules" && isBlocked);
 }
 
 /** Whether runs must wait until the current converge has decided which modules run. A blocked converge blocks no run. */

@@ -1,3 +1,3 @@
-export { RateLimits, type RateLimit } from "./limits.ts";
+export { RateLimits } from "./limits.ts";
 export { Queues, type WaitUntil } from "./queues.ts";
 export * from "./types.ts";

@@ -132,14 +132,6 @@ function onFileChangeWithdrawn(
 }
 
 /**
- * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
- * has no effect. Each request without a token counts, so it gets a new token.
- */
-function onConvergeRequested({ requestedToken }: OperatorState, _: EventContext, token?: string): Change {
-  return { requestedToken: token ?? makeRequestToken(requestedToken) };
-}
-
-/**
  * Restores the last request that an earlier process handled, as its status on the server tells, so that a restart does not
  * handle the request again. Has no effect if this process has recorded a request already.
  */
@@ -178,7 +170,13 @@ export const OPERATOR_EVENTS = {
   configObserved: onConfigObserved,
   filesChanged: onFilesChanged,
   fileChangeWithdrawn: onFileChangeWithdrawn,
-  convergeRequested: onConvergeRequested,
+  /**
+   * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
+   * has no effect. Each request without a token counts, so it gets a new token.
+   */
+  convergeRequested: ({ requestedToken }, _, token?: string) => ({
+    requestedToken: token ?? makeRequestToken(requestedToken),
+  }),
   handledRequestRestored: onHandledRequestRestored,
   removalStarted: onRemovalStarted,
   /** The removal of a module or orphan release is done, or no longer due. */

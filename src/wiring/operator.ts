@@ -121,7 +121,7 @@ export class Operator {
     // Checks permissions before it acquires the lease, because the permission on leases may be missing.
     const getFurtherPermissions = (): Permission[] => [
       ...components.webhooks.listPermissions(),
-      ...listNamespacePermissions(settings),
+      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS),
     ];
     const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
@@ -195,11 +195,6 @@ export class Operator {
     const endBackgroundProcesses = ScratchDir.endOwnProcesses(settings.tmpDir, { clock, graceMs });
     await Promise.all([children.endAll(graceMs), endBackgroundProcesses]);
   }
-}
-
-/** The permissions on namespaces that the operator needs only if `--module-namespace-template` is set. */
-function listNamespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
-  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
 }
 
 function whenAborted(signal: AbortSignal): Promise<void> {

@@ -46,7 +46,7 @@ export class WebhookWiring {
   constructor(
     base: Base,
     parts: WebhookParts,
-    { limits, scope }: { readonly limits: RateLimits<Task>; readonly scope: Scope },
+    { limits, scope }: { readonly limits: RateLimits; readonly scope: Scope },
   ) {
     this.#base = base;
     this.#parts = parts;
@@ -247,10 +247,7 @@ function readTarget({ settings, namespace }: Base): WebhookTarget {
 
 /** Chooses the source of the certificate by the settings: a directory, another program's Secret, or the operator's own Secret. */
 function chooseCertificateSource(
-  webhooksPackage: Pick<
-    typeof webhooksModule,
-    "OwnCertificate" | "serverName" | "mountedCertificateSource" | "secretCertificateSource"
-  >,
+  webhooksPackage: typeof webhooksModule,
   base: Base,
   { target, isLeader }: { readonly target: WebhookTarget; readonly isLeader: () => boolean },
 ): CertificateSource {

@@ -61,7 +61,9 @@ function isSameTree({ before, tree }: TreeRead): boolean {
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
   scheduleRecheck(ports, { before, tree });
-  const missing = findRemovedModules(ports, tree);
+  // A tree omits a module only after a second read has confirmed that its directory is deleted.
+  const names = new Set(tree.modules.map((module) => module.name));
+  const missing = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const namesBefore = moduleNames(ports.state.tree);
   recordTree(ports, tree);
@@ -120,12 +122,6 @@ export function scheduleConverge({ clock, state }: Ports, ms: number): void {
 /** The names of all modules as one text that can be compared. */
 function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
-}
-
-/** The records of modules that the new tree does not contain. A tree omits a module only after a second read has confirmed that its directory is deleted. */
-function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
-  const names = new Set(tree.modules.map((module) => module.name));
-  return [...state.records()].filter(({ module }) => !names.has(module.name));
 }
 
 /** Ends watches, schedules and runs of modules whose record was removed. */

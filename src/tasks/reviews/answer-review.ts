@@ -12,7 +12,6 @@ import type {
   HookTrigger,
   JsonObject,
   ReviewTrigger,
-  Task,
   ConversionBinding,
   ConversionRule,
 } from "../../model/index.ts";
@@ -39,7 +38,7 @@ interface AnswerOptions {
   /** Whether the operator or a module sent the request: a task may wait for its answer. */
   readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
   /** Shared with the runs from queues. */
-  readonly limits: RateLimits<Task>;
+  readonly limits: RateLimits;
 }
 
 /** HTTP codes of denials: the hook failed, or wrote no answer. */

@@ -45,7 +45,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. */
   enable(hook: Hook): void {
-    if (!hasWebhooks(hook)) return this.disable(hook);
+    if (!listBindings(hook.config).some((binding) => isReviewBinding(binding))) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
     if (before === hook) return;
     this.#hooks.set(hook.id, hook);
@@ -120,7 +120,8 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
     const owner = webhookOwner(hook);
-    const bindings = admissionBindings(hook);
+    const { validating, mutating } = hook.config.bindings;
+    const bindings = [...validating, ...mutating];
     this.#removeRoutes(owner);
     const removers = bindings.map((binding) =>
       webhooks.addAdmissionRoute(webhookPath(binding), (request, signal) =>
@@ -172,10 +173,6 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   }
 }
 
-function hasWebhooks({ config }: Hook): boolean {
-  return listBindings(config).some((binding) => isReviewBinding(binding));
-}
-
 /** The key of a hook's webhooks. It begins with the path, because webhooks are registered in the order of their keys. */
 function webhookOwner({ path, id }: Hook): string {
   return `${path} ${id}`;
@@ -183,10 +180,6 @@ function webhookOwner({ path, id }: Hook): string {
 
 function crdNamesOf({ config }: Hook): string[] {
   return config.bindings.conversion.map(({ crdName }) => crdName);
-}
-
-function admissionBindings({ config }: Hook): AdmissionBinding[] {
-  return [...config.bindings.validating, ...config.bindings.mutating];
 }
 
 function webhookPath({ type, name }: AdmissionBinding): string {
