@@ -3,8 +3,7 @@
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
-import { LONG_RUN_MS, Queues } from "../queue/index.ts";
-import type { Outcome, QueuesOptions, RunContext } from "../queue/index.ts";
+import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
 import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";

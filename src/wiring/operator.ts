@@ -1,6 +1,6 @@
 /** The lifecycle of an operator, from the first contact to an orderly stop. */
 
-import { LEASE_GRACE_MS, type Environment } from "../config.ts";
+import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import {
   NAMESPACE_PERMISSIONS,
@@ -9,6 +9,7 @@ import {
   redactionSecretName,
   createPermissionCheck,
   type Permission,
+  requestServerVersion,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { ScratchDir, isLibcUnavailable, ensureTempDir } from "../process/index.ts";
@@ -18,10 +19,10 @@ import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { WatchedConfig } from "../triggers/index.ts";
-import { makeBase, type Base } from "./base.ts";
+import { makeBase, type Base, readTimeZone } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
-import { makeModuleSources } from "./module-sources.ts";
+import { join } from "node:path";
 
 /** How long child processes may end by themselves after the lease is lost, before they are killed: another operator may begin after `LEASE_GRACE_MS`. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
@@ -248,4 +249,36 @@ async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Pr
 /** Throws a ProblemError with all problems, if there are any. */
 function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
+}
+
+/** Builds the module sources; undefined if `--sources` is off. */
+async function makeModuleSources(
+  base: Base,
+  { state, metrics, releases, adapters }: Components,
+  scope: Scope,
+): Promise<ModuleSources | undefined> {
+  const { settings, registryModules, reader, client, namespace } = base;
+  if (registryModules === undefined) return undefined;
+  const { ModuleSources } = await import("../module-sources/index.ts");
+  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
+  return scope.closeAtEnd(
+    new ModuleSources({
+      ...base,
+      registryModules,
+      readModulesDir: (modulesDir) => reader.readModulesDir(modulesDir),
+      state,
+      metrics,
+      configMap,
+      maxBytes,
+      unsignedCharts,
+      timeZone: readTimeZone(base.env),
+      // Operators of one user share the directory for temporary files.
+      dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
+      keysConfigMap: sourceKeysConfigMap(settings) ?? "",
+      announce: (event) => adapters.announce(event),
+      serverVersion: () => requestServerVersion(client),
+      getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
+      hasRelease: (module) => releases.observed.ownership(module) === "ours",
+    }),
+  );
 }

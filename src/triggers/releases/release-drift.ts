@@ -6,9 +6,11 @@ import { resourceName, type Inspection, type RecordedObjects } from "../../helm/
 import { ApiError, EARLIEST_VERSION, isConflict } from "../../kube/index.ts";
 import { oneLine, sameJson, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
-import { titleOf, type Analyzer, type ObjectState, type ObjectStates } from "./object-state.ts";
-import type { KindWatches } from "./kind-watches.ts";
 import {
+  titleOf,
+  type Analyzer,
+  type ObjectState,
+  type ObjectStates,
   getNextCheckTime,
   wasWrittenByOthers,
   newObjectDrift,
@@ -16,7 +18,8 @@ import {
   recordRepair,
   selectReportedFields,
   type ObjectDrift,
-} from "./object-drift.ts";
+} from "./object-state.ts";
+import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
 
 /** How drift of a release is handled. */
