@@ -12,6 +12,7 @@ export { warningToProblem, collectProblems, reportTree } from "./tree-problems.t
 export { resolveDirectories } from "./directories.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
-export { hashModuleFiles, TreeReader } from "./read/reread-module.ts";
+export { hashModuleFiles } from "./read/reread-module.ts";
+export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
 export { toFoundFile, isTimestampReliable, stat } from "./read/files.ts";

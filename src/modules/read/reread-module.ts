@@ -1,4 +1,4 @@
-/** Reads the directories of an operator: all of them, or one module again while other modules run. */
+/** Reads one module of a tree again while other modules run. */
 
 import { sep } from "node:path";
 
@@ -8,50 +8,22 @@ import { listChartFiles } from "../chart/chart-files.ts";
 import { stat } from "./files.ts";
 import { listModule } from "./listing.ts";
 import { beginReading, recallMemory, nextRecheckAt, keepMemory } from "./reading.ts";
-import { readTree } from "./read-tree.ts";
 import type { Reading, ReadTreeOptions } from "./reading.ts";
 import { isListingCurrent, keepUntilConfirmedMissing, refreshModule } from "./refresh-module.ts";
 
 /** Most reads of a module whose files keep changing; then the last read is used. */
 const MOST_TRIES = 10;
 
-/** What stays the same for all reads of an operator. */
-type FixedOptions = Omit<ReadTreeOptions, "previous" | "namesToRead" | "onlyDir">;
-
-/** Reads the directories that the settings name. */
-export class TreeReader {
-  readonly #options: FixedOptions;
-
-  constructor(options: FixedOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Reads all directories, or with `names` files of these modules only. Broken files keep the version of `previous`, the tree
-   * that was read before (undefined at a start), and missing ones stay until the deletion is confirmed.
-   */
-  readTree(previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> {
-    return readTree({ ...this.#options, previous, namesToRead: names });
-  }
-
-  /** Reads one module again; returns `previous` itself if nothing of the module has changed. */
-  rereadModule(previous: Tree, name: string): Promise<Tree> {
-    return rereadModule(this.#options, previous, name);
-  }
-
-  /** Reads a modules directory that the settings do not name, such as a candidate from a registry. */
-  readModulesDir(modulesDir: string): Promise<Tree> {
-    const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
-    return readTree({ ...this.#options, ...onlyModules, modulesDirs: [modulesDir] });
-  }
-}
-
 /**
  * The tree with one module as it is on disk now; `previous` itself if nothing has changed, which a listing of
  * the directory decides without opening files. Missing files stay in force until a later read confirms the deletion. Never
  * throws: errors are in the module's `problem`.
  */
-async function rereadModule(options: FixedOptions, previous: Tree, name: string): Promise<Tree> {
+export async function rereadModule(
+  options: Omit<ReadTreeOptions, "previous" | "namesToRead" | "onlyDir">,
+  previous: Tree,
+  name: string,
+): Promise<Tree> {
   const before = recallMemory(previous);
   const module = previous.modules.find((each) => each.name === name);
   if (module === undefined || !before.modules.has(name)) return previous;
