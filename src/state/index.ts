@@ -29,6 +29,5 @@ export type {
   RemovalBlocker,
   InvalidConfig,
   ModuleView,
-  RequiredFinding,
   View,
 } from "./view.ts";

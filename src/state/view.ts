@@ -113,7 +113,7 @@ export interface RemovalBlocker {
 }
 
 /** The result of a check of an object that a module requires. */
-export interface RequiredFinding {
+interface RequiredFinding {
   /** What is wrong with the object; undefined = nothing. */
   readonly message: string | undefined;
 }
