@@ -3,13 +3,13 @@
 import { listNames, sameJson, type Clock, type Limit } from "../lib/index.ts";
 import { describeProblem, type JsonObject, type Module } from "../model/index.ts";
 import { collectModuleFacts, collectRemovalInput, decideEnablement, decideRemovals } from "../plan/index.ts";
-import { isRunnable, type ModuleFacts, type ObservedFacts, type Removals } from "../plan/index.ts";
+import { isRunnable, type ModuleFacts, type ReleaseFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type Enablement, type State, type Simulation } from "../state/index.ts";
 
 /** What the decisions about edits depend on. */
 export interface AdmissionSources {
   readonly state: State;
-  readonly observed: ObservedFacts;
+  readonly observed: ReleaseFacts;
   readonly clock: Clock;
   readonly deleteBrake: Limit;
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 
 import type { HookFile } from "../model/index.ts";
 import type { Children, RunRequest } from "../process/index.ts";
-import type { HookActor } from "./actor.ts";
+import type { ModuleActor } from "./actor.ts";
 
 /** Where hooks and scripts are started, and with which environment. */
 export interface StartSettings {
@@ -18,7 +18,7 @@ export interface StartSettings {
   /** Creates the files that `env` names, before each start. */
   readonly prepare?: (() => Promise<void>) | undefined;
   /** The identity under which hooks run; undefined = the operator's. */
-  readonly actor?: HookActor | undefined;
+  readonly actor?: ModuleActor | undefined;
 }
 
 /**

@@ -16,7 +16,8 @@ export { warningToProblem, collectProblems, reportTree } from "./tree-problems.t
 export { resolveDirectories } from "./directories.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
-export { hashModuleFiles, rereadModule } from "./read/refresh-module.ts";
+export { hashModuleFiles } from "./read/refresh-module.ts";
+export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
 export {
   isTimestampReliable,

@@ -2,11 +2,17 @@
 
 import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
-import { activeModules, FILES_CAUSE, findEditCause, findRepairCause } from "./active.ts";
-import { isRequested, REQUESTED_CAUSE } from "./active.ts";
+import {
+  activeModules,
+  FILES_CAUSE,
+  findEditCause,
+  findRepairCause,
+  isRequested,
+  REQUESTED_CAUSE,
+  canStartRun,
+  findRunBlocker,
+} from "./run-readiness.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
-import { canStartRun, findRunBlocker } from "./run-readiness.ts";
-
 const CONFIG_CAUSE: Cause = { kind: "config" };
 /** Globals or flags, where the source of the change is unknown. */
 export const GLOBALS_CAUSE: Cause = { kind: "globals" };

@@ -22,25 +22,21 @@ export interface Removal {
   readonly at: number;
 }
 
-/** The deletion limit after a discovery. */
-interface DeletionLimitResult {
-  readonly deletionLimit: DeletionLimitView | undefined;
-  readonly deletions: DeletionWindow;
-}
-
 /**
  * Compares a removal, together with the removals of the last ten minutes, with `--delete-brake`. Above the limit it returns
  * what a user has to confirm, and whether they have. The limit refers to what was installed before the first of these
  * removals. A removal that has begun or is confirmed does not count. While this removal is blocked, earlier removals do not
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
-export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitResult {
+export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
   const { modulesOff, orphans, presentModules, limit, at } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const names = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
   const { removed } = view.deletions;
-  const removedRecently = isBlocked ? removed : selectAfter(removed, at - WINDOW_MS);
+  const removedRecently = isBlocked
+    ? removed
+    : new Map([...removed].filter(([, removedAt]) => removedAt > at - WINDOW_MS));
   const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
   const deletions = { removed: removedRecently, known: knownSince };
   const counted = new Set([...removedRecently.keys(), ...names]);
@@ -58,11 +54,6 @@ export function applyDeletionLimit(removal: Removal, view: View): DeletionLimitR
     token: removalToken(covers, view),
   };
   return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
-}
-
-/** The entries with a time after `start`. */
-function selectAfter(times: ReadonlyMap<string, number>, start: number): Map<string, number> {
-  return new Map([...times].filter(([, at]) => at > start));
 }
 
 /** The time at which each present module was first seen. Modules of the first discovery count as older than any removal. */

@@ -2,10 +2,9 @@
 
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
-import { explainInvalidValues } from "../values/index.ts";
+import { explainInvalidValues, type ModuleSettings } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
-import type { ModuleSettings } from "../values/index.ts";
-import { findCycleProblem } from "./requirements/graph.ts";
+import { findCycleProblem } from "./requirements.ts";
 
 /** The facts about a module at one moment. */
 export interface ModuleFacts {
@@ -25,18 +24,23 @@ export interface ModuleFacts {
   readonly findProblem: () => Problem | undefined;
 }
 
-/** The facts about releases that discovery needs. */
+/** The facts about releases from which discovery decides: which modules are on, and which are removed. */
 export interface ReleaseFacts {
   ownership(name: string): ModuleFacts["owner"];
   isReserved(name: string): boolean;
   get(name: string): { readonly status: string } | undefined;
   /** Identifies the newest revision of a release. */
   identity(name: string): string | undefined;
+  installed(): string[];
+  withoutModule(tree: Pick<State["tree"], "modules">): string[];
 }
+
+/** The state, or a simulation of it. */
+export type DiscoveredState = Pick<State, "module" | "values" | "tree">;
 
 /** Collects what discovery must know about a module before it decides whether the module is on. */
 export function collectModuleFacts(
-  state: Pick<State, "module" | "values" | "tree">,
+  state: DiscoveredState,
   releases: ReleaseFacts,
   module: Module,
 ): ModuleFacts {

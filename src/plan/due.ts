@@ -1,8 +1,15 @@
-/** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"). */
+/** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"), and the loop that enqueues it. */
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
-import type { ModuleView, View } from "../state/index.ts";
-import { activeModules } from "./active.ts";
+import type { Queues } from "../queue/index.ts";
+import type { ModuleView, State, View } from "../state/index.ts";
+import {
+  activeModules,
+  mustRunsWaitForConverge,
+  findStartableScheduledRuns,
+  findModulesAwaitedByConverge,
+  findModulesToRestore,
+} from "./run-readiness.ts";
 import {
   GLOBALS_CAUSE,
   findConvergeCause,
@@ -11,25 +18,19 @@ import {
   hasGlobalConfigChanged,
   mustReadFilesWithoutConverge,
 } from "./causes.ts";
-import { findRestoreTasks } from "./restores.ts";
-import {
-  mustRunsWaitForConverge,
-  findStartableScheduledRuns,
-  findModulesAwaitedByConverge,
-} from "./run-readiness.ts";
 
 /** Key of the converge task: there is at most one. */
-export const CONVERGE_KEY = "reload";
+const CONVERGE_KEY = "reload";
 
 /** A task that is due, with the queue and the position at which the engine adds the task. */
-export interface DueTask {
+interface DueTask {
   readonly queue: string;
   readonly task: Task;
   readonly position: "front" | "back";
 }
 
 /** The result of planning: tasks that are due, and whether the current converge or current runs are stale. */
-export interface Plan {
+interface Plan {
   readonly dueTasks: readonly DueTask[];
   /** Why the current converge is stale: the engine drops its waiting steps and adds a new converge at the front. Undefined if it may go on. */
   readonly restartCause: Cause | undefined;
@@ -49,8 +50,6 @@ const READ_MODULES_TASK: DueTask = {
   position: "front",
 };
 
-const NO_QUEUES: ReadonlySet<string> = new Set();
-
 const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModules: [] };
 
 /**
@@ -59,21 +58,21 @@ const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModule
  * `stalledQueues` are the queues whose head has failed or takes too long. "Front" means before everything that waits in the
  * queue, `main` or the module's own. The titles in `test/plan` list the cases.
  */
-export function planTasks(view: View, stalledQueues: ReadonlySet<string> = NO_QUEUES): Plan {
+export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new Set()): Plan {
   // The start waits for a missing ConfigMap, and for Secrets with values to be read; once read, its content stays in force even if it is deleted.
   if (view.boot === "waiting" && view.config.isInForce && view.areSourcesRead)
     return { ...EMPTY_PLAN, dueTasks: [BOOT_TASK] };
   if (view.boot !== "converging" && view.boot !== "running") return EMPTY_PLAN;
   const restartCause = findRestartCause(view);
   if (restartCause !== undefined) return { ...EMPTY_PLAN, restartCause };
-  const dueTasks = [...findDueRunsAndConverge(view), ...findDueRestores(view, stalledQueues)];
+  // Each module gets a restore queue of its own, so that a failed restore blocks no other module.
+  const restores = findModulesToRestore(view, stalledQueues).map((module): DueTask => ({
+    queue: `restore/${module}`,
+    task: { kind: "restore-objects", key: `restore-objects/${module}`, module },
+    position: "back",
+  }));
+  const dueTasks = [...findDueRunsAndConverge(view), ...restores];
   return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
-}
-
-/** Tasks that restore missing objects of releases. Each module gets a restore queue of its own, so that a failed restore blocks no other module. */
-function findDueRestores(view: View, stalledQueues: ReadonlySet<string>): DueTask[] {
-  const tasks = findRestoreTasks(view, stalledQueues);
-  return tasks.map((task) => ({ queue: `restore/${task.module}`, task, position: "back" }));
 }
 
 /** The module runs that are due, together with a new converge or the next step of the converge in progress if that is due. */
@@ -148,15 +147,13 @@ function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
 function findOutdatedModules(view: View): string[] {
   const isModuleOutdated = view.moduleQueues === "own" ? isOwnQueueRunOutdated : isRunOutdated;
   const isEveryRunOutdated = view.moduleQueues === "main" && hasGlobalConfigChanged(view);
-  const isOutdated = (module: ModuleView): boolean =>
-    module.enabled ? isEveryRunOutdated || isModuleOutdated(module) : isRemovalOutdated(module);
+  const isOutdated = (module: ModuleView): boolean => {
+    if (module.enabled) return isEveryRunOutdated || isModuleOutdated(module);
+    // Only discovery runs `enabled` scripts, so an edit does not switch on what a script has switched off.
+    return module.activity === "deleting" && module.flag && module.enabledBy !== "script";
+  };
   const modules = isEveryRunOutdated ? [...view.modules.values()] : activeModules(view);
   return modules.filter(isOutdated).map(({ name }) => name);
-}
-
-/** Whether an edit switches a module on again whose removal is in progress or failed. Only discovery runs `enabled` scripts. */
-function isRemovalOutdated({ enabled, activity, flag, enabledBy }: ModuleView): boolean {
-  return !enabled && activity === "deleting" && flag && enabledBy !== "script";
 }
 
 /** Like `isRunOutdated`, but an edit of the global values also makes a run in progress outdated. */
@@ -175,7 +172,7 @@ function isRunOutdated({ enabled, activity, retry, attempted, sectionDigest, fil
 }
 
 /** The converge task in queue `main`. */
-export function buildConvergeTask(cause: Cause): DueTask {
+function buildConvergeTask(cause: Cause): DueTask {
   const task: Task = { kind: "converge", key: CONVERGE_KEY, cause };
   return { queue: MAIN_QUEUE, task, position: choosePosition(cause) };
 }
@@ -208,4 +205,84 @@ const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
 export function choosePosition(cause: Cause): "front" | "back" {
   const isByOwnHook = cause.kind === "hook" && cause.by === "afterHelm";
   return isByOwnHook || FRONT_CAUSES.has(cause.kind) ? "front" : "back";
+}
+
+/**
+ * Plans after every change of the state and adds the tasks that are due to the queues. The plan depends on the view alone,
+ * so an extra check does no harm and the next check makes up for a missed one.
+ */
+export class Engine {
+  readonly #state: State;
+  readonly #queues: Queues<Task>;
+  #isStopped = false;
+
+  constructor(state: State, queues: Queues<Task>) {
+    this.#state = state;
+    this.#queues = queues;
+    state.onChange((view) => this.check(view));
+  }
+
+  /** Plans from the view and adds the tasks that are due to the queues. */
+  check(view: View = this.#state.view): void {
+    if (this.#isStopped) return;
+    const planned = planTasks(view, this.#queues.stalled);
+    if (planned.restartCause !== undefined) return this.#restart(planned.restartCause);
+    for (const dueTask of planned.dueTasks) this.#enqueue(dueTask, planned.dueTasks);
+    if (planned.outdatedModules.length > 0) this.#restartOutdated();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /**
+   * Adds a task to its queue. If the task is due at the front, it replaces one with its key that waits at the back. A converge
+   * at the front also replaces the waiting runs in modules' own queues, except those in `all`. Otherwise, a waiting task with
+   * the same key makes the new one unnecessary.
+   */
+  #enqueue({ queue, task, position }: DueTask, all: readonly DueTask[] = []): void {
+    if (position === "front" && this.#isWaitingAtBack(queue, task))
+      return this.#queues.replace(({ key }) => key === task.key, queue, task);
+    if (position !== "front" || task.key !== CONVERGE_KEY)
+      return void this.#queues.offer(queue, task, position);
+    // A converge at the front stays there: if it were removed and added again, the next task could start before it.
+    const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
+    // A run that may precede the converge keeps its position and its back-off.
+    const keptKeys = new Set(all.map((each) => each.task.key));
+    const isReplaced = (each: Task): boolean =>
+      each.key === CONVERGE_KEY ? !isNext : isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    this.#queues.replace(isReplaced, queue, task);
+  }
+
+  /** Whether a run of the same module waits at the back of the queue, because it was added for a less urgent cause. */
+  #isWaitingAtBack(queue: string, { kind, key = "" }: Task): boolean {
+    const waiting = kind === "run-module" ? this.#queues.findWaiting(queue, key) : undefined;
+    return waiting?.kind === "run-module" && choosePosition(waiting.cause) === "back";
+  }
+
+  /** Replaces the converge in progress with a new one: drops its waiting steps, and interrupts its module runs. */
+  #restart(cause: Cause): void {
+    const { queue, task } = buildConvergeTask(cause);
+    const isReplaced = (each: Task): boolean =>
+      each.group === "converge" || each.kind === "converge" || isRunInOwnQueue(each);
+    const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";
+    this.#queues.replace(isReplaced, queue, task);
+    this.#queues.interrupt(isInterrupted, "the converge restarts");
+    this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
+  }
+
+  /** Retries runs and removals of outdated modules now, and interrupts long ones in progress. */
+  #restartOutdated(): void {
+    // Checked again when the interrupt timer fires: a run that begins now uses the current configuration.
+    const isOutdated = (task: Task): boolean =>
+      (task.kind === "run-module" || task.kind === "delete-module") &&
+      planTasks(this.#state.view).outdatedModules.includes(task.module);
+    this.#queues.retryNow(isOutdated);
+    this.#queues.interrupt(isOutdated, "an edit supersedes it");
+  }
+}
+
+/** Whether a task is a run in its module's own queue. A new converge replaces it while it waits, since the converge may disable the module. */
+function isRunInOwnQueue({ kind, slot }: Task): boolean {
+  return kind === "run-module" && slot !== undefined;
 }

@@ -9,38 +9,28 @@ export {
   type DiscoveryInput,
   type ModuleFacts,
   type ScriptAnswer,
+  type ReleaseFacts,
 } from "./discovery.ts";
-export { Engine } from "./engine.ts";
+export * from "./explain/explain-wait.ts";
 export {
-  describeRunWait,
-  explainBlockers,
-  explainModule,
-  getNextRetryTime,
-  findConvergeBlocker,
-  collectWaits,
-  type StateSnapshot,
-  type ConvergeBlocker,
-  type Waits,
-} from "./explain/explain-wait.ts";
-export { describeEnablement } from "./explain/enablement.ts";
+  describeEnablement,
+  describeReasons,
+  describeHealth,
+  type Reasons,
+  describeAwaitedTask,
+} from "./explain/reasons.ts";
 export {
   HOW_TO_END_HANGING_HOOK,
   describeDroppedTicks,
   describeFailingHooks,
+  explainHeadOfLineBlocking,
+  explainBlockedConverge,
 } from "./explain/failing-hooks.ts";
-export { describeReasons, describeHealth, type Reasons } from "./explain/reasons.ts";
-export {
-  describeContent,
-  describeOrigin,
-  toDisplayedOrigin,
-  type DisplayedOrigin,
-} from "./explain/origin.ts";
-export { describeAwaitedTask } from "./explain/task-words.ts";
+export * from "./explain/origin.ts";
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
-export { findCycleProblem, getPrecedingModules, findCycle } from "./requirements/graph.ts";
+export { findCycleProblem, getPrecedingModules, findCycle, type Requirement } from "./requirements.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
-export { choosePosition, planTasks } from "./due.ts";
-export { canRestoreWithoutRun } from "./restores.ts";
+export { Engine, choosePosition, planTasks } from "./due.ts";
 export {
   SECOND_CHECK_MS,
   findRetainKey,
@@ -49,15 +39,15 @@ export {
   classifyDisabledModules,
   explainRemovalBlocker,
   findPurgeBlocker,
+  collectRemovalInput,
   decideRemovals,
   describeRequiredBy,
   type Removals,
 } from "./removals.ts";
-export { collectRemovalInput, type ObservedFacts } from "./removal-facts.ts";
-export { explainHeadOfLineBlocking, explainBlockedConverge } from "./explain/deferred.ts";
 export {
   describeRunBlocker,
   findLostRequirement,
+  canRestoreWithoutRun,
   canStartRun,
   isRunnable,
   findModulesAwaitedByConverge,
@@ -65,4 +55,3 @@ export {
   type RunBlocker,
 } from "./run-readiness.ts";
 export { simulateStart } from "./waves.ts";
-export type { Requirement } from "./requirements/requirements.ts";

@@ -1,12 +1,14 @@
 /** Decides which modules a discovery deletes, which releases it purges, and what blocks other removals (docs/reference/lifecycle.md, "Start-up and converge"). */
 
+import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { hasBrokenFiles, configIsMissing, problemOf } from "../state/index.ts";
 import type { DeletionLimitView, DeletionWindow, RemovalBlocker, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
-import type { ModuleFacts } from "./discovery.ts";
-import { getRequiredModules } from "./requirements/graph.ts";
+import { collectModuleFacts, getInstallationId } from "./discovery.ts";
+import type { DiscoveredState, ModuleFacts, ReleaseFacts } from "./discovery.ts";
+import { getRequiredModules } from "./requirements.ts";
 
 /** The facts from which removals are decided. */
 export interface RemovalInput extends Omit<Removal, "modulesOff"> {
@@ -15,6 +17,24 @@ export interface RemovalInput extends Omit<Removal, "modulesOff"> {
   /** The content of the ConfigMap that is in force. */
   readonly config: ParsedConfig | undefined;
   readonly view: View;
+}
+
+/** Collects the input of `decideRemovals`. `at`: monotonic time in ms. */
+export function collectRemovalInput(
+  state: DiscoveredState,
+  releases: ReleaseFacts,
+  circumstances: { readonly view: View; readonly limit: Limit; readonly at: number },
+): RemovalInput {
+  const modules = state.tree.modules.map((module) => collectModuleFacts(state, releases, module));
+  const enabled = modules.flatMap(({ module, record }) => (record.enabled ? module.name : []));
+  return {
+    ...circumstances,
+    modules,
+    orphans: releases.withoutModule(state.tree),
+    presentModules: [...releases.installed(), ...enabled],
+    config: state.values.config,
+    installationIdOf: (name) => getInstallationId(state, releases, name),
+  };
 }
 
 /** The decision of a discovery about removals. */
@@ -90,14 +110,9 @@ function checkDeletionLimit(
   input: RemovalInput,
   modulesOff: readonly ModuleFacts[],
   orphans: readonly string[],
-): ReturnType<typeof applyDeletionLimit> {
+) {
   const counted = input.view.tree.purgeBlockers.length > 0 ? [] : orphans;
   return applyDeletionLimit({ ...input, modulesOff, orphans: counted }, input.view);
-}
-
-interface RemovalCandidates {
-  readonly names: readonly string[];
-  readonly blockers: readonly RemovalBlocker[];
 }
 
 /** A blocker with a sentence for users, e.g. *not purged: a, b: the ConfigMap is missing*. */
@@ -110,22 +125,15 @@ export function buildRemovalBlocker(
 }
 
 /** The modules that are off and may be deleted now. While something blocks all removals, none, and a blocker instead. */
-function selectModulesToDelete(off: readonly ModuleFacts[], view: View): RemovalCandidates {
+function selectModulesToDelete(off: readonly ModuleFacts[], view: View) {
   const due = toNames(off);
   const blockedBecause = explainRemovalBlocker(view);
   if (blockedBecause === undefined || due.length === 0) return { names: due, blockers: [] };
   return { names: [], blockers: [buildRemovalBlocker("delete", due, blockedBecause)] };
 }
 
-interface PurgeCandidates extends RemovalCandidates {
-  /** When each release was first found without a module, by the monotonic clock. */
-  readonly orphanedSince: ReadonlyMap<string, number>;
-  /** Some releases must be confirmed by a second check before they are purged. */
-  readonly needsSecondCheck: boolean;
-}
-
 /** The releases without a module that may be purged now. A second check must find no module either: files may be missing only for a moment. */
-function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput): PurgeCandidates {
+function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput) {
   const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
   const blockedBecause = explainRemovalBlocker(view);
   const { purgeBlockers } = view.tree;
@@ -177,9 +185,7 @@ function findRequiredReleases(
  * require them (`requiredBy`), and modules whose release belongs to another owner (`foreignModules`). If files of any module
  * cannot be read, modules that their `enabled` script switched off stay: the script may depend on the unreadable module.
  */
-export function classifyDisabledModules(
-  all: readonly ModuleFacts[],
-): Removable & { readonly foreignModules: readonly ModuleFacts[] } {
+export function classifyDisabledModules(all: readonly ModuleFacts[]) {
   const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record));
   const removable = all.filter(({ record, settings }) => {
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
@@ -209,14 +215,6 @@ export function mustKeepObjects(
   return isBlocked || findRetainKey(config, release) !== undefined;
 }
 
-/** The modules that are off, divided into those to remove and those that stay. */
-interface Removable {
-  /** Each module comes after those that require it. */
-  readonly modulesOff: readonly ModuleFacts[];
-  /** Modules that stay, with the modules that require them. */
-  readonly requiredBy: ReadonlyMap<string, readonly string[]>;
-}
-
 /** Names of the modules that require module `name` and are on or stay installed, so that `name` must stay, too. */
 function findDependents(all: readonly ModuleFacts[], off: readonly ModuleFacts[], name: string): string[] {
   const isRetained = (facts: ModuleFacts): boolean =>
@@ -233,8 +231,11 @@ function requires({ module }: { readonly module: Module }, name: string): boolea
   return module.name !== name && getRequiredModules(module).includes(name);
 }
 
-/** Splits the modules that are off: modules that others still require stay, and with them what they require themselves. */
-function separateRequiredModules(all: readonly ModuleFacts[], off: readonly ModuleFacts[]): Removable {
+/**
+ * Splits the modules that are off: modules that others still require stay (`requiredBy`), and with them what they require
+ * themselves. Each of the others comes after those that require it.
+ */
+function separateRequiredModules(all: readonly ModuleFacts[], off: readonly ModuleFacts[]) {
   const inUse = new Map<string, readonly string[]>();
   // A module that stays may require others: repeat until no more stay.
   let removable = [...off];

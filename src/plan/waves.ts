@@ -55,11 +55,11 @@ const BEFORE_RUN: Partial<ModuleView> = {
   scheduledRun: { cause: { kind: "start-up" }, hasBegun: false },
 };
 
+/** The fields of a module whose simulated run waits for what the module requires. */
+const RUN_BLOCKED: Partial<ModuleView> = { scheduledRun: undefined, blockedSince: 0 };
+
 /** Marks all runs as started that may start before one of them ends. Returns the started modules and the view in which they run. */
-function simulateWave(view: View): {
-  readonly startedModules: readonly string[];
-  readonly stateDuringWave: View;
-} {
+function simulateWave(view: View) {
   const startedNames = new Set<string>();
   let state = view;
   for (;;) {
@@ -69,7 +69,7 @@ function simulateWave(view: View): {
       const module = state.modules.get(name);
       const canStart = module !== undefined && findRunBlocker(module, state) === undefined;
       if (canStart) startedNames.add(name);
-      state = withChanges(state, [name], canStart ? markRunStarted : markRunBlocked);
+      state = withChanges(state, [name], canStart ? markRunStarted : () => RUN_BLOCKED);
     }
   }
   const startedModules = [...state.modules.keys()].filter((name) => startedNames.has(name));
@@ -105,11 +105,6 @@ function markRunStarted({ scheduledRun }: ModuleView): Partial<ModuleView> {
     blockedSince: undefined,
     scheduledRun: scheduledRun && { ...scheduledRun, hasBegun: true },
   };
-}
-
-/** The fields of a module whose simulated run waits for what the module requires. */
-function markRunBlocked(): Partial<ModuleView> {
-  return { scheduledRun: undefined, blockedSince: 0 };
 }
 
 /** The fields of a module whose simulated run has succeeded, with a healthy release. */

@@ -12,6 +12,7 @@ import {
   type Logger,
 } from "../lib/index.ts";
 import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
+import type { TreeReader } from "../modules/index.ts";
 import {
   decideAllModules,
   explainDeletionLimit,
@@ -54,7 +55,7 @@ interface Sources {
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
   readonly actors: { readonly actorOf: (module: string) => RunSettings["actor"] };
-  readonly readTree: () => Promise<Tree>;
+  readonly reader: Pick<TreeReader, "readTree">;
 }
 
 /** What a preview decides from. */
@@ -162,7 +163,7 @@ async function readInputs(
   const operator = { name, namespace: base.namespace };
   const { clock, secrets } = base;
   const state = new State({ clock, secrets, chartEnabledModules, operator, invalidConfig });
-  const tree = await base.readTree();
+  const tree = await base.reader.readTree();
   state.recordTree(tree);
   if (running === undefined) await loadRunTimes(base, state);
   else copyRunningState(running, state);

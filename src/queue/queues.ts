@@ -3,7 +3,7 @@
 import { WallTimes, sleep } from "../lib/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../model/index.ts";
 import type { Failure, Outcome, Position, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import { Slots } from "./slots.ts";
+import { Slots } from "./limits.ts";
 import { Worker } from "./worker.ts";
 
 const STOP_REASON = "the operator stops";
@@ -71,7 +71,7 @@ export class Queues<T extends QueueTask> {
 
   /** Whether the task with this key starts next in `queue`, without back-off or rate limit. */
   isNext(queue: string, key: string): boolean {
-    return this.#workers.get(queue)?.isNext(key) === true;
+    return this.#workers.get(queue)?.taskList.isNext(key, this.#options.clock.monotonic()) === true;
   }
 
   /** Ends the back-off of matching heads, so that they run now. */

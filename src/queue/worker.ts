@@ -6,7 +6,7 @@ import { withoutActiveSpan } from "../trace/index.ts";
 import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
 import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import type { Slots } from "./slots.ts";
+import type { Slots } from "./limits.ts";
 
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
 const INTERRUPT_AFTER_MS = 3000;
@@ -81,19 +81,12 @@ export class Worker<T extends QueueTask> {
     this.#notifyAndWake();
   }
 
-  /** Whether the task with this key starts next, without back-off or rate limit. */
-  isNext(key: string): boolean {
-    return this.taskList.isNext(key, this.#now);
-  }
-
-  /** Removes waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
     if (this.taskList.head === undefined) return;
     const isRemoved = this.#measureAction("Filter", () => this.taskList.remove(match));
     if (isRemoved) this.#notifyAndWake();
   }
 
-  /** Ends the back-off of a matching head. */
   retryNow(match: Match<T>): void {
     const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;

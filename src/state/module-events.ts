@@ -5,8 +5,15 @@
 
 import type { Release } from "../helm/index.ts";
 import type { Hook, Module, Problem } from "../model/index.ts";
-import { problemOf, type Enablement, type ModuleRecord } from "./module-record.ts";
-import { makeRequestToken, readConfirmations, endConfirmation, type Confirmed } from "./annotations.ts";
+import {
+  problemOf,
+  type Enablement,
+  type ModuleRecord,
+  makeRequestToken,
+  readConfirmations,
+  endConfirmation,
+  type Confirmed,
+} from "./module-record.ts";
 import {
   RUN_EVENTS,
   startRun,
@@ -19,22 +26,7 @@ import type { RunStart } from "./run-events.ts";
 import type { RunInputs, RunRecord } from "./run-record.ts";
 
 /** Fields with facts that were read from outside, and fields that display work in progress. */
-type ObservedFacts = Partial<
-  Pick<
-    ModuleRecord,
-    | "release"
-    | "missingObjects"
-    | "deferredObjects"
-    | "health"
-    | "drift"
-    | "releaseReadError"
-    | "issues"
-    | "crdWork"
-    | "probe"
-    | "confirmedCrds"
-    | "update"
-  >
->;
+type ObservedFacts = Partial<Omit<ModuleRecord, "module" | "hooks" | "run">>;
 
 /** What the load of a module gave: its configured hooks (undefined keeps the last ones), or the problem that prevents their use. */
 interface LoadResult {

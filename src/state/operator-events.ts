@@ -3,22 +3,19 @@
  * state that the event changes. Reducers are pure: `State.record` calls them and applies the change.
  */
 
+import type { Clock } from "../lib/index.ts";
 import type { Cause } from "../model/index.ts";
-import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
-import { makeRequestToken } from "./annotations.ts";
+import type { ConvergeDigests, ConvergeRecord } from "./run-record.ts";
+import { makeRequestToken } from "./module-record.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
 import type { RemovalBlocker, ConfigView, OperatorState } from "./view.ts";
 
 type Change = Partial<OperatorState>;
 
-/** The clock and the versions of the configuration, for events that record them. */
+/** The clock, and the digests of the configuration that a converge must handle. */
 export interface EventContext {
-  /** In ms since the epoch. */
-  now(): number;
-  /** In monotonic ms. */
-  monotonic(): number;
-  /** The configuration that a converge must handle. */
-  convergeDigests(): ConvergeDigests;
+  readonly clock: Clock;
+  readonly digests: { convergeDigests(): ConvergeDigests };
 }
 
 /**
@@ -36,10 +33,10 @@ function onConvergeStarted(state: OperatorState, context: EventContext, cause: C
       ...converge,
       phase: "beforeAll",
       cause,
-      startedAt: context.now(),
-      begunAt: context.monotonic(),
+      startedAt: context.clock.now(),
+      begunAt: context.clock.monotonic(),
       finishedAt: undefined,
-      handled: { globalConfig: context.convergeDigests().globalConfig, globals: undefined },
+      handled: { globalConfig: context.digests.convergeDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,
       content: undefined,
@@ -57,7 +54,7 @@ function onConfigHandled(
   context: EventContext,
   digestName: keyof ConvergeDigests,
 ): Change {
-  const now = context.convergeDigests();
+  const now = context.digests.convergeDigests();
   const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
   return { converge: { ...converge, handled: { ...before, [digestName]: now[digestName] } } };
 }
@@ -86,9 +83,9 @@ function onOwnConfigWritten(
  * were caused by their own hooks.
  */
 function onConvergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
-  const { startedAt = context.now(), begunAt } = converge;
+  const { startedAt = context.clock.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
-  const finishedAt = startedAt + (context.monotonic() - begunAt);
+  const finishedAt = startedAt + (context.clock.monotonic() - begunAt);
   return {
     boot: boot === "converging" ? "running" : boot,
     converge: { ...converge, phase: "idle", finishedAt, remaining: [], rounds },
@@ -135,14 +132,6 @@ function onFileChangeWithdrawn(
 }
 
 /**
- * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
- * has no effect. Each request without a token counts, so it gets a new token.
- */
-function onConvergeRequested({ requestedToken }: OperatorState, _: EventContext, token?: string): Change {
-  return { requestedToken: token ?? makeRequestToken(requestedToken) };
-}
-
-/**
  * Restores the last request that an earlier process handled, as its status on the server tells, so that a restart does not
  * handle the request again. Has no effect if this process has recorded a request already.
  */
@@ -161,7 +150,9 @@ function onRemovalStarted(
   name: string,
 ): Change {
   if (deletionLimit?.confirmed === true && deletionLimit.modules.includes(name)) return {};
-  return { deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.monotonic()) } };
+  return {
+    deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.clock.monotonic()) },
+  };
 }
 
 /** The reducers of all events of the operator. */
@@ -179,7 +170,13 @@ export const OPERATOR_EVENTS = {
   configObserved: onConfigObserved,
   filesChanged: onFilesChanged,
   fileChangeWithdrawn: onFileChangeWithdrawn,
-  convergeRequested: onConvergeRequested,
+  /**
+   * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
+   * has no effect. Each request without a token counts, so it gets a new token.
+   */
+  convergeRequested: ({ requestedToken }, _, token?: string) => ({
+    requestedToken: token ?? makeRequestToken(requestedToken),
+  }),
   handledRequestRestored: onHandledRequestRestored,
   removalStarted: onRemovalStarted,
   /** The removal of a module or orphan release is done, or no longer due. */

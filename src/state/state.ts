@@ -5,13 +5,11 @@ import { GLOBAL, type Hook, type Tree } from "../model/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
 import { applyEvent, type ModuleEvents } from "./module-events.ts";
 import { collectRunInputs, type ModuleRecord } from "./module-record.ts";
-import { ModuleRecords } from "./module-records.ts";
-import type { ModuleDefaults } from "./module-view.ts";
+import { ModuleRecords, type ModuleDefaults } from "./module-records.ts";
 import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
-import { Simulation } from "./simulation/simulation.ts";
+import { Simulation } from "./simulation.ts";
 import { ValuesRecorder } from "./values-recorder.ts";
-import { BLANK, NO_TREE } from "./view.ts";
-import type { OperatorState, View } from "./view.ts";
+import { BLANK, NO_TREE, type OperatorState, type View } from "./view.ts";
 
 interface StateOptions
   extends
@@ -51,11 +49,7 @@ export class State {
     const { namespace, name } = operator;
     const configMap = `ConfigMap ${namespace}/${name}`;
     this.#values = new ValuesStore(secrets, listEnabledModules, { configMap, namespace });
-    this.#context = {
-      now: () => clock.now(),
-      monotonic: () => clock.monotonic(),
-      convergeDigests: () => this.#values.digests.convergeDigests(),
-    };
+    this.#context = { clock, digests: this.#values.digests };
     this.#secrets = secrets;
     this.#moduleDefaults = { ready, onFailure };
     this.#modules = new ModuleRecords(this.#values, this.#moduleDefaults);

@@ -4,9 +4,7 @@ import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
-import type { ConvergeDigests, ConvergeRecord } from "./converge-record.ts";
-import type { RunRecord } from "./run-record.ts";
-
+import type { ConvergeDigests, ConvergeRecord, RunRecord } from "./run-record.ts";
 /**
  * Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has
  * ended, then `running`.
@@ -17,7 +15,7 @@ export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" 
 type ConfigCondition = "ok" | "invalid" | "missing";
 
 /** Whether the ConfigMap is missing on the server although it must exist. */
-export function configIsMissing({ config }: { readonly config: Pick<ConfigView, "condition"> }): boolean {
+export function configIsMissing({ config }: Pick<View, "config">): boolean {
   return config.condition === "missing";
 }
 
@@ -28,7 +26,7 @@ export type InvalidConfig = "stop" | "last-good";
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,
-}: Pick<View, "invalidConfig"> & { readonly config: Pick<ConfigView, "isInForce"> }): string {
+}: Pick<View, "config" | "invalidConfig">): string {
   if (isInForce && invalidConfig === "last-good")
     return "what was accepted last stays in force until then, also over restarts";
   if (isInForce)
@@ -46,7 +44,8 @@ export interface ConfigView extends ConfigFacts {
   readonly resourceVersion: string | undefined;
 }
 
-export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord, RecordedField> {
+/** A module as the plan and everyone who displays it read it: its record, its settings, and what follows from both. */
+export interface ModuleView extends ModuleSettings, RunRecord, Omit<ModuleRecord, "run"> {
   readonly name: string;
   /** Set if a user must act: the state is Invalid. */
   readonly problem: Problem | undefined;
@@ -82,28 +81,6 @@ export interface ModuleView extends ModuleSettings, RunRecord, Pick<ModuleRecord
   readonly nextRunRollsBack: boolean;
 }
 
-/** Fields of the record that the view has, too. */
-export type RecordedField =
-  | "module"
-  | "isDiscovered"
-  | "enabled"
-  | "enabledBy"
-  | "enabledReason"
-  | "awaitsScript"
-  | "release"
-  | "missingObjects"
-  | "deferredObjects"
-  | "health"
-  | "drift"
-  | "crdWork"
-  | "endedConfirmations"
-  | "releaseReadError"
-  | "issues"
-  | "files"
-  | "requestedToken"
-  | "isRemovalDecided"
-  | "update";
-
 /** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
 export interface DeletionLimitView {
   /** Names of what is to be removed: modules, and orphan releases. */
@@ -136,7 +113,7 @@ export interface RemovalBlocker {
 }
 
 /** The result of a check of an object that a module requires. */
-export interface RequiredFinding {
+interface RequiredFinding {
   /** What is wrong with the object; undefined = nothing. */
   readonly message: string | undefined;
 }

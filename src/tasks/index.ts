@@ -1,9 +1,8 @@
 export { enabledScriptInput } from "./converge/discover.ts";
-export { checkSchemas, loadHooks, recordServerVersion } from "./files/load.ts";
-export type { ModuleActor, Ports, Recorder } from "./ports.ts";
-export { hookRateLimit, runTask, taskQueues } from "./run-task.ts";
-export { answerProblem, describeForbiddenEffect } from "./reviews/answer-problems.ts";
-export { ReviewRuns } from "./reviews/answer-review.ts";
-export { conversionPath } from "./reviews/conversion-path.ts";
-export { HookWebhooks, findDuplicateWebhooks } from "./reviews/hook-webhooks.ts";
-export { removeLeftoverWebhooks } from "./reviews/left-over.ts";
+export { checkSchemas, loadHooks } from "./files/load.ts";
+export { recordServerVersion } from "./files/read-modules.ts";
+export type { Ports, Recorder } from "./ports.ts";
+export { runTask, taskQueues } from "./run-task.ts";
+export { describeForbiddenEffect } from "./hooks/execute-hook.ts";
+export { ReviewRuns, answerProblem, conversionPath } from "./reviews/answer-review.ts";
+export { HookWebhooks, findDuplicateWebhooks, removeLeftoverWebhooks } from "./reviews/hook-webhooks.ts";

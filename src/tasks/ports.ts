@@ -3,9 +3,9 @@
 import type { KubeBindings, Source } from "../bindings/index.ts";
 import type { Release, ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
-  HookActor,
   HookLoader,
   MetricOperation,
+  ModuleActor,
   PatcherOptions,
   RunSettings,
   applyObjects,
@@ -13,7 +13,8 @@ import type {
   runHook,
 } from "../hooks/index.ts";
 import type { Clock, Limit, Logger } from "../lib/index.ts";
-import type { Hook, Module, Task, Tree } from "../model/index.ts";
+import type { Hook, Module, Task } from "../model/index.ts";
+import type { TreeReader } from "../modules/index.ts";
 import type { Usage } from "../process/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { Enablement, State } from "../state/index.ts";
@@ -75,14 +76,6 @@ export interface Recorder {
   convergeEnded(seconds: number): void;
 }
 
-/** The service account under which helm and the hooks of a module act, in place of the operator's. */
-export interface ModuleActor extends HookActor {
-  /** User name of its ServiceAccount. */
-  readonly user: string;
-  /** Calls `work`, during which hooks of the module share one token, which is then revoked. Throws as `work`. */
-  readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
-}
-
 /** Everything that a task may use. `wiring/` builds it. */
 export interface Ports {
   readonly state: State;
@@ -122,13 +115,7 @@ export interface Ports {
   };
   /** Reads the API server's version. Throws ApiError, ConnectionError. */
   readonly serverVersion: (signal: AbortSignal) => Promise<string>;
-  /**
-   * Reads the directories again. Broken files keep their last valid version, and missing ones stay until the deletion is
-   * confirmed. With `names`, reads files of these modules only.
-   */
-  readonly readTree: (previous: Tree, names?: ReadonlySet<string>) => Promise<Tree>;
-  /** The tree with one module read again; `previous` itself if nothing of it has changed. */
-  readonly rereadModule: (previous: Tree, name: string) => Promise<Tree>;
+  readonly reader: Pick<TreeReader, "readTree" | "rereadModule">;
   /** Digest of all files of modules. */
   readonly contentOf: (modules: readonly Module[]) => string;
 }

@@ -3,15 +3,13 @@
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
-import { LONG_RUN_MS, Queues } from "../queue/index.ts";
-import type { Outcome, QueuesOptions, RateLimit, RunContext } from "../queue/index.ts";
+import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
 import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
 import { runHookTask } from "./hooks/execute-hook.ts";
-import { ensureModuleCrds } from "./module/module-crds.ts";
-import { restoreModule } from "./module/restore-module.ts";
+import { ensureModuleCrds, restoreModule } from "./module/repair-module.ts";
 import type { Ports } from "./ports.ts";
 import { runModule } from "./module/run-module.ts";
 
@@ -26,13 +24,6 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
       return runTask(ports(), batch, context);
     },
   });
-}
-
-/** The limit that a hook sets on its runs (`settings` of its configuration). */
-export function hookRateLimit(task: Task): RateLimit | undefined {
-  if (task.kind !== "hook") return undefined;
-  const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
-  return minIntervalMs > 0 ? { key: task.hook.id, minIntervalMs, burst } : undefined;
 }
 
 /** Runs a batch of tasks as one span: hook tasks of one hook together, every other kind alone. */

@@ -53,7 +53,7 @@ export class Annotations {
       state.record("factsObserved", { confirmation: annotations[CONFIRM_DELETE] });
     } else {
       if (isAnswered) state.recordModule(module, "handledRequestRestored", answeredToken);
-      recordConfirmations(state, module, annotations);
+      this.#recordConfirmations(module, annotations);
     }
     // The annotation stays after its request was handled: only another token is a new request.
     const token = annotations[REQUESTED_AT];
@@ -62,6 +62,14 @@ export class Annotations {
     seen.last = token;
     if (isRequestToken(token)) void this.#handleRequest(module, token);
     else logger.warn(INVALID_TOKEN_MESSAGE, { module });
+  }
+
+  /** Records that the user confirmed changes of CRDs, or the takeover of existing objects: the next converge or run carries them out. */
+  #recordConfirmations(module: string, annotations: Readonly<Record<string, string>>): void {
+    const { state } = this.#options;
+    const record = state.module(module);
+    if (record !== undefined && !hasConfirmations(record, annotations))
+      state.recordModule(module, "annotationsObserved", annotations);
   }
 
   /** Records a request. Reads the ConfigMap first: the run must include edits that the user made before the request. */
@@ -78,15 +86,4 @@ export class Annotations {
         : state.recordModule(module, "runRequested", token),
     );
   }
-}
-
-/** Records that the user confirmed changes of CRDs, or the takeover of existing objects: the next converge or run carries them out. */
-function recordConfirmations(
-  state: State,
-  module: string,
-  annotations: Readonly<Record<string, string>>,
-): void {
-  const known = state.module(module);
-  if (known === undefined || hasConfirmations(known, annotations)) return;
-  state.recordModule(module, "annotationsObserved", annotations);
 }

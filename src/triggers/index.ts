@@ -1,4 +1,4 @@
-export { AcceptedConfig } from "./config/accepted-config.ts";
+export { AcceptedConfig } from "./config/config-validator.ts";
 export { WatchedConfig } from "./config/watched-config.ts";
 export { WatchedReleases } from "./releases/watched-releases.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
@@ -6,6 +6,6 @@ export type { ScanLimits } from "./files/scan.ts";
 export { INVALID_TOKEN_MESSAGE, isRequestToken, Annotations } from "./annotations.ts";
 export { findStoredOverlay } from "./config/overlay.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
-export type { ReleaseObject } from "./releases/release-object.ts";
+export type { ReleaseObject } from "./releases/object-state.ts";
 export { RequiredObjects } from "./required-objects.ts";
 export { readValuesSources, ValuesSources } from "./values-sources.ts";

@@ -4,7 +4,7 @@ import { toStoredObject, MissingKindError, ObjectStore } from "../kube/index.ts"
 import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
 import { compileCel, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
 import { conditionOf, requiredKey, type JsonObject, type RequiredObject, type Tree } from "../model/index.ts";
-import type { RequiredFinding, State } from "../state/index.ts";
+import type { State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {
   readonly hub: WatchHub;
@@ -154,8 +154,7 @@ export class RequiredObjects {
     const { objects } = this.#options.state.view;
     const before = objects.get(key);
     if (before !== undefined && before.message === message) return;
-    const finding: RequiredFinding = { message };
-    this.#options.state.record("factsObserved", { objects: new Map(objects).set(key, finding) });
+    this.#options.state.record("factsObserved", { objects: new Map(objects).set(key, { message }) });
   }
 
   /** Ends the watch of an object that no enabled module requires, and forgets the finding. */

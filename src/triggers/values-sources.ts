@@ -1,7 +1,7 @@
 /** Watches the Secrets and ConfigMaps that hold values (docs/reference/values.md, "Values from Secrets"). */
 
 import { CONFIG_MAPS, get, ignoreNotFound, ObjectStore, SECRETS } from "../kube/index.ts";
-import type { ConfigMap, KubeClient, Secret, Subscription, WatchHub } from "../kube/index.ts";
+import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
 import { oneLine, type Logger } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { State } from "../state/index.ts";
@@ -117,21 +117,14 @@ async function requestSource(client: KubeClient, object: SourceObject): Promise<
   }
 }
 
-/** Selects the resource of an object and the decoder of its data. */
+/** Selects the resource of an object and the decoder of its data: base64 in Secrets, text in ConfigMaps. */
 function selectResourceAndDecoder({ kind }: SourceObject) {
-  return kind === "Secret"
-    ? { resource: SECRETS, decode: decodeSecret }
-    : { resource: CONFIG_MAPS, decode: decodeConfigMap };
-}
-
-function decodeSecret(object: JsonObject): VersionedData {
-  const { metadata, data = {} } = object as unknown as Secret;
-  const decoded = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, "base64")] as const);
-  return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(decoded) };
-}
-
-function decodeConfigMap(object: JsonObject): VersionedData {
-  const { metadata, data = {} } = object as unknown as ConfigMap;
-  const encoded = Object.entries(data).map(([key, text]) => [key, Buffer.from(text)] as const);
-  return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(encoded) };
+  const [resource, encoding] =
+    kind === "Secret" ? [SECRETS, "base64" as const] : [CONFIG_MAPS, "utf8" as const];
+  const decode = (object: JsonObject): VersionedData => {
+    const { metadata, data = {} } = object as unknown as ConfigMap;
+    const entries = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, encoding)] as const);
+    return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(entries) };
+  };
+  return { resource, decode };
 }

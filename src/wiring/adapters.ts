@@ -37,11 +37,7 @@ export interface AdapterParts {
   readonly bindings: KubeBindings;
   /** The objects of releases; undefined before this operator is the leader. */
   readonly watchedReleases: () => WatchedReleases | undefined;
-  /** Requests the leader's answer to /readyz, which a standby returns as its own; undefined = this operator is the leader. */
-  readonly leaderReadiness: () => Promise<{ status: number; text: string } | undefined>;
-  /** Name of the leader, while this operator waits for the lease. */
-  readonly leader: () => string | undefined;
-  readonly queryLeader: Leadership["requestFromLeader"];
+  readonly leadership: Leadership;
   readonly idleMemory: Pick<Debounce, "restart">;
   readonly scope: Scope;
 }
@@ -98,7 +94,7 @@ export class Adapters {
   /** Opens the HTTP port, which a standby serves, too, the debug socket and the page. Throws ProblemError if a port is in use. */
   async open(): Promise<void> {
     const { settings, logger } = this.#base;
-    const { scope, metrics, hookMetrics, state, queues } = this.#parts;
+    const { scope, metrics, hookMetrics, state, queues, leadership } = this.#parts;
     const address = { address: settings.listenAddress, port: settings.listenPort };
     const server = await servePublic(address, {
       ...this.#base,
@@ -106,9 +102,9 @@ export class Adapters {
       queues: () => queues.views(),
       metrics: (exposition) => metrics.renderBytes(exposition),
       hookMetrics: () => Promise.resolve(hookMetrics.renderText()),
-      leaderReadiness: this.#parts.leaderReadiness,
-      leader: this.#parts.leader,
-      queryLeader: this.#parts.queryLeader,
+      leaderReadiness: () => leadership.getFollowerReadiness(),
+      leader: () => leadership.leaderIdentity,
+      queryLeader: (path) => leadership.requestFromLeader(path),
       page: settings.ui && settings.uiPort === 0 ? this.#page : undefined,
       onError: (error) => this.#base.failures.report("http", error),
     });
@@ -125,11 +121,11 @@ export class Adapters {
   /** Opens a separate server for the page. A follower proxies to the same port of the leader. */
   async #openPage(): Promise<void> {
     const { settings, failures } = this.#base;
-    const { leader, scope } = this.#parts;
+    const { leadership, scope } = this.#parts;
     const address = { address: settings.listenAddress, port: settings.uiPort };
     const server = await servePage(address, {
       page: this.#page,
-      leader,
+      leader: () => leadership.leaderIdentity,
       queryLeader: (path) => this.#queryPage(path),
       onError: (error) => failures.report("http", error),
     });
@@ -139,7 +135,7 @@ export class Adapters {
   /** Requests a path of the page from the leader, at the port on which the leader serves the page. */
   #queryPage(path: string): ReturnType<Leadership["requestFromLeader"]> {
     const { uiPort } = this.#base.settings;
-    return this.#parts.queryLeader(path, uiPort === 0 ? undefined : uiPort);
+    return this.#parts.leadership.requestFromLeader(path, uiPort === 0 ? undefined : uiPort);
   }
 
   /** Starts to write statuses; only the leader may. */
@@ -223,7 +219,7 @@ export class Adapters {
     const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {
       version: VERSION,
-      leader: this.#parts.leader,
+      leader: () => this.#parts.leadership.leaderIdentity,
       queryLeader: (path) => this.#queryPage(path),
       clock,
       secrets,

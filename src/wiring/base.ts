@@ -4,7 +4,7 @@ import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "..
 import type { Environment, Settings } from "../config.ts";
 import { Releases, managedByDigest, locationsSecretName, type ReleasesOptions } from "../helm/index.ts";
 import { FilterEngine } from "../filter/index.ts";
-import { buildHookEnvironment } from "../hooks/index.ts";
+import { Actors, buildHookEnvironment } from "../hooks/index.ts";
 import {
   Accounts,
   Discovery,
@@ -36,10 +36,8 @@ import {
   type SpanExport,
 } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
-import { ChartArchives } from "../modules/index.ts";
+import { ChartArchives, resolveDirectories, TreeReader, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import { Actors } from "./actors.ts";
-import { makeReaders } from "./readers.ts";
 import type { Metrics } from "../metrics/index.ts";
 
 /** Shared objects of an operator. */
@@ -59,16 +57,17 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const logger = createLogger(sink);
   secrets.onOverfull = () => logger.warn(OVERFULL_WARNING);
   const failures = new Failures(logger);
-  const ending = scope.closeAtEnd(endingClock(systemClock));
-  const clock = reportTimerErrors(ending, failures);
-  const client = scope.closeAtEnd(connectClient({ settings, logger, clock }));
-  const { children, ...access } = makeChildAccess(client, { settings, environment, scope, failures });
+  const clock = reportTimerErrors(scope.closeAtEnd(endingClock(systemClock)), failures);
+  const client = scope.closeAtEnd(connectClient(settings, { logger, clock }));
+  const children = new Children(failures);
+  const access = makeChildAccess(client, scope, { settings, environment });
   const namespace = readNamespace(settings, client);
-  const spanExport = makeSpanExport({ settings, namespace, secrets, clock, logger });
+  const spanExport = makeSpanExport(settings, namespace, { secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
   tracer.addListener(runRing);
   const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures }));
+  const discovery = new Discovery(client, clock);
   const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),
   );
@@ -94,14 +93,15 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     patchClient: makePatchClient(settings, client),
     accounts,
     actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
-    ...makeFinders(client, hub, clock),
+    discovery,
+    kinds: new KindFinder({ hub, discovery, clock }),
     hub,
     filters,
     namespace,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
-    ...makeReaders(settings, { accounts, archives, clock }),
+    ...makeReader(settings, { accounts, archives, clock }),
   };
 }
 
@@ -115,12 +115,6 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
     namespaceOf: (module) => module.namespace ?? namespace,
     configuredNamespaceOf: (module) => template?.replaceAll("{name}", module) ?? namespace,
   });
-}
-
-/** Builds the objects that find the API resource of a kind. */
-function makeFinders(client: KubeClient, hub: WatchHub, clock: Clock) {
-  const discovery = new Discovery(client, clock);
-  return { discovery, kinds: new KindFinder({ hub, discovery, clock }) };
 }
 
 /**
@@ -138,20 +132,15 @@ function collectKnownSecrets(settings: Settings, environment: Environment): Know
 /** Builds what child processes need: their environment, and separate kubeconfigs for hooks and helm. */
 function makeChildAccess(
   client: KubeClient,
-  from: {
-    readonly settings: Settings;
-    readonly environment: Environment;
-    readonly scope: Scope;
-    readonly failures: Failures;
-  },
+  scope: Scope,
+  { settings, environment }: { readonly settings: Settings; readonly environment: Environment },
 ) {
-  const files = from.scope.closeAtEnd(new StableTempDir(from.settings.tmpDir, "kube"));
+  const files = scope.closeAtEnd(new StableTempDir(settings.tmpDir, "kube"));
   // Helm must not read the file of the hooks: hooks may change it.
   const forHooks = new PrivateKubeconfig(client, files, "hooks");
   const kubeconfig = new PrivateKubeconfig(client, files, "helm");
   return {
-    children: new Children(from.failures),
-    env: buildHookEnvironment(buildChildEnvironment(from.environment, from.settings, forHooks.path)),
+    env: buildHookEnvironment(buildChildEnvironment(environment, settings, forHooks.path)),
     kubeconfig,
     hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),
@@ -159,14 +148,10 @@ function makeChildAccess(
 }
 
 /** Builds the client of the API server, whose requests appear in traces. */
-function connectClient({
-  settings,
-  ...others
-}: {
-  settings: Settings;
-  logger: Logger;
-  clock: Clock;
-}): KubeClient {
+function connectClient(
+  settings: Settings,
+  tools: { readonly logger: Logger; readonly clock: Clock },
+): KubeClient {
   const client = connect({
     kubeConfig: settings.kubeConfig,
     context: settings.kubeContext,
@@ -174,7 +159,7 @@ function connectClient({
     burst: settings.kubeClientBurst,
     userAgent: `addon-operator/${VERSION}`,
     debug: settings.debugKubernetesApi,
-    ...others,
+    ...tools,
   });
   return traceRequests(client);
 }
@@ -215,23 +200,16 @@ export function makeReleases(
 }
 
 /** Builds the export of spans to an OpenTelemetry collector; undefined if the settings name none. */
-function makeSpanExport({
-  settings,
-  namespace,
-  secrets,
-  ...others
-}: {
-  readonly settings: Settings;
-  readonly namespace: string;
-  readonly secrets: KnownSecrets;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}): SpanExport | undefined {
+function makeSpanExport(
+  settings: Settings,
+  namespace: string,
+  tools: { readonly secrets: KnownSecrets; readonly clock: Clock; readonly logger: Logger },
+): SpanExport | undefined {
   const { otlpEndpoint: endpoint, otlpHeaders: headers, otlpSamplingRatio: ratio, pod } = settings;
   if (endpoint === undefined) return undefined;
   const instance = readOwnIdentity(pod).name;
   const target = { endpoint, headers, version: VERSION, namespace, instance };
-  return makeOtlpExport(target, { ...others, ratio, redactDeep: (value) => secrets.redactDeep(value) });
+  return makeOtlpExport(target, { ...tools, ratio, redactDeep: (value) => tools.secrets.redactDeep(value) });
 }
 
 /** Adds each API request to the span of the work that sends it. */
@@ -254,4 +232,32 @@ export function countDroppedSpans(spanExport: SpanExport | undefined, metrics: M
 /** The time zone of schedules and update windows: TZ, else that of the system. */
 export function readTimeZone(env: Readonly<Record<string, string | undefined>>): string {
   return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
+const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
+
+/** Builds the reader of modules, global hooks and charts in the directories that the settings name. */
+function makeReader(
+  settings: Settings,
+  { accounts, archives, clock }: { accounts: Accounts; archives: ChartArchives; clock: Clock },
+) {
+  const { unnumberedOrder, strictValues: strict, crdFilters, moduleNamespaceTemplate } = settings;
+  const registryModules: RegistryModules | undefined = settings.sources
+    ? { dir: undefined, origins: new Map(), purgeBlockers: [REGISTRY_MODULES_UNKNOWN] }
+    : undefined;
+  const reader = new TreeReader({
+    ...resolveDirectories(settings),
+    unnumberedOrder,
+    strict,
+    crdFilters,
+    schemaDirs: settings.schemaDirs?.split(":") ?? [],
+    findRefusal: (module, file) => accounts.findProblem(module, file),
+    namespaceTemplate: moduleNamespaceTemplate,
+    archives,
+    clock,
+    registryModules,
+  });
+  const restoreChart = (chartDir: string): Promise<void> => archives.restore(chartDir);
+  return { reader, registryModules, restoreChart };
 }

@@ -1,6 +1,6 @@
 /** Builds the packages' objects of an operator and connects them. */
 
-import { KubeBindings, createSources, type Source } from "../bindings/index.ts";
+import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, requestServerVersion } from "../kube/index.ts";
@@ -23,7 +23,7 @@ import { Engine, mustKeepObjects } from "../plan/index.ts";
 import { RateLimits, type Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { hookRateLimit, taskQueues, type Ports } from "../tasks/index.ts";
+import { taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
   WatchedConfig,
@@ -56,7 +56,7 @@ export class Components {
   readonly ports: Ports;
   readonly adapters: Adapters;
   readonly webhooks: WebhookWiring;
-  readonly #rateLimits: RateLimits<Task>;
+  readonly #rateLimits: RateLimits;
   readonly #base: Base;
   readonly #scope: Scope;
   readonly #hookMetrics: HookMetrics;
@@ -86,7 +86,7 @@ export class Components {
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
-    this.#rateLimits = new RateLimits(clock, hookRateLimit);
+    this.#rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
@@ -104,9 +104,7 @@ export class Components {
       watchedReleases: () => this.#watchedReleases,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
-      leaderReadiness: () => this.leadership.getFollowerReadiness(),
-      leader: () => this.leadership.leaderIdentity,
-      queryLeader: (path, port) => this.leadership.requestFromLeader(path, port),
+      leadership: this.leadership,
       idleMemory: this.#idleCollector,
       scope,
     });
@@ -212,12 +210,6 @@ export class Components {
     );
   }
 
-  #makeSources(): Source {
-    const { clock, env } = this.#base;
-    const sources = createSources({ clock, zone: readTimeZone(env), queues: this.queues });
-    return this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(sources));
-  }
-
   /** Builds the releases. They query the state whether a release has a module, and which objects must stay. */
   #makeReleases(): Releases {
     return this.#scope.closeAtEnd(
@@ -241,6 +233,7 @@ export class Components {
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
     const { actorOf } = this.#base.actors;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
+    const schedules = createSources({ clock, zone: readTimeZone(this.#base.env), queues: this.queues });
     return {
       state: this.state,
       queues: this.queues,
@@ -250,7 +243,7 @@ export class Components {
       retryMinMs,
       deleteBrake,
       watches: this.#bindings,
-      sources: this.#makeSources(),
+      sources: this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
       webhooksSettled: () => this.webhooks.hooks.flush(),
       releases: this.releases,
       config: this.config,
@@ -265,8 +258,7 @@ export class Components {
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => requestServerVersion(client, signal),
-      readTree: this.#base.readTree,
-      rereadModule: this.#base.rereadModule,
+      reader: this.#base.reader,
       contentOf: hashModuleFiles,
     };
   }

@@ -1,6 +1,6 @@
 /** The lifecycle of an operator, from the first contact to an orderly stop. */
 
-import { LEASE_GRACE_MS, type Environment } from "../config.ts";
+import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
 import {
   NAMESPACE_PERMISSIONS,
@@ -9,6 +9,7 @@ import {
   redactionSecretName,
   createPermissionCheck,
   type Permission,
+  requestServerVersion,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { ScratchDir, isLibcUnavailable, ensureTempDir } from "../process/index.ts";
@@ -18,10 +19,10 @@ import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { WatchedConfig } from "../triggers/index.ts";
-import { makeBase, type Base } from "./base.ts";
+import { makeBase, type Base, readTimeZone } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
-import { makeModuleSources } from "./module-sources.ts";
+import { join } from "node:path";
 
 /** How long child processes may end by themselves after the lease is lost, before they are killed: another operator may begin after `LEASE_GRACE_MS`. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
@@ -87,7 +88,12 @@ export class Operator {
     await checkConnection(client, signal);
     await this.#base.actors.checkUserIds();
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
-    const components = this.#buildComponents();
+    const components = new Components(this.#base, {
+      scope: this.#options.scope,
+      expireMs: LEASE_EXPIRE_MS,
+      onLost: (reason) => this.#stopAfterLostLease(reason),
+    });
+    this.#components = components;
     await components.adapters.open();
     await components.webhooks.start();
     await this.#acquireLeaseAndLoad(components);
@@ -109,17 +115,6 @@ export class Operator {
     await this.#components?.leadership.release();
   }
 
-  /** Builds the objects of the operator, and keeps them for `stop`. */
-  #buildComponents(): Components {
-    const { scope } = this.#options;
-    this.#components = new Components(this.#base, {
-      scope,
-      expireMs: LEASE_EXPIRE_MS,
-      onLost: (reason) => this.#stopAfterLostLease(reason),
-    });
-    return this.#components;
-  }
-
   /** Acquires the lease, and loads modules and global hooks, which must be valid before anything runs. A warm standby loads caches first. */
   async #acquireLeaseAndLoad(components: Components): Promise<void> {
     const { state, metrics, ports, releases, leadership, adapters } = components;
@@ -127,7 +122,7 @@ export class Operator {
     // Checks permissions before it acquires the lease, because the permission on leases may be missing.
     const getFurtherPermissions = (): Permission[] => [
       ...components.webhooks.listPermissions(),
-      ...listNamespacePermissions(settings),
+      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS),
     ];
     const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
@@ -203,11 +198,6 @@ export class Operator {
   }
 }
 
-/** The permissions on namespaces that the operator needs only if `--module-namespace-template` is set. */
-function listNamespacePermissions({ moduleNamespaceTemplate }: Settings): readonly Permission[] {
-  return moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
-}
-
 function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -222,7 +212,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
-  const tree = await base.readTree();
+  const tree = await base.reader.readTree();
   reportTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   throwProblems([...tree.problems, ...problems]);
@@ -233,7 +223,7 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
 
 /** Fills the caches of files and hook configurations, so that a standby can take over fast. Ignores problems: the start reports them later. */
 async function warmCaches(base: Base, ports: Ports): Promise<void> {
-  const tree = await base.readTree();
+  const tree = await base.reader.readTree();
   await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const module of tree.modules) await loadHooks(ports, module.hookFiles, module.name);
 }
@@ -259,4 +249,36 @@ async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Pr
 /** Throws a ProblemError with all problems, if there are any. */
 function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
+}
+
+/** Builds the module sources; undefined if `--sources` is off. */
+async function makeModuleSources(
+  base: Base,
+  { state, metrics, releases, adapters }: Components,
+  scope: Scope,
+): Promise<ModuleSources | undefined> {
+  const { settings, registryModules, reader, client, namespace } = base;
+  if (registryModules === undefined) return undefined;
+  const { ModuleSources } = await import("../module-sources/index.ts");
+  const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
+  return scope.closeAtEnd(
+    new ModuleSources({
+      ...base,
+      registryModules,
+      readModulesDir: (modulesDir) => reader.readModulesDir(modulesDir),
+      state,
+      metrics,
+      configMap,
+      maxBytes,
+      unsignedCharts,
+      timeZone: readTimeZone(base.env),
+      // Operators of one user share the directory for temporary files.
+      dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
+      keysConfigMap: sourceKeysConfigMap(settings) ?? "",
+      announce: (event) => adapters.announce(event),
+      serverVersion: () => requestServerVersion(client),
+      getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
+      hasRelease: (module) => releases.observed.ownership(module) === "ours",
+    }),
+  );
 }

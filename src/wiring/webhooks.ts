@@ -20,7 +20,7 @@ import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks, type Ports } from "..
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
-import { registerEditWebhooks } from "./edits.ts";
+import { ADMIT_PATH, answerEdit, editWebhooks, type AdmissionOptions } from "../admit/index.ts";
 
 /** The objects of the operator that webhooks use. `ports` are built after this object, so they must be read late. */
 interface WebhookParts {
@@ -46,7 +46,7 @@ export class WebhookWiring {
   constructor(
     base: Base,
     parts: WebhookParts,
-    { limits, scope }: { readonly limits: RateLimits<Task>; readonly scope: Scope },
+    { limits, scope }: { readonly limits: RateLimits; readonly scope: Scope },
   ) {
     this.#base = base;
     this.#parts = parts;
@@ -111,11 +111,26 @@ export class WebhookWiring {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#openAsLeader();
     this.hooks.useServer(webhooks);
-    registerEditWebhooks(webhooks, {
-      ...this.#base,
-      ...this.#parts,
-      readOwnUser: (signal) => this.#readOwnUser(signal),
-    });
+    this.#registerEditWebhooks(webhooks);
+  }
+
+  /** Lets the API server ask, before it stores an edit of the ConfigMap or of annotations of the operator's resources, whether to refuse it. */
+  #registerEditWebhooks(webhooks: Webhooks): void {
+    const { clock, namespace, secrets, settings } = this.#base;
+    const { state, releases } = this.#parts;
+    const configMap = { name: settings.configMap, namespace };
+    const options: AdmissionOptions = {
+      ...configMap,
+      state,
+      clock,
+      observed: releases.observed,
+      deleteBrake: settings.deleteBrake,
+      redactDeep: (value) => secrets.redactDeep(value),
+      // Requests of an unknown user are checked like any others.
+      ownUser: (signal) => this.#readOwnUser(signal),
+    };
+    webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => answerEdit(request, signal, options));
+    webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
   }
 
   /** Returns a source that enables and disables hooks in `other`, and their webhooks. */
@@ -232,10 +247,7 @@ function readTarget({ settings, namespace }: Base): WebhookTarget {
 
 /** Chooses the source of the certificate by the settings: a directory, another program's Secret, or the operator's own Secret. */
 function chooseCertificateSource(
-  webhooksPackage: Pick<
-    typeof webhooksModule,
-    "OwnCertificate" | "serverName" | "mountedCertificateSource" | "secretCertificateSource"
-  >,
+  webhooksPackage: typeof webhooksModule,
   base: Base,
   { target, isLeader }: { readonly target: WebhookTarget; readonly isLeader: () => boolean },
 ): CertificateSource {

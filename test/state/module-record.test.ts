@@ -4,7 +4,7 @@ import type { Module } from "../../src/model/index.ts";
 import { newModuleRecord, problemOf } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
 import { applyEvent } from "../../src/state/module-events.ts";
-import { isReleaseChangedByHand } from "../../src/state/module-view.ts";
+import { isReleaseChangedByHand } from "../../src/state/module-records.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { basis, release } from "../status/views.ts";
 

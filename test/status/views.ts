@@ -1,8 +1,7 @@
-import { NO_DRIFT } from "../../src/drift/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Json, Module } from "../../src/model/index.ts";
 import type { Release } from "../../src/helm/index.ts";
-import type { LastRun, ModuleView, View } from "../../src/state/index.ts";
+import { newModuleRecord, type LastRun, type ModuleView, type View } from "../../src/state/index.ts";
 import type { RunInputs } from "../../src/state/run-record.ts";
 import type { StateSnapshot } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
@@ -12,57 +11,34 @@ export const T0 = Date.UTC(2026, 0, 1);
 
 /** A module view at rest: on, ran, ready. Change what the test is about. */
 export function moduleView(name: string, change: Partial<ModuleView> = {}): ModuleView {
+  const module = { name, valuesKey: name, order: 10, problem: undefined } as unknown as Module;
+  const { run, ...facts } = newModuleRecord(module);
   return {
+    ...run,
+    ...facts,
+    ...NO_SETTINGS,
     name,
-    module: { name, valuesKey: name, order: 10, problem: undefined } as unknown as Module,
     isDiscovered: true,
     enabled: true,
     enabledBy: "configmap",
-    enabledReason: undefined,
     phase: "ready",
-    activity: "none",
-    ...NO_SETTINGS,
     problem: undefined,
-    retry: undefined,
     lastRun: finished(),
-    runSeconds: [],
     release: release(name),
-    missingObjects: [],
-    deferredObjects: [],
-    health: undefined,
     unhealthy: undefined,
     unready: undefined,
-    drift: NO_DRIFT,
     nextRunRollsBack: false,
-    isStuck: false,
-    rollbackReason: undefined,
-    foundUnhealthy: undefined,
-    revisionWithoutRollbackTarget: undefined,
-    crdWork: undefined,
-    endedConfirmations: {},
-    update: undefined,
-    releaseReadError: undefined,
-    isRemovalDecided: false,
-    issues: [],
     givenDigest: "v1-g1",
     configDigest: "v1-c1",
-    requestedToken: undefined,
-    files: undefined,
     valuesDigest: "v1-v1",
     wholeDigest: "g1-v1",
     values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
     sectionDigest: "v1-s1",
     attempted: basis(),
     handled: basis(),
-    cause: undefined,
-    rounds: 0,
     leftRevision: 3,
-    blockedSince: undefined,
-    withConverge: undefined,
-    scheduledRun: undefined,
     flag: true,
     awaitsCrds: false,
-    awaitsScript: false,
     missingValues: [],
     staleValues: [],
     isReleaseChangedByHand: false,

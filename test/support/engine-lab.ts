@@ -742,24 +742,26 @@ export class EngineLab {
         const { serverVersion: version } = this;
         return version === undefined ? Promise.reject(new Error("no server")) : Promise.resolve(version);
       },
-      rereadModule: (previous, name) => {
-        const fresh = this.#tree().modules.find((module) => module.name === name);
-        if (fresh === undefined || previous.modules.includes(fresh)) return Promise.resolve(previous);
-        const modules = previous.modules.map((module) => (module.name === name ? fresh : module));
-        return Promise.resolve({ ...this.#tree(), modules });
-      },
       contentOf: (modules) => {
         const specs = new Set(modules.map(({ name }) => name));
         return JSON.stringify(this.#modules.filter(({ name }) => specs.has(name)));
       },
-      readTree: (previous, names) => {
-        this.onRead?.();
-        const tree = this.#tree();
-        const old = new Map(previous.modules.map((module) => [module.name, module]));
-        const modules = tree.modules.map((module) =>
-          names?.has(module.name) === false ? (old.get(module.name) ?? module) : module,
-        );
-        return Promise.resolve({ ...tree, modules });
+      reader: {
+        rereadModule: (previous, name) => {
+          const fresh = this.#tree().modules.find((module) => module.name === name);
+          if (fresh === undefined || previous.modules.includes(fresh)) return Promise.resolve(previous);
+          const modules = previous.modules.map((module) => (module.name === name ? fresh : module));
+          return Promise.resolve({ ...this.#tree(), modules });
+        },
+        readTree: (previous, names) => {
+          this.onRead?.();
+          const tree = this.#tree();
+          const old = new Map(previous?.modules.map((module) => [module.name, module]));
+          const modules = tree.modules.map((module) =>
+            names?.has(module.name) === false ? (old.get(module.name) ?? module) : module,
+          );
+          return Promise.resolve({ ...tree, modules });
+        },
       },
     };
   }

@@ -8,7 +8,7 @@ import { attempt, hashFiles, oneLine, readRegularFile, sleep, systemClock } from
 import { type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
-import type { HookActor } from "../actor.ts";
+import type { ModuleActor } from "../actor.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
 import { type QueryWords } from "./query-config.ts";
 import type { ConfiguredHooks, ConfiguredHook } from "./batch-config.ts";
@@ -16,7 +16,7 @@ import type { ConfiguredHooks, ConfiguredHook } from "./batch-config.ts";
 export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
   /** Returns the identity of a module's hooks; undefined = the operator's. Throws if it is unknown: then no hook is called. */
-  readonly actorOf?: ((module: string) => HookActor | undefined) | undefined;
+  readonly actorOf?: ((module: string) => ModuleActor | undefined) | undefined;
 }
 
 export type LoadedHooks =

@@ -19,18 +19,23 @@ import {
   findFailingHooks,
   describeFailingHooks,
 } from "./failing-hooks.ts";
-import { describeDecision, describeEnablement } from "./enablement.ts";
+import {
+  describeDecision,
+  describeEnablement,
+  describeReasons,
+  describeHealth,
+  describeAwaitedTask,
+  formatTimes,
+} from "./reasons.ts";
 import { describeDependents } from "../removals.ts";
 import { describeOrigin, toDisplayedOrigin } from "./origin.ts";
-import { describeReasons, describeHealth } from "./reasons.ts";
-import { describeAwaitedTask, formatTimes } from "./task-words.ts";
 import {
   describeRunBlocker,
   findLostRequirement,
   describeOtherBlockers,
   findBlockingFirstRuns,
 } from "../run-readiness.ts";
-import { listReportedRequirements, type Requirement } from "../requirements/requirements.ts";
+import { listReportedRequirements, type Requirement } from "../requirements.ts";
 import type { RunBlocker } from "../run-readiness.ts";
 
 /** The state and the queues, read at the same time. */

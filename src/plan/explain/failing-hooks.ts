@@ -1,9 +1,10 @@
-/** Hooks that fail and are retried in their queues, or hang there: since when, and which tasks they block. */
+/** What waits behind a failure: behind hooks that fail or hang, and behind a failing module of a shared queue (docs/reference/lifecycle.md, "A queue for each module"). */
 
 import { listNames, formatUtc } from "../../lib/index.ts";
 import { MAIN_QUEUE, queueOf, type HookTask, type Task } from "../../model/index.ts";
 import type { QueueView, TaskView } from "../../queue/index.ts";
-import { describeAwaitedTask } from "./task-words.ts";
+import { describeAwaitedTask } from "./reasons.ts";
+import type { ModuleView, View } from "../../state/index.ts";
 
 /** A hook that fails or hangs for an event, a schedule, or its Synchronization in a named queue. */
 export interface FailingHook {
@@ -53,14 +54,16 @@ function isStandaloneHook(view: TaskView<Task>): view is TaskView<Task> & { read
   return view.task.kind === "hook" && view.task.group === undefined;
 }
 
-const MAX_NAMES = 5;
+/** Number of waiting tasks, and of waiting modules, that one sentence names. */
+const MAX_TASKS = 5;
+const MAX_MODULES = 10;
 
 /** A failing hook in one sentence. */
 export function describeFailingHook({ name, queue, since, message, blockedTasks }: FailingHook): string {
   const isHanging = message === undefined;
   const facts = [`${name} ${isHanging ? "hangs" : "fails"} in queue ${queue} since ${formatUtc(since)}`];
   if (!isHanging) facts[0] += `: ${message}`;
-  if (blockedTasks.length > 0) facts.push(`behind it wait ${listNames(blockedTasks, MAX_NAMES)}`);
+  if (blockedTasks.length > 0) facts.push(`behind it wait ${listNames(blockedTasks, MAX_TASKS)}`);
   if (isHanging) facts.push(HOW_TO_END_HANGING_HOOK);
   return facts.join("; ");
 }
@@ -85,4 +88,36 @@ export function describeFailingHooks(module: string | undefined, snapshot: Queue
   const all = findFailingHooks(snapshot);
   const hooks = module === undefined ? all : all.filter(({ task }) => task.hook.module === module);
   return hooks.length === 0 ? undefined : hooks.map(describeFailingHook).join("; ");
+}
+
+type Modules = ReadonlyMap<string, Pick<ModuleView, "module">>;
+
+/** Says which of the modules behind a failing one could run if each module had a queue of its own; undefined if none could. */
+export function explainHeadOfLineBlocking(
+  failed: string,
+  laterModules: readonly string[],
+  { moduleQueues, modules }: { readonly moduleQueues: View["moduleQueues"]; readonly modules: Modules },
+): string | undefined {
+  if (moduleQueues === "own") return undefined;
+  const independentModules = laterModules.filter((name) => !requiresTransitively(name, failed, modules));
+  if (independentModules.length === 0) return undefined;
+  return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(independentModules, MAX_MODULES)}`;
+}
+
+/** Says which modules the failed next module of the current converge holds up needlessly; undefined if no module has failed. */
+export function explainBlockedConverge(view: View): string | undefined {
+  const { remaining } = view.converge;
+  const index = remaining.findIndex((name) => view.modules.get(name)?.retry !== undefined);
+  const failed = remaining[index];
+  return failed && explainHeadOfLineBlocking(failed, remaining.slice(index + 1), view);
+}
+
+/** Whether a module requires another one, also transitively. */
+function requiresTransitively(name: string, requiredName: string, modules: Modules): boolean {
+  const reachable = new Set([name]);
+  // A loop over a set also visits elements that are added during the loop.
+  for (const each of reachable)
+    for (const required of Object.keys(modules.get(each)?.module.requires?.modules ?? {}))
+      reachable.add(required);
+  return reachable.has(requiredName);
 }

@@ -15,7 +15,8 @@ import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
 import { describeFailure } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
-import { loadTree, rereadTree, reloadGlobalHooks } from "../files/load.ts";
+import { reloadGlobalHooks } from "../files/load.ts";
+import { loadTree, rereadTree } from "../files/read-modules.ts";
 import { activateHooks } from "../hooks/sources.ts";
 
 /**

@@ -1,7 +1,7 @@
-/** Modules discovery, and what follows: removals, CRDs, runs (docs/reference/lifecycle.md, "Start-up and converge"). */
+/** Modules discovery, what follows (removals, CRDs, runs), and the check right before a removal (docs/reference/lifecycle.md, "Start-up and converge"). */
 
 import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
-import type { Cause, Module, Task } from "../../model/index.ts";
+import type { Cause, Module, Task, Tree } from "../../model/index.ts";
 import {
   formatConfirmCommand,
   SECOND_CHECK_MS,
@@ -9,6 +9,8 @@ import {
   isRunnable,
   collectRemovalInput,
   decideRemovals,
+  hasGlobalConfigChanged,
+  decideEnablement,
 } from "../../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
 import type { Enablement, ModuleRecord } from "../../state/index.ts";
@@ -16,14 +18,15 @@ import {
   buildHelmInput,
   createSourceRedactor,
   buildValuesFiles,
-  type ValuesFiles,
   type ValuesView,
   getHelmSkipReason,
 } from "../../values/index.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
-import { interruptRuns, factsOf, loadIfNeeded, scheduleConverge, reportProblem } from "../files/load.ts";
+import { interruptRuns, factsOf, loadIfNeeded, reportProblem } from "../files/load.ts";
+import { scheduleConverge } from "../files/read-modules.ts";
+import { canonicalJson } from "../../lib/index.ts";
 
 /** An `enabled` script failed: the whole discovery is retried. */
 class ScriptFailure extends Error {}
@@ -73,7 +76,7 @@ function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
 }
 
 /** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
-export async function runModuleScript(
+async function runModuleScript(
   ports: Ports,
   module: Module,
   { enabled, signal }: { enabled: readonly string[]; signal: AbortSignal },
@@ -87,15 +90,7 @@ export async function runModuleScript(
 }
 
 /** The input of a module's `enabled` script. */
-export function enabledScriptInput(
-  values: ValuesView,
-  module: Module,
-  enabled: readonly string[],
-): ValuesFiles & {
-  readonly module: string;
-  readonly path: string;
-  readonly hide: (text: string) => string;
-} {
+export function enabledScriptInput(values: ValuesView, module: Module, enabled: readonly string[]) {
   const hide = createSourceRedactor(values, module.valuesKey);
   const files = buildValuesFiles(values, module, enabled);
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
@@ -204,4 +199,54 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   for (const { name, dir } of limitedModules)
     state.recordModule(name, "problemFound", { file: dir, message, remedy });
   for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
+}
+
+/**
+ * Whether the release of this name, with or without a module, must still be removed: a removal deletes data, and may run long after
+ * the discovery that decided it. If not, another converge decides, because edits have superseded the discovery. Throws if the newest
+ * facts cannot be read, for example if a script fails.
+ */
+export async function isRemovalStillDue(ports: Ports, name: string, signal: AbortSignal): Promise<boolean> {
+  const { state, config, logger } = ports;
+  await config.refresh();
+  signal.throwIfAborted();
+  if (hasGlobalConfigChanged(state.view)) return false;
+  const tree = await ports.reader.readTree(state.tree);
+  if (removalInputs(tree) !== removalInputs(state.tree)) {
+    logger.info("Files changed before a removal; another discovery decides", { module: name });
+    state.record("filesChanged", "all");
+    return false;
+  }
+  const module = state.tree.modules.find((each) => each.name === name);
+  if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
+  logger.info("A module was switched on before its removal; another discovery decides", { module: name });
+  scheduleConverge(ports, SECOND_CHECK_MS);
+  return false;
+}
+
+/** The facts of files on which removals depend, as one text that can be compared. */
+function removalInputs({ modules, purgeBlockers }: Tree): string {
+  const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
+    name,
+    own.enabled ?? null,
+    common.enabled ?? null,
+    enabledScript ?? null,
+    problem?.message ?? null,
+    missing === undefined,
+    Object.keys(requires?.modules ?? {}),
+    origin?.removed ?? false,
+  ]);
+  return canonicalJson([facts, [...purgeBlockers]]);
+}
+
+/** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */
+async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): Promise<boolean> {
+  const facts = factsOf(ports, module);
+  const decision = decideEnablement(facts);
+  if (decision !== "run-script") return decision.enabled;
+  const { modules } = ports.state.tree;
+  const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
+  const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
+  const decided = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
+  return decided !== "run-script" && decided.enabled;
 }

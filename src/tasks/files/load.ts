@@ -1,161 +1,24 @@
-/** Reads the directories again, and loads hooks and schemas (docs/guides/running.md, "Changes on disk"). */
+/** Loads hooks and schemas of modules, and global hooks (docs/guides/running.md, "Changes on disk"). */
 
 import { ProblemError } from "../../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../model/index.ts";
-import { sameJson } from "../../lib/index.ts";
-import { reportTree } from "../../modules/index.ts";
-import { collectModuleFacts, hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
-import type { ModuleFacts } from "../../plan/index.ts";
-import type { Enablement, ModuleRecord } from "../../state/index.ts";
+import { collectModuleFacts, mustLoadModule, type ModuleFacts } from "../../plan/index.ts";
+import type { Enablement } from "../../state/index.ts";
 import { compileSchemas, explainInvalidValues } from "../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
-import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 import type { Ports } from "../ports.ts";
-
-/**
- * Reads the directories again and configures the hooks of the modules that may run. A module with broken files, schemas
- * or hooks keeps its last valid ones, and its problem is recorded.
- */
-export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
-  const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
-  await recordRead(ports, read, signal);
-  for (const module of read.tree.modules) {
-    if (mustLoadModule(factsOf(ports, module))) await loadModule(ports, module);
-    else clearLoadProblem(ports, module);
-  }
-  return read.tree;
-}
-
-/**
- * Reads the directories again within a converge, since hooks may have written files. Discovery configures the hooks of
- * changed modules. Global hooks stay unchanged until the next converge.
- */
-export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
-  const read = await readOnCurrentTree(ports, (before) => ports.readTree(before));
-  if (!isSameTree(read)) await recordRead(ports, read, signal);
-}
-
-/** The result of a read, and the tree before it. */
-interface TreeRead {
-  readonly before: Tree;
-  readonly tree: Tree;
-}
-
-/** Whether the read found nothing new. Modules whose files are unchanged are the same objects. */
-function isSameTree({ before, tree }: TreeRead): boolean {
-  const { modules, purgeBlockers, recheckAt, globalValues } = tree;
-  return (
-    modules.length === before.modules.length &&
-    modules.every((module, index) => module === before.modules[index]) &&
-    purgeBlockers.join("\n") === before.purgeBlockers.join("\n") &&
-    recheckAt === before.recheckAt &&
-    sameJson(globalValues, before.globalValues)
-  );
-}
-
-/** Records a tree that was read, and ends what belongs to removed modules. */
-async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
-  reportTree(ports.logger, tree, before);
-  scheduleRecheck(ports, { before, tree });
-  const missing = findRemovedModules(ports, tree);
-  const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
-  const namesBefore = moduleNames(ports.state.tree);
-  recordTree(ports, tree);
-  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one now.
-  const haveNamesChanged = moduleNames(ports.state.tree) !== namesBefore;
-  if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
-  // This converge handles what the files alone have changed.
-  if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
-  await stopRemovedModules(ports, missing);
-  await recordServerVersion(ports, signal);
-}
-
-/** Reads based on the current tree, again if the tree changed meanwhile. The caller records the result. */
-export async function readOnCurrentTree(
-  { state }: Ports,
-  read: (before: Tree) => Promise<Tree>,
-): Promise<TreeRead> {
-  for (;;) {
-    const before = state.tree;
-    const tree = await read(before);
-    if (state.tree === before) return { before, tree };
-  }
-}
-
-/** Schedules another converge at the time when missing files can be confirmed as deleted. */
-export function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
-  const { recheckAt } = tree;
-  if (recheckAt === undefined || recheckAt === before.recheckAt) return;
-  scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
-}
-
-/** Records the API server's version if a module requires one. Keeps a known version if the server does not answer. */
-export async function recordServerVersion(
-  { state, serverVersion }: Pick<Ports, "state" | "serverVersion">,
-  signal: AbortSignal,
-): Promise<void> {
-  if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
-  try {
-    state.record("factsObserved", { serverVersion: await serverVersion(signal) });
-  } catch (error) {
-    if (state.view.serverVersion === undefined) throw error;
-  }
-}
-
-/** Records the tree, and logs problems of global files that were not logged before. */
-function recordTree({ state, logger }: Ports, tree: Tree): void {
-  const loggedSchemas = new Set(state.values.globalProblems);
-  state.recordTree(tree);
-  for (const error of state.values.globalProblems)
-    if (!loggedSchemas.has(error))
-      logger.error("Global files are broken; the last good values and schemas stay", { error });
-}
-
-/** Makes another converge due in `ms` milliseconds. */
-export function scheduleConverge({ clock, state }: Ports, ms: number): void {
-  clock.setTimer(ms, () => state.record("factsObserved", { secondCheck: true }));
-}
-
-/** The names of all modules as one text that can be compared. */
-export function moduleNames({ modules }: Tree): string {
-  return modules.map(({ name }) => name).join();
-}
-
-/** The records of modules that the new tree does not contain. A tree omits a module only after a second read has confirmed that its directory is deleted. */
-function findRemovedModules({ state }: Ports, tree: Tree): ModuleRecord[] {
-  const names = new Set(tree.modules.map((module) => module.name));
-  return [...state.records()].filter(({ module }) => !names.has(module.name));
-}
-
-/** Ends watches, schedules and runs of modules whose record was removed. */
-async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
-  const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
-  deactivateHooks();
-  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
-  // A run in progress may have activated hooks.
-  deactivateHooks();
-}
+import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 
 /** The facts that discovery decides from. */
 export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts {
   return collectModuleFacts(state, releases.observed, module);
 }
 
-/** Forgets the load problem of a module whose hooks and schemas are not used, because it is disabled and no delete is due. */
-function clearLoadProblem({ state }: Ports, { name }: Module): void {
-  if (state.module(name)?.loadProblem !== undefined) state.recordModule(name, "hooksUnloaded");
-}
-
 /** Loads a module that a global hook enabled after the directories were read. */
 export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
-  if (ports.state.module(module.name)?.loadedModule === module || !mustLoadModule(factsOf(ports, module)))
-    return;
-  await loadModule(ports, module);
-}
-
-/** Loads hooks and schemas of a module, and ends what belongs to its former hooks. */
-async function loadModule(ports: Ports, module: Module): Promise<void> {
+  const isLoaded = ports.state.module(module.name)?.loadedModule === module;
+  if (isLoaded || !mustLoadModule(factsOf(ports, module))) return;
   await applyLoadResult(ports, module, await configureModule(ports, module));
 }
 

@@ -1,12 +1,137 @@
-/** Reads single modules again after their files have changed (docs/guides/running.md, "Changes on disk"). */
+/**
+ * Reads the directories again: in a converge and after files have changed (docs/guides/running.md, "Changes on disk"), and
+ * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write").
+ */
 
-import type { Module, Task } from "../../model/index.ts";
+import { sameJson } from "../../lib/index.ts";
+import { describeProblem, type Module, type Problem, type Task, type Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { mustLoadModule } from "../../plan/index.ts";
+import { findRunProblem, hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { NO_FILES } from "../../state/index.ts";
-import { configureModule, factsOf, moduleNames, readOnCurrentTree, applyLoadResult } from "./load.ts";
+import { NO_FILES, type ModuleRecord } from "../../state/index.ts";
+import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
+import { applyLoadResult, configureModule, factsOf, interruptRuns, recordLoadResult } from "./load.ts";
+
+/**
+ * Reads the directories again and configures the hooks of the modules that may run. A module with broken files, schemas
+ * or hooks keeps its last valid ones, and its problem is recorded.
+ */
+export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
+  await recordRead(ports, read, signal);
+  for (const module of read.tree.modules) {
+    if (mustLoadModule(factsOf(ports, module)))
+      await applyLoadResult(ports, module, await configureModule(ports, module));
+    else if (ports.state.module(module.name)?.loadProblem !== undefined)
+      // Its hooks and schemas are not used, because it is disabled and no delete is due.
+      ports.state.recordModule(module.name, "hooksUnloaded");
+  }
+  return read.tree;
+}
+
+/**
+ * Reads the directories again within a converge, since hooks may have written files. Discovery configures the hooks of
+ * changed modules. Global hooks stay unchanged until the next converge.
+ */
+export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
+  if (!isSameTree(read)) await recordRead(ports, read, signal);
+}
+
+/** The result of a read, and the tree before it. */
+interface TreeRead {
+  readonly before: Tree;
+  readonly tree: Tree;
+}
+
+/** Whether the read found nothing new. Modules whose files are unchanged are the same objects. */
+function isSameTree({ before, tree }: TreeRead): boolean {
+  const { modules, purgeBlockers, recheckAt, globalValues } = tree;
+  return (
+    modules.length === before.modules.length &&
+    modules.every((module, index) => module === before.modules[index]) &&
+    purgeBlockers.join("\n") === before.purgeBlockers.join("\n") &&
+    recheckAt === before.recheckAt &&
+    sameJson(globalValues, before.globalValues)
+  );
+}
+
+/** Records a tree that was read, and ends what belongs to removed modules. */
+async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
+  reportTree(ports.logger, tree, before);
+  scheduleRecheck(ports, { before, tree });
+  // A tree omits a module only after a second read has confirmed that its directory is deleted.
+  const names = new Set(tree.modules.map((module) => module.name));
+  const missing = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
+  const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
+  const namesBefore = moduleNames(ports.state.tree);
+  recordTree(ports, tree);
+  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one now.
+  const haveNamesChanged = moduleNames(ports.state.tree) !== namesBefore;
+  if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
+  // This converge handles what the files alone have changed.
+  if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
+  await stopRemovedModules(ports, missing);
+  await recordServerVersion(ports, signal);
+}
+
+/** Reads based on the current tree, again if the tree changed meanwhile. The caller records the result. */
+async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
+  for (;;) {
+    const before = state.tree;
+    const tree = await read(before);
+    if (state.tree === before) return { before, tree };
+  }
+}
+
+/** Schedules another converge at the time when missing files can be confirmed as deleted. */
+function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
+  const { recheckAt } = tree;
+  if (recheckAt === undefined || recheckAt === before.recheckAt) return;
+  scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
+}
+
+/** Records the API server's version if a module requires one. Keeps a known version if the server does not answer. */
+export async function recordServerVersion(
+  { state, serverVersion }: Pick<Ports, "state" | "serverVersion">,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
+  try {
+    state.record("factsObserved", { serverVersion: await serverVersion(signal) });
+  } catch (error) {
+    if (state.view.serverVersion === undefined) throw error;
+  }
+}
+
+/** Records the tree, and logs problems of global files that were not logged before. */
+function recordTree({ state, logger }: Ports, tree: Tree): void {
+  const loggedSchemas = new Set(state.values.globalProblems);
+  state.recordTree(tree);
+  for (const error of state.values.globalProblems)
+    if (!loggedSchemas.has(error))
+      logger.error("Global files are broken; the last good values and schemas stay", { error });
+}
+
+/** Makes another converge due in `ms` milliseconds. */
+export function scheduleConverge({ clock, state }: Ports, ms: number): void {
+  clock.setTimer(ms, () => state.record("factsObserved", { secondCheck: true }));
+}
+
+/** The names of all modules as one text that can be compared. */
+function moduleNames({ modules }: Tree): string {
+  return modules.map(({ name }) => name).join();
+}
+
+/** Ends watches, schedules and runs of modules whose record was removed. */
+async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
+  const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
+  deactivateHooks();
+  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
+  // A run in progress may have activated hooks.
+  deactivateHooks();
+}
 
 /**
  * Reads and loads changed modules without a converge, so that each runs next. If a change may affect other modules, records
@@ -18,7 +143,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
   state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
   const { before, tree } = await readOnCurrentTree(ports, (current) =>
-    ports.readTree(current, modulesWithChangedFiles),
+    ports.reader.readTree(current, modulesWithChangedFiles),
   );
   const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
   // Missing files may mean that a module is deleted, which a converge decides.
@@ -53,4 +178,55 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   if (module.missing !== undefined) return false;
   // A converge applies CRDs, before the first run.
   return module.crdFiles.length === 0 || module === before;
+}
+
+/** Ends a run before helm: files of the module are missing or broken. */
+export class FilesUnusable extends Error {
+  readonly problem: Problem | undefined;
+
+  constructor(message: string, problem?: Problem) {
+    super(message);
+    this.problem = problem;
+  }
+}
+
+/**
+ * Reads changed files of a module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
+ * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable.
+ */
+export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
+  const { state, logger } = ports;
+  const read = await readOnCurrentTree(ports, (before) => ports.reader.rereadModule(before, name));
+  if (read.tree === read.before) return;
+  // A module awaits its CRDs until they are applied for this very object. The new tree has another one, although its CRDs were not
+  // read again: it awaits them only if the former object did.
+  const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
+  reportTree(logger, read.tree, read.before);
+  scheduleRecheck(ports, read);
+  state.recordTree(read.tree);
+  state.recordModule(name, "crdsApplied", awaitsCrds ? undefined : state.module(name)?.module);
+  logger.info("Files of the module have changed and are read again", { module: name });
+  assertUsable(ports, name);
+}
+
+/** As `applyWrittenFiles`, with hooks; call it before the first hook runs. Throws FilesUnusable. */
+export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
+  await applyWrittenFiles(ports, name);
+  const record = ports.state.module(name);
+  if (record === undefined || record.loadedModule === record.module) return;
+  const { module } = record;
+  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
+  assertUsable(ports, name);
+}
+
+/** Throws FilesUnusable if the module cannot run with its files. A problem means that a user must fix them. */
+function assertUsable(ports: Ports, name: string): void {
+  const record = ports.state.module(name);
+  if (record === undefined) return;
+  const { module, loadProblem } = record;
+  const missing = module.missing?.what.join(", ");
+  if (missing !== undefined)
+    throw new FilesUnusable(`files are missing: ${missing}; they are checked again soon`);
+  const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
+  if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

@@ -1,7 +1,13 @@
 /** One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when"). */
 
 import { allowsFailure, collapseGroups, getHookActivation, isReviewBinding } from "../../bindings/index.ts";
-import type { HookAnswers, HookOutput, HookRunInput, PatcherOptions } from "../../hooks/index.ts";
+import type {
+  HookAnswers,
+  HookOutput,
+  HookRunInput,
+  ModuleActor,
+  PatcherOptions,
+} from "../../hooks/index.ts";
 import { findMissingRule } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { GLOBAL, camelCase } from "../../model/index.ts";
@@ -16,7 +22,6 @@ import type {
   Task,
 } from "../../model/index.ts";
 import { span, type OpenSpan } from "../../trace/index.ts";
-import type { Usage } from "../../process/index.ts";
 import type { View } from "../../state/index.ts";
 import {
   createSourceRedactor,
@@ -25,8 +30,7 @@ import {
   type ValidatedPatches,
 } from "../../values/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
-import type { ModuleActor, Ports } from "../ports.ts";
-import { describeForbiddenEffect } from "../reviews/answer-problems.ts";
+import type { Ports } from "../ports.ts";
 
 export interface HookRunRequest {
   readonly hook: Hook;
@@ -65,23 +69,26 @@ export function executeHook(ports: Ports, request: HookRunRequest): Promise<Hook
 
 /** Starts the process, applies its output, and records the run as success, failure, or allowed failure. */
 async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan): Promise<HookAnswers> {
-  const { hook } = request;
-  const startedAt = ports.clock.monotonic();
-  const { logger } = ports;
+  const { hook, triggers, queue } = request;
+  const { clock, logger, recorder, state } = ports;
+  const startedAt = clock.monotonic();
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const hide = createSourceRedactor(ports.state.values, sectionKey(hook));
+  const hide = createSourceRedactor(state.values, sectionKey(hook));
   const run = { ...request, ...readInputs(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   open.set({ exitCode: result?.exitCode });
-  const cost: RunCost = { seconds: (ports.clock.monotonic() - startedAt) / 1000, usage: result?.usage };
+  const { binding } = triggers[0];
+  const activation = getHookActivation(binding);
+  const cost = { seconds: (clock.monotonic() - startedAt) / 1000, usage: result?.usage };
+  const report = { hook, binding: binding.name, queue, activation, ...cost };
   try {
     if (output === undefined) throw new HookFailure(hook, failure ?? "it produced no output");
     const patches = validateHookPatches(ports, hook, output);
     await applyEffects(ports, request, { output, patches });
-    reportRun(ports, request, { ...cost, result: "success" });
+    recorder.hookRun({ ...report, result: "success" });
     return output.answers;
   } catch (error) {
-    reportRun(ports, request, { ...cost, result: allowsFailure(request.triggers) ? "allowed" : "failed" });
+    recorder.hookRun({ ...report, result: allowsFailure(triggers) ? "allowed" : "failed" });
     throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
@@ -149,31 +156,23 @@ async function applyEffects(
   logger.warn(message, { hook: name, module, operations });
 }
 
+/** Why nothing of a run for this binding takes effect although its files are valid; undefined = it takes effect. */
+export function describeForbiddenEffect(
+  binding: Binding,
+  { config, values, flags }: ValidatedPatches,
+  { admission }: HookAnswers,
+): string | undefined {
+  if (!isReviewBinding(binding)) return undefined;
+  if (config.length + values.length + flags.size > 0)
+    return "a hook that answers a review must not patch values: nothing of this run takes effect";
+  if (binding.type === "validating" && admission?.patch !== undefined)
+    return "a hook of kubernetesValidating must not answer with a patch, only one of kubernetesMutating may: nothing of this run takes effect";
+  return undefined;
+}
+
 /** The cause that is recorded for values which a hook with this binding has changed. */
 function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
-}
-
-/** Duration of a hook run, and what its process used. */
-interface RunCost {
-  readonly seconds: number;
-  readonly usage: Usage | undefined;
-}
-
-/** Reports result, duration and resource usage of the run to the metrics. */
-function reportRun(
-  ports: Ports,
-  { hook, triggers, queue }: HookRunRequest,
-  run: RunCost & { result: "success" | "allowed" | "failed" },
-): void {
-  const { binding } = triggers[0];
-  ports.recorder.hookRun({
-    hook,
-    binding: binding.name,
-    queue,
-    activation: getHookActivation(binding),
-    ...run,
-  });
 }
 
 /**

@@ -9,7 +9,7 @@ import { oneLine, orAborted } from "../../lib/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure } from "../hooks/execute-hook.ts";
 import { deactivate, openSnapshotWatches } from "../hooks/sources.ts";
-import { isRemovalStillDue } from "../converge/recheck.ts";
+import { isRemovalStillDue } from "../converge/discover.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
 /**

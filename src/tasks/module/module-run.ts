@@ -2,7 +2,7 @@
 
 import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Cause, Hook, LifecycleBinding, LifecycleName } from "../../model/index.ts";
+import type { Cause, Hook, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "../../state/index.ts";
 import { executeHook, describeFailure } from "../hooks/execute-hook.ts";
@@ -144,13 +144,8 @@ export function isEnabled({ state }: Ports, module: string): boolean {
   return state.module(module)?.enabled === true;
 }
 
-interface LifecycleHook {
-  readonly hook: Hook;
-  readonly trigger: { readonly type: "lifecycle"; readonly binding: LifecycleBinding };
-}
-
 /** Hooks with this lifecycle binding, by ORDER, then by name. */
-export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName): LifecycleHook[] {
+export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName) {
   return hooks
     .flatMap((hook) => {
       const binding = hook.config.bindings.lifecycle.find((each) => each.name === name);

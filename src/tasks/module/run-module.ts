@@ -9,8 +9,7 @@ import {
 } from "../../helm/index.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { describeCause, describeProblem } from "../../model/index.ts";
-import type { RunModuleTask, Task } from "../../model/index.ts";
+import { describeCause, describeProblem, type RunModuleTask, type Task } from "../../model/index.ts";
 import { canStartRun, findRunBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
@@ -22,13 +21,12 @@ import {
 } from "../../values/index.ts";
 import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
-import { ensureCrdsOfModule } from "./module-crds.ts";
+import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
-import { endRestore } from "./restore-module.ts";
 import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
-import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/written-files.ts";
+import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/read-modules.ts";
 
 /** Ends a run before helm: values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}
@@ -45,7 +43,9 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
-  await endRestore(ports, task.module);
+  const isOwnRestore = (each: Task): boolean =>
+    each.kind === "restore-objects" && each.module === task.module;
+  await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
   if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };

@@ -5,13 +5,15 @@ import PQueue from "p-queue";
 import { buildHookTask } from "../../bindings/index.ts";
 import type { HookAnswers } from "../../hooks/index.ts";
 import { oneLine, sleep, type Clock } from "../../lib/index.ts";
+import { objectsIn } from "../../model/index.ts";
 import type {
   AdmissionBinding,
   Hook,
   HookTrigger,
   JsonObject,
   ReviewTrigger,
-  Task,
+  ConversionBinding,
+  ConversionRule,
 } from "../../model/index.ts";
 import type { RateLimits } from "../../queue/index.ts";
 import { getTaskOrigin } from "../../trace/index.ts";
@@ -23,8 +25,6 @@ import type {
 } from "../../webhooks/index.ts";
 import { executeHook } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
-import { answerProblem } from "./answer-problems.ts";
-import { conversionPath, type ConversionStep } from "./conversion-path.ts";
 
 interface AnswerOptions {
   readonly ports: () => Ports;
@@ -38,7 +38,7 @@ interface AnswerOptions {
   /** Whether the operator or a module sent the request: a task may wait for its answer. */
   readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
   /** Shared with the runs from queues. */
-  readonly limits: RateLimits<Task>;
+  readonly limits: RateLimits;
 }
 
 /** HTTP codes of denials: the hook failed, or wrote no answer. */
@@ -191,4 +191,71 @@ function versionOf(object: JsonObject): string {
 /** The response for a conversion that no chain of hooks completes. */
 function unsuccessful(crdName: string, desired: string, why: string): ConversionResponse {
   return { failedMessage: `Conversion ${crdName} to ${desired} was not successful: ${why}` };
+}
+
+/** A rule and the hook that carries it out. */
+export interface ConversionStep {
+  readonly hook: Hook;
+  readonly binding: ConversionBinding;
+  readonly rule: ConversionRule;
+}
+
+/** Whether two spellings may mean the same version: they are equal, or one of them has no group. */
+function mayBeSameVersion(a: string, b: string): boolean {
+  if (a.includes("/") && b.includes("/")) return a === b;
+  return withoutGroup(a) === withoutGroup(b);
+}
+
+/** `stable.example.com/v1` → `v1`. */
+function withoutGroup(version: string): string {
+  return version.slice(version.indexOf("/") + 1);
+}
+
+/**
+ * Finds the fewest steps from one apiVersion to another (breadth-first search); undefined if there is no way. Rules that spell the
+ * version exactly come first, then the order of `steps` counts. Neighbouring steps need only the same version, whatever their groups.
+ */
+export function conversionPath(
+  steps: readonly ConversionStep[],
+  from: string,
+  to: string,
+): ConversionStep[] | undefined {
+  const firstSteps = steps.filter(({ rule }) => mayBeSameVersion(rule.fromVersion, from));
+  const isExact = ({ rule }: ConversionStep): boolean => rule.fromVersion === from;
+  const ordered = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
+  // All paths have the same length, and `version` is where each leads.
+  let paths = ordered.map((step) => ({ path: [step], version: step.rule.toVersion }));
+  const seen = new Set(firstSteps);
+  while (paths.length > 0) {
+    const complete = paths.filter(({ version }) => mayBeSameVersion(version, to));
+    const found = complete.find(({ version }) => version === to) ?? complete[0];
+    if (found !== undefined) return found.path;
+    paths = paths.flatMap(({ path, version }) => {
+      const bareVersion = withoutGroup(version);
+      const next = steps.filter(
+        (step) => !seen.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
+      );
+      // Another path of the same length may lead there, too: one is enough.
+      for (const step of next) seen.add(step);
+      return next.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
+    });
+  }
+  return undefined;
+}
+
+/** Why what a hook has written does not answer the review; undefined = it does. A refusal in the hook's own words is an answer. */
+export function answerProblem(
+  { name }: Pick<Hook, "name">,
+  { type, request }: Pick<ReviewTrigger, "type" | "request">,
+  answers: HookAnswers,
+): string | undefined {
+  const isConversion = type === "conversion";
+  const answer = isConversion ? answers.conversion : answers.admission;
+  const variable = isConversion ? "CONVERSION_RESPONSE_PATH" : "ADMISSION_RESPONSE_PATH";
+  if (answer === undefined) return `hook ${name} wrote no response: the file at ${variable} is empty`;
+  if (!("convertedObjects" in answer) || answer.failedMessage !== undefined) return undefined;
+  const count = answer.convertedObjects.length;
+  const wantedCount = objectsIn(request["objects"]).length;
+  if (count === wantedCount) return undefined;
+  return `hook ${name} returned ${count} objects instead of ${wantedCount}`;
 }

@@ -4,8 +4,18 @@ import { listBindings, isReviewBinding, type Source } from "../../bindings/index
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
-import type { ReviewRuns } from "./answer-review.ts";
-import type { ConversionStep } from "./conversion-path.ts";
+import type { ReviewRuns, ConversionStep } from "./answer-review.ts";
+import {
+  MANAGED_BY_OPERATOR,
+  MUTATING_WEBHOOKS,
+  VALIDATING_WEBHOOKS,
+  ignoreNotFound,
+  formatLabelSelector,
+  listMetadata,
+  remove,
+  type KubeAccess,
+} from "../../kube/index.ts";
+import { oneLine } from "../../lib/index.ts";
 
 interface HookWebhooksOptions {
   readonly runs: ReviewRuns;
@@ -35,7 +45,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
 
   /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. */
   enable(hook: Hook): void {
-    if (!hasWebhooks(hook)) return this.disable(hook);
+    if (!listBindings(hook.config).some((binding) => isReviewBinding(binding))) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
     if (before === hook) return;
     this.#hooks.set(hook.id, hook);
@@ -110,7 +120,8 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
     const owner = webhookOwner(hook);
-    const bindings = admissionBindings(hook);
+    const { validating, mutating } = hook.config.bindings;
+    const bindings = [...validating, ...mutating];
     this.#removeRoutes(owner);
     const removers = bindings.map((binding) =>
       webhooks.addAdmissionRoute(webhookPath(binding), (request, signal) =>
@@ -162,10 +173,6 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
   }
 }
 
-function hasWebhooks({ config }: Hook): boolean {
-  return listBindings(config).some((binding) => isReviewBinding(binding));
-}
-
 /** The key of a hook's webhooks. It begins with the path, because webhooks are registered in the order of their keys. */
 function webhookOwner({ path, id }: Hook): string {
   return `${path} ${id}`;
@@ -173,10 +180,6 @@ function webhookOwner({ path, id }: Hook): string {
 
 function crdNamesOf({ config }: Hook): string[] {
   return config.bindings.conversion.map(({ crdName }) => crdName);
-}
-
-function admissionBindings({ config }: Hook): AdmissionBinding[] {
-  return [...config.bindings.validating, ...config.bindings.mutating];
 }
 
 function webhookPath({ type, name }: AdmissionBinding): string {
@@ -237,4 +240,27 @@ function webhookKeys({ config }: Hook): string[] {
       ),
     ),
   ];
+}
+
+/**
+ * Deletes the webhook configurations with one of these names that have the operator's label: nobody answers them any more.
+ * A failure is logged; the operator may lack the permissions, and the next start tries again.
+ */
+export async function removeLeftoverWebhooks(
+  { client, logger }: Pick<KubeAccess, "client" | "logger">,
+  names: readonly string[],
+): Promise<void> {
+  const labelSelector = formatLabelSelector({ matchLabels: MANAGED_BY_OPERATOR });
+  try {
+    for (const resource of [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]) {
+      const { items } = await listMetadata(client, { resource }, { labelSelector });
+      for (const { metadata } of items.filter((each) => names.includes(each.metadata.name))) {
+        const { name, uid = "" } = metadata;
+        await remove(client, { resource, name }, { preconditions: { uid } }).catch(ignoreNotFound);
+        logger.info("Webhooks of an earlier start are removed", { kind: resource.kind, name });
+      }
+    }
+  } catch (error) {
+    logger.debug("Webhooks of an earlier start could not be looked for", { error: oneLine(error) });
+  }
 }

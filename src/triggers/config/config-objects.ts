@@ -66,8 +66,7 @@ export class ConfigObjects {
   /** Reads an object from the server (quorum read); undefined = it does not exist. */
   read(name: string): Promise<ConfigObject | undefined> {
     const { client, namespace } = this.#location;
-    const { resource } = this.#getOrCreateEntry(name);
-    return this.#requestAndCache(name, () =>
+    return this.#requestAndCache(name, (resource) =>
       get(client, { resource, namespace, name }).then(createDecoder(resource), ignoreNotFound),
     );
   }
@@ -76,16 +75,11 @@ export class ConfigObjects {
   create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
     const metadata = { name, namespace, labels: CREATED_BY_OPERATOR };
-    const { resource } = this.#getOrCreateEntry(name);
-    const body = {
-      apiVersion: "v1",
-      kind: resource.kind,
-      metadata,
-      data: data && encodeData(resource, data),
-    };
-    return this.#requestAndCache(name, () =>
-      create(client, { resource, namespace }, { body }).then(createDecoder(resource)),
-    );
+    return this.#requestAndCache(name, (resource) => {
+      const { kind } = resource;
+      const body = { apiVersion: "v1", kind, metadata, data: data && encodeData(resource, data) };
+      return create(client, { resource, namespace }, { body }).then(createDecoder(resource));
+    });
   }
 
   /** Writes exactly one key (null removes it). Throws a conflict if the object has another version by now. */
@@ -95,11 +89,10 @@ export class ConfigObjects {
     data: Record<string, string | null>,
   ): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
-    const { resource } = this.#getOrCreateEntry(name);
-    const body = { metadata: { resourceVersion }, data: encodeData(resource, data) };
-    return this.#requestAndCache(name, () =>
-      mergePatch(client, { resource, namespace, name }, { body }).then(createDecoder(resource)),
-    );
+    return this.#requestAndCache(name, (resource) => {
+      const body = { metadata: { resourceVersion }, data: encodeData(resource, data) };
+      return mergePatch(client, { resource, namespace, name }, { body }).then(createDecoder(resource));
+    });
   }
 
   /** Watches an object; calls `onChange` when it was changed or deleted. */
@@ -147,11 +140,13 @@ export class ConfigObjects {
    */
   async #requestAndCache<A extends ConfigObject | undefined>(
     name: string,
-    request: () => Promise<A>,
+    request: (resource: Resource) => Promise<A>,
   ): Promise<A> {
     const cachedObject = this.#getOrCreateEntry(name);
     const before = this.getLatest(name);
-    const answer = await cachedObject.store.fetchObject(this.#toStoreKey(name), request);
+    const answer = await cachedObject.store.fetchObject(this.#toStoreKey(name), () =>
+      request(cachedObject.resource),
+    );
     if (this.getLatest(name) !== undefined) return answer;
     cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
     if (before !== undefined) cachedObject.onChange();

@@ -6,9 +6,8 @@ import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
 import { traceEvent } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import type { AcceptedConfig, AcceptedContent } from "./accepted-config.ts";
+import { ConfigValidator, type ConfigValidatorOptions, type AcceptedConfig } from "./config-validator.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
-import { ConfigValidator, type ConfigValidatorOptions } from "./config-validator.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 
@@ -79,21 +78,15 @@ export class WatchedConfig {
    * invalid. Returns false if no content is stored, or if it is not valid now. Throws as `AcceptedConfig.read`.
    */
   async applyAcceptedContent(): Promise<boolean> {
-    const { state, accepted } = this.#options;
+    const { state, accepted, name, overlay, logger } = this.#options;
     if (accepted === undefined) return false;
-    const isApplied = this.#applyAccepted(await accepted.read());
+    const { data, overlay: overlayData } = (await accepted.read()) ?? {};
+    const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayData };
+    const isApplied =
+      data !== undefined && state.inputs.applyAcceptedConfig({ name, data, overlay: overlayContent });
+    if (isApplied) logger.warn("The ConfigMap is invalid; starting with the content that was accepted last");
     this.#validator.reportInvalid(state.view.config.problems);
     return isApplied;
-  }
-
-  /** Puts the stored content in force. False if there is none, or if it is not valid now. */
-  #applyAccepted(stored: AcceptedContent | undefined): boolean {
-    const { state, name, overlay, logger } = this.#options;
-    if (stored === undefined) return false;
-    const overlayContent = overlay && { file: describeOverlay(overlay), data: stored.overlay };
-    if (!state.inputs.applyAcceptedConfig({ name, data: stored.data, overlay: overlayContent })) return false;
-    logger.warn("The ConfigMap is invalid; starting with the content that was accepted last");
-    return true;
   }
 
   /** Name of the ConfigMap. */

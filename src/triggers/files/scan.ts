@@ -140,18 +140,17 @@ async function digestContent(files: readonly ScannedFile[], bytes: number): Prom
   for (const file of files) {
     const isRead = file.size <= MAX_READ_BYTES && file.size <= bytesLeft;
     if (isRead) bytesLeft -= file.size;
-    parts.push(file.rel, String(file.mode), isRead ? digestAll([readContentOrStamp(file)]) : file.stamp);
+    // A file that cannot be read counts with its stamp, too.
+    const content = isRead
+      ? digestAll([attempt(() => readRegularFile(file.path)) ?? file.stamp])
+      : file.stamp;
+    parts.push(file.rel, String(file.mode), content);
     workDone += 1 + (isRead ? file.size / BYTES_PER_ENTRY : 0);
     if (workDone < ENTRIES_PER_SLICE) continue;
     workDone = 0;
     await yieldToEventLoop();
   }
   return digestAll(parts);
-}
-
-/** Reads the content of a file; returns the stamp if the file cannot be read. */
-function readContentOrStamp({ path, stamp }: ScannedFile): string | Uint8Array {
-  return attempt(() => readRegularFile(path)) ?? stamp;
 }
 
 /** Lists all files below an entry. Walks breadth first, so that the deepest files are left out beyond the limit. */

@@ -1,15 +1,14 @@
 /** Watches the kinds of objects that releases contain. */
 
-import type { CelTest, Clock, Logger } from "../../lib/index.ts";
+import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
-import { oneLine, sameJson } from "../../lib/index.ts";
 import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
 import { createFinding, createUnwatchedFinding, hasStatus, NOT_FOUND } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
-import { toKindKey, type ReleaseObject } from "./release-object.ts";
+import { toKindKey, type ReleaseObject } from "./object-state.ts";
 
 /** Tools of `KindWatches`. */
 export interface KindWatchesOptions {
@@ -62,13 +61,6 @@ interface KindWatch {
   watchError: string | undefined;
   /** Ends the search for the kind. */
   readonly abortController: AbortController;
-}
-
-/** An object that the watch does not have, and how to query the server for it. */
-export interface UnseenObject {
-  readonly resource: Resource;
-  /** Set while the kind cannot be watched: then the object may exist. */
-  readonly unwatchedSince: number | undefined;
 }
 
 /**
@@ -139,8 +131,13 @@ export class KindWatches {
     return isClusterWide ? { ...object, namespace: undefined } : object;
   }
 
-  /** Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind yet. */
-  findUnseen(object: ReleaseObject): UnseenObject | undefined {
+  /**
+   * Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind
+   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist.
+   */
+  findUnseen(
+    object: ReleaseObject,
+  ): (Pick<KindWatch, "unwatchedSince"> & { resource: Resource }) | undefined {
     const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
     const { resource, unwatchedSince, store } = watch;

@@ -1,8 +1,10 @@
-/** The state of one object of a watched release, and the interface of the analyzers that read and change it. */
+/** An object of a watched release: its keys, its state, the drift of it, and the interface of the analyzers that read and change the state. */
 
-import type { Backoff } from "../../lib/index.ts";
-import type { ObjectDrift } from "./object-drift.ts";
-import type { ReleaseObject } from "./release-object.ts";
+import { Backoff, compileCel, type CelTest } from "../../lib/index.ts";
+import type { ObjectRef } from "../../helm/index.ts";
+import type { Module } from "../../model/index.ts";
+import type { Comparison, DriftedField, FieldManagers } from "../../drift/index.ts";
+import { isLater } from "../../kube/index.ts";
 
 /** The state of an object that is or was missing, for restoring it (self-heal). */
 export interface Absence {
@@ -40,4 +42,143 @@ export interface Analyzer {
    * server: it is checked again when that resolves. `recheck` requests a check. Never throws.
    */
   check(objects: ObjectStates, recheck: () => void): number | Promise<void>;
+}
+
+/** An object that a release contains, with the default namespace filled in. */
+export interface ReleaseObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Ignored for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly name: string;
+  /** A CEL expression for its health, in place of the rules for its status. */
+  readonly check?: { readonly cel: string; readonly test: CelTest } | undefined;
+}
+
+/** Key of the watch that an object belongs to: one for each kind, namespace and health check. */
+export function toKindKey({ apiVersion, kind, namespace, check }: ReleaseObject): string {
+  return `${apiVersion}/${kind}/${namespace}${check === undefined ? "" : ` ${check.cel}`}`;
+}
+
+/** Key of an object among those of all releases. */
+export function toReleaseObjectKey(object: ReleaseObject): string {
+  return `${toKindKey(object)}/${object.name}`;
+}
+
+/** Display name: `Deployment kube-system/web`, or `ClusterRole web`. */
+export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">): string {
+  return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
+}
+
+/**
+ * Adds the default namespace and the health check of its kind to each object. Leaves out checks that do not compile: their
+ * module is Invalid.
+ */
+export async function toReleaseObjects(
+  objects: readonly ObjectRef[],
+  namespace: string,
+  checks: NonNullable<Module["health"]>["checks"] = [],
+): Promise<ReleaseObject[]> {
+  const compilations = checks.map(async (check) => ({ ...check, test: await compileCel(check.cel) }));
+  const settled = await Promise.allSettled(compilations);
+  const compiledChecks = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  return objects.map((object) => ({
+    ...object,
+    namespace: object.namespace ?? namespace,
+    check: compiledChecks.find(
+      ({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind,
+    ),
+  }));
+}
+
+/** Least time between two checks of an object that keeps changing. */
+const MIN_CHECK_INTERVAL_MS = 10_000;
+/** Least time between two repairs of an object that another field manager keeps changing. */
+const MIN_REPAIR_INTERVAL_MS = 600_000;
+/** Number of checks and repairs in a row without such a delay. */
+const TRIES_WITHOUT_DELAY = 10;
+
+/** The state of drift detection for one object. */
+export interface ObjectDrift {
+  /** The field managers at the last check. */
+  fieldManagers: FieldManagers;
+  /** Others manage fields that helm set: each further write by others is checked. */
+  mustCheckEveryWrite: boolean;
+  /** The fields that differ from the release now. */
+  fields: readonly DriftedField[];
+  /** The repair waits for its back-off, since others changed the object repeatedly. */
+  isContested: boolean;
+  /** Why the object cannot be checked. */
+  checkError: string | undefined;
+  checkBackoff: Backoff;
+  repairBackoff: Backoff;
+  /** Time of the last repair. */
+  repairedAt: number;
+  /** A contest: another field manager reverts each repair. `fields` are reported until `endsAt`, even right after a repair. */
+  contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
+}
+
+/**
+ * Whether others wrote to an object since the last check in a way that may be drift: decided from `managedFields` alone, so that
+ * controllers that write the status all the time cause no requests.
+ */
+export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
+  const { fieldManagers, mustCheckEveryWrite } = drift;
+  // The last check may have read a newer version than the watch has.
+  if (!isLater(now.version, fieldManagers.version)) return false;
+  return (
+    now.helm !== fieldManagers.helm ||
+    now.others !== fieldManagers.others ||
+    (mustCheckEveryWrite && now.otherWrites !== fieldManagers.otherWrites)
+  );
+}
+
+/**
+ * Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before: without it,
+ * the drift would disappear from the status after each repair and come back a moment later.
+ */
+export function recordRepair(drift: ObjectDrift, fields: readonly DriftedField[], now: number): void {
+  const requiredLastingMs = Math.max(2 * (now - drift.repairedAt), MIN_CHECK_INTERVAL_MS);
+  drift.contest = drift.repairBackoff.isRepeated(now)
+    ? { fields, endsAt: now + requiredLastingMs }
+    : undefined;
+  drift.repairBackoff.record(now);
+  drift.repairedAt = now;
+}
+
+/** Returns the fields to report: those that differ now, or that others change after each repair. */
+export function selectReportedFields({ fields, contest }: ObjectDrift): readonly DriftedField[] {
+  return fields.length > 0 ? fields : (contest?.fields ?? []);
+}
+
+/** Returns when the object may be checked again: after the back-off of checks and, if a repair waits, that of repairs. */
+export function getNextCheckTime({ checkBackoff, repairBackoff, isContested }: ObjectDrift): number {
+  return isContested ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
+}
+
+/** Records the result of a check; true if it found drift that was not reported before. */
+export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefined, now: number): boolean {
+  const { fields = [], isShared = false } = comparison ?? {};
+  const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);
+  drift.checkBackoff.record(now);
+  drift.checkError = undefined;
+  drift.isContested = false;
+  drift.mustCheckEveryWrite = isShared || fields.length > 0;
+  drift.fields = fields;
+  return isNewDrift;
+}
+
+/** The state of an object that was not checked yet; its last writes were by these field managers. */
+export function newObjectDrift(fieldManagers: FieldManagers): ObjectDrift {
+  return {
+    fieldManagers,
+    mustCheckEveryWrite: false,
+    fields: [],
+    isContested: false,
+    checkError: undefined,
+    checkBackoff: new Backoff(MIN_CHECK_INTERVAL_MS, TRIES_WITHOUT_DELAY),
+    repairBackoff: new Backoff(MIN_REPAIR_INTERVAL_MS, TRIES_WITHOUT_DELAY),
+    repairedAt: -Infinity,
+    contest: undefined,
+  };
 }

@@ -6,9 +6,11 @@ import { resourceName, type Inspection, type RecordedObjects } from "../../helm/
 import { ApiError, EARLIEST_VERSION, isConflict } from "../../kube/index.ts";
 import { oneLine, sameJson, type Clock, type Logger } from "../../lib/index.ts";
 import type { DriftIgnore, Json } from "../../model/index.ts";
-import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
-import type { KindWatches } from "./kind-watches.ts";
 import {
+  titleOf,
+  type Analyzer,
+  type ObjectState,
+  type ObjectStates,
   getNextCheckTime,
   wasWrittenByOthers,
   newObjectDrift,
@@ -16,8 +18,8 @@ import {
   recordRepair,
   selectReportedFields,
   type ObjectDrift,
-} from "./object-drift.ts";
-import { titleOf } from "./release-object.ts";
+} from "./object-state.ts";
+import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
 
 /** How drift of a release is handled. */
@@ -267,9 +269,7 @@ function endFinishedContests(objects: ObjectStates, now: number): number {
 }
 
 /** Finds the object whose check is due first, and returns when it is due; undefined if no check is due. */
-function findEarliestCheck(
-  objects: ObjectStates,
-): { readonly objectState: ObjectState; readonly dueAt: number } | undefined {
+function findEarliestCheck(objects: ObjectStates) {
   let earliest: { readonly objectState: ObjectState; readonly dueAt: number } | undefined;
   for (const objectState of objects.values()) {
     if (!objectState.isDriftCheckDue) continue;

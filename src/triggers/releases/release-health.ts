@@ -4,10 +4,9 @@ import { findReassessTime, summarizeHealth, type AssessedObject } from "../../he
 import { resourceName } from "../../helm/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
-import type { Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
+import { titleOf, type Analyzer, type ObjectState, type ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { PodWatches } from "./pod-watches.ts";
-import { titleOf } from "./release-object.ts";
 
 interface ReleaseHealthOptions {
   readonly kinds: KindWatches;

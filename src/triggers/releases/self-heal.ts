@@ -2,10 +2,10 @@
 
 import { resourceName } from "../../helm/index.ts";
 import { Backoff, type Clock } from "../../lib/index.ts";
-import { checkExistence, type ExistenceResult, type CheckExists, type Candidate } from "./existence-check.ts";
-import type { Absence, Analyzer, ObjectState, ObjectStates } from "./object-state.ts";
+import type { Absence, Analyzer, ObjectState, ObjectStates, ReleaseObject } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
+import type { Resource } from "../../kube/index.ts";
 
 interface SelfHealOptions {
   readonly kinds: KindWatches;
@@ -172,4 +172,55 @@ function getOrCreateAbsence(objectState: ObjectState): Absence {
     hasExisted: false,
   };
   return objectState.absence;
+}
+
+/** Reads an object from the server and returns whether it exists: the watch may lag behind a creation. */
+type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolean>;
+
+/** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others: a deleted namespace would otherwise cause a request per object. */
+const SAMPLE_SIZE = 20;
+
+/** An object that may be missing. */
+export interface Candidate {
+  readonly objectState: ObjectState;
+  readonly resource: Resource;
+  /** The kind cannot be watched: only a read shows whether the object exists. */
+  readonly isUnwatched: boolean;
+}
+
+/** An object that is in none of the lists was not checked. `unanswered`: of kinds that the server gave no answer for. */
+type ExistenceResult = Awaited<ReturnType<typeof checkExistence>>;
+
+/**
+ * Reads a sample of the objects that the watch lacks, and returns which of them exist. If the whole sample is missing, the
+ * watch is right, and the objects outside the sample count as missing, too. Never fails.
+ */
+async function checkExistence(
+  candidates: readonly Candidate[],
+  { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
+) {
+  const sample = candidates.slice(0, SAMPLE_SIZE);
+  // After one failure the other objects of the kind are not read.
+  const failedKinds = new Set<Resource>();
+  const read = async ({ resource, objectState }: Candidate): Promise<boolean | undefined> => {
+    if (failedKinds.has(resource)) return undefined;
+    try {
+      return await checkExists(resource, objectState.object);
+    } catch {
+      failedKinds.add(resource);
+      return undefined;
+    }
+  };
+  const answers = await Promise.all(sample.map((candidate) => limit.run(() => read(candidate))));
+  const missing = sample.filter((_, index) => answers[index] === false);
+  // One object that exists shows that the watch lags: then the others do not count as missing.
+  const isWatchRight = missing.length === sample.length;
+  const unsampled = isWatchRight ? candidates.slice(SAMPLE_SIZE) : [];
+  return {
+    missing: [...missing, ...unsampled.filter((candidate) => !candidate.isUnwatched)],
+    existing: sample.filter((_, index) => answers[index] === true),
+    unanswered: candidates.filter(
+      (candidate, index) => failedKinds.has(candidate.resource) && answers[index] === undefined,
+    ),
+  };
 }

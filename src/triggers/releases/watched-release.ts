@@ -2,12 +2,11 @@
 
 import { resourceName } from "../../helm/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
-import type { Analyzer, ObjectState } from "./object-state.ts";
+import { toReleaseObjectKey, type ReleaseObject, type Analyzer, type ObjectState } from "./object-state.ts";
 import type { SelfHeal } from "./self-heal.ts";
 import type { KindListener, KindWatches } from "./kind-watches.ts";
 import type { ReleaseDrift } from "./release-drift.ts";
 import type { ReleaseHealth } from "./release-health.ts";
-import { toReleaseObjectKey, type ReleaseObject } from "./release-object.ts";
 
 /** The analyzers of a release, and the events that each of them handles. */
 interface Analyzers {

@@ -16,7 +16,7 @@ import { KindWatches } from "./kind-watches.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
-import { toReleaseObjects, type ReleaseObject } from "./release-object.ts";
+import { toReleaseObjects, type ReleaseObject } from "./object-state.ts";
 import { RequestLimit } from "./request-limit.ts";
 
 /** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */

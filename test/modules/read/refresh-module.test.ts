@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hashModuleFiles, rereadModule } from "../../../src/modules/index.ts";
+import { hashModuleFiles, TreeReader } from "../../../src/modules/index.ts";
 import type { Tree } from "../../../src/model/index.ts";
 import { directories, type Directories } from "../module-directories.ts";
 
@@ -14,7 +14,7 @@ const again = (on: Directories, tree: Tree, name = "a"): Promise<Tree> => {
     unnumberedOrder: 1,
     strict: false,
   };
-  return rereadModule({ ...what, archives, clock }, tree, name);
+  return new TreeReader({ ...what, archives, clock }).rereadModule(tree, name);
 };
 
 test("nothing is read where nothing has changed, nor of other modules", async () => {

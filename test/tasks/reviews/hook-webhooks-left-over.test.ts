@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { silentLogger } from "../../../src/lib/index.ts";
-import { removeLeftoverWebhooks } from "../../../src/tasks/reviews/left-over.ts";
+import { removeLeftoverWebhooks } from "../../../src/tasks/reviews/hook-webhooks.ts";
 import { status } from "../../support/fake-api.ts";
 import { fake } from "../../kube/fixture.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { conversionPath } from "../../../src/tasks/reviews/conversion-path.ts";
+import { conversionPath } from "../../../src/tasks/reviews/answer-review.ts";
 import { hookOf } from "../../hooks/build.ts";
 
 /** Steps from texts such as `v1>v2`. */

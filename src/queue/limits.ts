@@ -1,6 +1,7 @@
-/** Slots that all queues share: they limit how many module runs happen at the same time. */
+/** What limits runs of tasks: slots, which all queues share, and the rates of hooks. */
 
-import type { QueueTask } from "../model/index.ts";
+import type { QueueTask, Task } from "../model/index.ts";
+import { TokenBucket, type Clock } from "../lib/index.ts";
 
 /** A run that released its slot while it waited for something, and continues once it has a slot again. */
 interface WaitingRun {
@@ -59,5 +60,41 @@ export class Slots {
       this.#waiting.delete(run);
       run.resumeRun();
     }
+  }
+}
+
+/** The limits that hooks set on their runs (`settings` of their configuration): a token bucket for each hook. */
+export class RateLimits {
+  readonly #clock: Clock;
+  /** By hook id, each with the settings that it was made for. */
+  readonly #buckets = new Map<string, { minIntervalMs: number; burst: number; bucket: TokenBucket }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Milliseconds until the task may run. */
+  waitMs(task: Task): number {
+    return Math.ceil(this.#getBucket(task)?.waitMs ?? 0);
+  }
+
+  /** Records that the task runs now. */
+  consume(task: Task): void {
+    void this.#getBucket(task)?.takeToken();
+  }
+
+  /**
+   * The token bucket of the task's hook; undefined for a task without a limit. A hook that was loaded again may have another
+   * limit: then its bucket is replaced by a full one.
+   */
+  #getBucket(task: Task): TokenBucket | undefined {
+    if (task.kind !== "hook") return undefined;
+    const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
+    if (minIntervalMs <= 0) return undefined;
+    const known = this.#buckets.get(task.hook.id);
+    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
+    this.#buckets.set(task.hook.id, { minIntervalMs, burst, bucket });
+    return bucket;
   }
 }

@@ -1,11 +1,11 @@
 /** Tries other content of the ConfigMap on a copy of the state. */
 
-import type { Tree } from "../../model/index.ts";
-import type { ParsedConfig, ValuesStore, ValuesView } from "../../values/index.ts";
-import { applyEvent } from "../module-events.ts";
-import { collectRunInputs, type Enablement, type ModuleRecord } from "../module-record.ts";
-import { buildModuleView, type ModuleDefaults } from "../module-view.ts";
-import type { ModuleView } from "../view.ts";
+import type { Tree } from "../model/index.ts";
+import type { ParsedConfig, ValuesStore, ValuesView } from "../values/index.ts";
+import { applyEvent } from "./module-events.ts";
+import { collectRunInputs, type Enablement, type ModuleRecord } from "./module-record.ts";
+import { buildModuleView, type ModuleDefaults } from "./module-records.ts";
+import type { ModuleView } from "./view.ts";
 
 /** The part of `State` that a simulation reads. */
 interface SimulatedState {

@@ -1,11 +1,13 @@
-/** Applies the CRDs of modules (docs/reference/modules.md, "The chart"). */
+/** Repairs modules: applies their CRDs (docs/reference/modules.md, "The chart"), and restores missing objects of a release while the run of its module waits behind a failure (docs/reference/lifecycle.md, "Queues"). */
 
 import { listNames, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
-import type { EnsureCrdsTask, Problem, Task } from "../../model/index.ts";
-import type { Outcome } from "../../queue/index.ts";
+import type { EnsureCrdsTask, Problem, Task, RestoreTask } from "../../model/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
 import { buildCrdRequest } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
+import { RestoreError } from "../../helm/index.ts";
+import { canRestoreWithoutRun } from "../../plan/index.ts";
 
 /**
  * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes
@@ -76,4 +78,31 @@ function logDroppedFields(
     fields: listNames(fields, MAX_NAMES),
     files: listNames([...dropped.keys()], MAX_NAMES),
   });
+}
+
+/** Restores missing objects from the release record. Runs no hook; the due run follows later. */
+export async function restoreModule(
+  ports: Ports,
+  { module: name }: RestoreTask,
+  { signal }: RunContext,
+): Promise<Outcome<Task>> {
+  const { state, releases, recorder, logger } = ports;
+  const module = state.view.modules.get(name);
+  if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
+  const { missingObjects } = module;
+  const recordRestored = (stillMissing: readonly string[]): void =>
+    state.recordModule(name, "objectsRestored", { objects: missingObjects, stillMissing });
+  try {
+    const outcome = await releases.restoreObjects(name, missingObjects, signal);
+    recordRestored([]);
+    recorder.moduleReleased(name, outcome);
+    const objects = missingObjects.length;
+    logger.info("Objects were restored before the due run", { module: name, objects });
+    return { kind: "done" };
+  } catch (error) {
+    if (error instanceof RestoreError) recordRestored(error.left);
+    if (signal.aborted) return { kind: "cancelled" };
+    logger.error("Objects could not be restored", { module: name, error: oneLine(error) });
+    return { kind: "retry", message: oneLine(error) };
+  }
 }

@@ -1,9 +1,8 @@
-/** Checks what a module requires (docs/reference/modules.md, "What a module requires"). */
+/** Checks what a module requires, and finds cycles in the graph of requirements (docs/reference/modules.md, "What a module requires"). */
 
-import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
-import { requiredKey, type RequiredObject } from "../../model/index.ts";
-import { listMissingObjects, type ModuleView, type View } from "../../state/index.ts";
-import { toMissingValues, type MissingValues } from "./missing-values.ts";
+import { isInRange, releaseNumbersOf } from "../lib/index.ts";
+import { requiredKey, type RequiredObject, type Module, type Problem, type Tree } from "../model/index.ts";
+import { listMissingObjects, type ModuleView, type View } from "../state/index.ts";
 
 export type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
 
@@ -157,4 +156,69 @@ function isReleaseIntact(module: ModuleView): boolean {
   if (module.suspended) return true;
   const { releaseReadError, isReleaseChangedByHand } = module;
   return listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand;
+}
+
+/** A Secret or ConfigMap with values for which a module waits. */
+type MissingValues = Omit<UnmetRequirement, "reason"> & { readonly reason: "ValuesMissing" };
+
+/** Splits the recorded texts about missing Secrets and ConfigMaps into name and message, in the form of unmet requirements. */
+function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {
+  return missingValues.map((text) => {
+    // The text is the title of the object, then what is wrong with it.
+    const [name = "", message = ""] = text.split(", which ");
+    return { name, reason: "ValuesMissing", message, needsIntervention: true };
+  });
+}
+
+/** The problem of a module that requires itself, maybe through others, so that it can never run; undefined if it does not. */
+export function findCycleProblem(tree: Tree, name: string): Problem | undefined {
+  const cycle = findCycle(tree, name);
+  if (cycle === undefined) return undefined;
+  const dir = tree.modules.find((module) => module.name === name)?.dir ?? "";
+  const message = `requires itself: ${cycle.join(" → ")}`;
+  return { file: `${dir}/addon.yaml`, key: "requires.modules", message, remedy: "take one of them out" };
+}
+
+/** Returns the names of the modules to which a module has an edge in the graph. */
+type GetEdges = (module: Module) => readonly string[];
+
+/** The modules that a module requires. */
+export const getRequiredModules: GetEdges = ({ requires }) => Object.keys(requires?.modules ?? {});
+
+/** The modules that a module requires or names in `after`. */
+export const getPrecedingModules: GetEdges = (module) => [
+  ...getRequiredModules(module),
+  ...(module.after ?? []),
+];
+
+/** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. */
+export function findCycle(
+  { modules }: Pick<Tree, "modules">,
+  name: string,
+  edges = getRequiredModules,
+): string[] | undefined {
+  const start = modules.find((module) => module.name === name);
+  // Most modules have no edges, and each is checked: a map of all modules for each of them would be quadratic work.
+  if (start === undefined || edges(start).length === 0) return undefined;
+  const byName = new Map(modules.map((module) => [module.name, module]));
+  const getSuccessors = (current: string): readonly string[] => {
+    const module = byName.get(current);
+    return module === undefined ? [] : edges(module);
+  };
+  // Breadth first: all paths of one length, then those that are longer by one module.
+  const seen = new Set<string>();
+  let paths = [[name]];
+  while (paths.length > 0) {
+    const longer: string[][] = [];
+    for (const path of paths) {
+      for (const each of getSuccessors(path.at(-1) ?? "")) {
+        if (each === name) return [...path, name];
+        if (seen.has(each)) continue;
+        seen.add(each);
+        longer.push([...path, each]);
+      }
+    }
+    paths = longer;
+  }
+  return undefined;
 }
