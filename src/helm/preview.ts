@@ -13,8 +13,7 @@ import {
   withoutServerFields,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-import { withNamespaces } from "./manifest/edit-manifest.ts";
-import { loadNamespacedTest } from "./objects/namespaced-kinds.ts";
+import { createNamespaceAdder } from "./manifest/edit-manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 import { renderManifests, renderChart } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
@@ -99,7 +98,8 @@ async function readStoredManifest(
 ): Promise<string> {
   const [manifest = ""] = await store.readManifests(release, signal);
   if (release.namespace === namespace) return manifest;
-  return withNamespaces(manifest, release.namespace, await loadNamespacedTest(discovery, [manifest]));
+  const addNamespace = await createNamespaceAdder(discovery, [manifest], release.namespace);
+  return addNamespace(manifest);
 }
 
 /** Describes what a run would change in the CRDs of `crds/`, which it applies before the chart. Reports errors in the text. */

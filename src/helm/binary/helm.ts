@@ -7,9 +7,8 @@ import type { PrivateKubeconfig } from "../../kube/index.ts";
 import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } from "../../model/index.ts";
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
-import { HelmBinary } from "./binary.ts";
+import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
 import { HelmError, extractReason } from "./helm-errors.ts";
-import { helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./helm-environment.ts";
 import { redactHelmError } from "./reported-error.ts";
 
 /** Receives the events of work with helm; its methods are cheap and never throw. */

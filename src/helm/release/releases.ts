@@ -18,7 +18,7 @@ import { diffCrds, diffRelease, previewRelease, renderRelease, type Preview } fr
 import { reconcileRelease } from "../reconcile.ts";
 import { renderChart } from "../rendering.ts";
 import { GoodRevisions } from "../rollback/good-revisions.ts";
-import { rollBackByHand, findRollbackTarget } from "../rollback/user-rollback.ts";
+import { rollBackByHand, findRollbackTarget } from "../rollback/rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
@@ -30,8 +30,7 @@ import type {
 import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
-import { ensureNamespace } from "./namespace.ts";
-import { completeMove } from "./relocate.ts";
+import { ensureNamespace, completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
