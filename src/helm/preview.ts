@@ -44,11 +44,6 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   return { action: act === "install" ? "install" : "upgrade", why };
 }
 
-/** Renders manifest and helm hooks as a run would render them now. Throws the errors of `reconcileRelease`. */
-export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  return renderManifests(await collectFacts(tools, request));
-}
-
 /** Number of parallel requests. */
 const MAX_PARALLEL_REQUESTS = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";

@@ -25,6 +25,7 @@ import {
   GOOD_LABEL,
   isRejectedRevision,
   resetCopiedLabels,
+  wasDeployed,
 } from "./revision-labels.ts";
 
 /** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
@@ -185,8 +186,6 @@ function describeChart(record: ReleaseRecord | undefined): string {
 /** A release cannot be rolled back to the requested revision. The message names the possible ones. */
 class NoRollbackTargetError extends Error {}
 
-const DEPLOYED_STATUSES: readonly string[] = ["deployed", "superseded"];
-
 /**
  * Finds the target of a rollback that a user requests: the revision number `wanted`, otherwise the newest earlier revision that
  * was deployed and is not rejected. Throws NoRollbackTargetError, which names the possible numbers.
@@ -196,7 +195,7 @@ export function findRollbackTarget(
   wanted: number | undefined,
 ): ReleaseMeta {
   const [, ...older] = revisions;
-  const candidates = older.filter(({ status }) => DEPLOYED_STATUSES.includes(status));
+  const candidates = older.filter(wasDeployed);
   const target = candidates.find((meta) =>
     wanted === undefined ? !isRejectedRevision(meta) : meta.revision === wanted,
   );
