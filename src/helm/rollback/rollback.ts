@@ -120,7 +120,7 @@ export async function rollBack(
  * Runs `helm rollback` to the good revision, after protecting objects that helm must neither replace nor delete. Reads the
  * records again also after a failure. Throws as `Helm.rollback`.
  */
-export async function rollBackTo(
+async function rollBackTo(
   { tools, request }: Pick<Reconciliation, "tools" | "request">,
   { rejectedRevision, goodRevision }: Pick<Refusal, "rejectedRevision" | "goodRevision">,
 ): Promise<void> {
