@@ -2,18 +2,11 @@
 
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeProblem, type Module, type Tree } from "../model/index.ts";
-import {
-  findRetainKey,
-  describeRequiredBy,
-  type ModuleFacts,
-  type Removals,
-  describeOrigin,
-  toDisplayedOrigin,
-} from "../plan/index.ts";
+import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
+import { findRetainKey, describeRequiredBy, describeOrigin, toDisplayedOrigin } from "../plan/index.ts";
+import type { ModuleFacts, Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
-import type { Json } from "../model/index.ts";
 
 /** The outcome of a start for one module, or for a release without a module. */
 export type Outcome =
