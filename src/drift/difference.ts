@@ -74,7 +74,7 @@ export function compareObjects(
   const ignored = foreignOrUnowned.filter((each) => isExpected(each));
   const fields = foreignOrUnowned
     .filter((each) => !ignored.includes(each))
-    .map(({ path, holder }) => toDriftedField(path, holder, getValueAt(live, path)));
+    .map((each) => toDriftedField(each, live));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
 
   /** Whether a difference does not count as drift. */
@@ -90,18 +90,13 @@ export function compareObjects(
 }
 
 /** Describes a drifted field for the status: its path, and which field manager owns it now. */
-function toDriftedField(path: FieldPath, holder: Entry | undefined, value: Json | undefined): DriftedField {
+function toDriftedField({ path, holder }: Difference, live: JsonObject): DriftedField {
   return {
     field: describePath(path),
     manager: holder && oneLine(holder.manager, MAX_NAME_LENGTH),
     at: holder?.at,
-    removed: value === undefined,
+    removed: path.reduce<Json | undefined>(getChild, live) === undefined,
   };
-}
-
-/** The value at a path; undefined if the object lacks it. */
-function getValueAt(object: JsonObject, path: FieldPath): Json | undefined {
-  return path.reduce<Json | undefined>(getChild, object);
 }
 
 /** The applied and the live value. */

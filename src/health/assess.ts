@@ -14,6 +14,8 @@ import {
   type Assessment,
   type Rule,
   type StatusCondition,
+  readInt,
+  PAUSED,
 } from "./rule.ts";
 import {
   assessDaemonSet,
@@ -177,3 +179,18 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   ["batch/Job", assessJob],
   ["apiextensions.k8s.io/CustomResourceDefinition", assessCrd],
 ]);
+
+/** Assesses a Rollout by `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
+export function assessRollout(object: JsonObject): Assessment | undefined {
+  if (groupKindOf(object) !== "argoproj.io/Rollout" || readText(object, "metadata.deletionTimestamp") !== "")
+    return undefined;
+  const generation = String(readInt(object, "metadata.generation", 0));
+  const observed = readText(object, "status.observedGeneration", "none");
+  const lag = `its controller has seen generation ${observed}, not ${generation}`;
+  if (observed !== generation) return createInProgress("LatestGenerationNotObserved", lag);
+  const phase = readText(object, "status.phase", "Progressing");
+  const message = readText(object, "status.message", `its phase is ${phase}`);
+  if (phase === "Healthy") return CURRENT;
+  if (phase === "Degraded") return createFailed(phase, message);
+  return createInProgress(phase === "Paused" ? PAUSED : phase, message);
+}

@@ -2,9 +2,8 @@
 
 import { plainLine, type CelTest } from "../lib/index.ts";
 import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
-import { assessObject, groupKindOf } from "./assess.ts";
+import { assessObject, groupKindOf, assessRollout } from "./assess.ts";
 import { describeOwnPods, type OwnPods } from "./own-pods.ts";
-import { assessRollout } from "./rollout.ts";
 import {
   describeCount,
   CURRENT,

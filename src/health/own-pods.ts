@@ -43,20 +43,18 @@ export function makesPods(apiVersion: string, kind: string): boolean {
   return REVISION_READERS.has(groupKind(apiVersion, kind));
 }
 
-type Revision = Pick<OwnPods, "replicaSet" | "label">;
-
-type RevisionReader = (object: JsonObject) => Revision;
+type RevisionReader = (object: JsonObject) => Pick<OwnPods, "replicaSet" | "label">;
 
 /** How to read the current revision of a workload, by kind. Pods of a ReplicaSet or a Job are all of one revision. */
 const REVISION_READERS: ReadonlyMap<string, RevisionReader> = new Map<string, RevisionReader>([
   [
     "apps/Deployment",
-    (object) => ({ replicaSet: revisionIfObserved(object, () => readAnnotation(object, REVISION_NUMBER)) }),
+    (object) => ({ replicaSet: revisionIfObserved(object, readAnnotation(object, REVISION_NUMBER)) }),
   ],
   [
     "apps/StatefulSet",
     (object) => {
-      const revision = revisionIfObserved(object, () => readText(object, "status.updateRevision"));
+      const revision = revisionIfObserved(object, readText(object, "status.updateRevision"));
       return { label: ["controller-revision-hash", revision] };
     },
   ],
@@ -70,11 +68,11 @@ const REVISION_READERS: ReadonlyMap<string, RevisionReader> = new Map<string, Re
 ]);
 
 /**
- * Reads the current revision of a workload. Returns NO_REVISION until the controller has observed this generation of the spec,
+ * The current revision of a workload: the one that the object names, but NO_REVISION until the controller has observed this generation of the spec,
  * because until then the object names the previous revision.
  */
-function revisionIfObserved(object: JsonObject, revision: () => string): string {
-  return isObserved(object) ? revision() : NO_REVISION;
+function revisionIfObserved(object: JsonObject, revision: string): string {
+  return isObserved(object) ? revision : NO_REVISION;
 }
 
 /** The value of an annotation; NO_REVISION without it. */

@@ -110,31 +110,24 @@ function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing):
   return finding.status === "Failed" ? "unhealthy" : "inProgress";
 }
 
+/** Levels that are not healthy, the worst first. */
+const PROBLEM_LEVELS = ["unhealthy", "lost", "inProgress", "unknown"] as const;
+
 /** Builds the condition of a release by the worst level that has objects. Its message names the first of these objects. */
 function buildCondition(by: ByLevel): HealthCondition {
-  const [unhealthy] = by.unhealthy;
-  if (unhealthy !== undefined) {
-    const message = describeTarget(unhealthy, by.unhealthy.length, true);
-    return { status: "False", reason: "Unhealthy", message };
+  const level = PROBLEM_LEVELS.find((each) => by[each].length > 0) ?? "healthy";
+  const [first] = by[level];
+  if (level === "healthy" || first === undefined) {
+    const message = `All objects are as they should be (${by.healthy.length})`;
+    return { status: "True", reason: "Healthy", message };
   }
-  const [lost] = by.lost;
-  if (lost !== undefined) {
-    const message = describeTarget(lost, by.lost.length, true);
-    return { status: "False", reason: "Unhealthy", message, isOutage: true };
-  }
-  const [running] = by.inProgress;
-  if (running !== undefined) {
-    const message = describeTarget(running, by.inProgress.length);
-    const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isContainerBroken(pod));
-    return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
-  }
-  const [unknown] = by.unknown;
-  if (unknown !== undefined) {
-    const message = describeTarget(unknown, by.unknown.length);
-    return { status: "Unknown", reason: getReason(unknown), message };
-  }
-  const message = `All objects are as they should be (${by.healthy.length})`;
-  return { status: "True", reason: "Healthy", message };
+  const isUnhealthy = level === "unhealthy" || level === "lost";
+  const message = describeTarget(first, by[level].length, isUnhealthy);
+  if (isUnhealthy)
+    return { status: "False", reason: "Unhealthy", message, ...(level === "lost" && { isOutage: true }) };
+  if (level === "unknown") return { status: "Unknown", reason: getReason(first), message };
+  const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isContainerBroken(pod));
+  return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
 }
 
 /** Finds the time at which the next object exceeds its time limit, so that it has to be assessed again; Infinity for none. */
@@ -155,7 +148,7 @@ function getReason({ finding }: AssessedObject): string {
 }
 
 /** E.g. `Deployment kube-system/web: 1 of 3 replicas available; Pod web-7d-x: CrashLoopBackOff: exit code 1`. */
-function describeTarget(target: AssessedObject, count: number, isUnhealthy = false): string {
+function describeTarget(target: AssessedObject, count: number, isUnhealthy: boolean): string {
   const more = count > 1 ? ` (and ${count - 1} more)` : "";
   return `${target.title}: ${describeIssue(target, isUnhealthy)}${more}`;
 }

@@ -2,15 +2,14 @@
 
 import { provesBroken } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
-import { objectOf } from "../model/index.ts";
+import { objectOf, retriesOf } from "../model/index.ts";
 import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { toArtifactLabel, isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
 import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/revision-labels.ts";
-import { getRollbackPolicy } from "./rollback/rollback.ts";
-import { findRefusalAfterUserRollback } from "./rollback/user-rollback.ts";
+import { findRefusalAfterUserRollback } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
 
 /** The decision about a release, and the facts behind it. */
@@ -58,7 +57,8 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: tools.helm.getBinaryId() });
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
-  const policy = getRollbackPolicy(tools, module, { userInputsDigest, contentDigest });
+  const retries = retriesOf(module, tools.onFailure);
+  const policy = retries === undefined ? undefined : { retries, userInputsDigest, contentDigest };
   return { tools, request, release, chart, inputsDigest, userInputsDigest, policy, owner };
 }
 

@@ -31,7 +31,8 @@ export class ModuleTools {
     const account = this.#accounts?.resolveAccount(module);
     if (account !== undefined) await this.#accounts?.assertUsable(account, signal);
     const tools = this.forModule(module);
-    await ensureLocation(tools, { release: module.name, account: account && formatAccount(account), signal });
+    const storedAccount = account && `${account.namespace}/${account.name}`;
+    await ensureLocation(tools, { release: module.name, account: storedAccount, signal });
     return tools;
   }
 
@@ -86,9 +87,4 @@ export class ModuleTools {
     const client = user === undefined ? tools.client : tools.client.impersonate(user);
     return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };
   }
-}
-
-/** An account as the stored location of a release has it. */
-function formatAccount({ namespace, name }: Account): string {
-  return `${namespace}/${name}`;
 }

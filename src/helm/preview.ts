@@ -13,8 +13,7 @@ import {
   withoutServerFields,
   type ObjectRef,
 } from "./manifest/manifest.ts";
-import { withNamespaces } from "./manifest/edit-manifest.ts";
-import { loadNamespacedTest } from "./objects/namespaced-kinds.ts";
+import { createNamespaceAdder } from "./manifest/edit-manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 import { renderManifests, renderChart } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
@@ -43,11 +42,6 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
   if (!("rendered" in decision)) await renderChart(reconciliation);
   return { action: act === "install" ? "install" : "upgrade", why };
-}
-
-/** Renders manifest and helm hooks as a run would render them now. Throws the errors of `reconcileRelease`. */
-export async function renderRelease(tools: Reconciler, request: ReconcileRequest): Promise<string[]> {
-  return renderManifests(await collectFacts(tools, request));
 }
 
 /** Number of parallel requests. */
@@ -99,7 +93,8 @@ async function readStoredManifest(
 ): Promise<string> {
   const [manifest = ""] = await store.readManifests(release, signal);
   if (release.namespace === namespace) return manifest;
-  return withNamespaces(manifest, release.namespace, await loadNamespacedTest(discovery, [manifest]));
+  const addNamespace = await createNamespaceAdder(discovery, [manifest], release.namespace);
+  return addNamespace(manifest);
 }
 
 /** Describes what a run would change in the CRDs of `crds/`, which it applies before the chart. Reports errors in the text. */

@@ -2,8 +2,9 @@
 
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeProblem, type Module, type Tree } from "../model/index.ts";
-import { findRetainKey, describeRequiredBy, type ModuleFacts, type Removals } from "../plan/index.ts";
+import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
+import { findRetainKey, describeRequiredBy, describeOrigin, toDisplayedOrigin } from "../plan/index.ts";
+import type { ModuleFacts, Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
 
@@ -102,4 +103,18 @@ async function previewModuleRelease({ releases, state }: Facts, module: Module):
     const hide = createSourceRedactor(state.values, module.valuesKey);
     return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", hide(oneLine(error))];
   }
+}
+
+/**
+ * Describes which modules come from ModuleSources and which newer content waits, as the member `sources` of a plan. Without such
+ * modules, the plan has no such member.
+ */
+export function describeModuleOrigins(state: State, running: State | undefined): { readonly sources?: Json } {
+  const sources: Record<string, Json> = {};
+  for (const module of state.view.modules.values()) {
+    const update = running?.view.modules.get(module.name)?.update;
+    const sentences = describeOrigin(toDisplayedOrigin({ module: module.module, update }));
+    if (sentences.length > 0) sources[module.name] = sentences.join("; ");
+  }
+  return Object.keys(sources).length === 0 ? {} : { sources };
 }

@@ -34,8 +34,8 @@ import {
   buildRequiredOutcome,
   type ModuleOutcome,
   type Outcome,
+  describeModuleOrigins,
 } from "./outcomes.ts";
-import { describeModuleOrigins } from "./module-origins.ts";
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
 
 /** What a start reads and uses. */

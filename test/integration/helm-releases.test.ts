@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { RELEASE_VARIABLE } from "../../src/helm/binary/helm-environment.ts";
+import { RELEASE_VARIABLE } from "../../src/helm/binary/binary.ts";
 import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";

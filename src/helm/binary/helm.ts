@@ -7,9 +7,8 @@ import type { PrivateKubeconfig } from "../../kube/index.ts";
 import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } from "../../model/index.ts";
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
-import { HelmBinary } from "./binary.ts";
+import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
 import { HelmError, extractReason } from "./helm-errors.ts";
-import { helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./helm-environment.ts";
 import { redactHelmError } from "./reported-error.ts";
 
 /** Receives the events of work with helm; its methods are cheap and never throw. */
@@ -147,21 +146,17 @@ export class Helm {
    * kinds of the chart, renders without the server: helm installs CRDs of sub-charts only with the chart itself.
    */
   async dryRun(options: UpgradeOptions): Promise<string[]> {
+    // The owners of existing objects do not affect the rendering, and a dry run changes no object.
+    const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
+    const args = [...(await this.#upgradeArgs(options)), ...dryRun];
     try {
-      return await this.#dryRun(options);
+      const { stdout } = await this.#run("upgrade", args, options);
+      const release = objectOf(JSON.parse(stdout));
+      return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
     } catch (error) {
       if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
       return [await this.template({ ...options, isUpgrade: false })];
     }
-  }
-
-  async #dryRun(options: UpgradeOptions): Promise<string[]> {
-    // The owners of existing objects do not affect the rendering, and a dry run changes no object.
-    const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
-    const args = [...(await this.#upgradeArgs(options)), ...dryRun];
-    const { stdout } = await this.#run("upgrade", args, options);
-    const release = objectOf(JSON.parse(stdout));
-    return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
   }
 
   /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */

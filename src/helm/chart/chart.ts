@@ -10,7 +10,7 @@ import type { AggregatedList, KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
+import type { Json, JsonObject, Module } from "../../model/index.ts";
 import {
   isTimestampReliable,
   listChartFiles,
@@ -41,20 +41,17 @@ type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "d
  */
 export function findChartFiles(module: ChartFilesOf): ChartFile[] {
   const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
-  if (stat(chartDir) === undefined) throw new ProblemError(buildMissingChartProblem(chartDir));
+  if (stat(chartDir) === undefined) {
+    const message =
+      "the chart in force is missing: the files of its module have changed since they were read";
+    const remedy = `converge with kubectl annotate --overwrite addonoperator NAME ${REQUESTED_AT}=$(date +%s)`;
+    throw new ProblemError({ file: chartDir, message, remedy });
+  }
   const files = listChartFiles(chartDir, chart === "synthetic");
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
   if (serviceAccountName !== undefined && !isArchive) refuseLinksOutside(dir, files);
   return files;
-}
-
-function buildMissingChartProblem(file: string): Problem {
-  return {
-    file,
-    message: "the chart in force is missing: the files of its module have changed since they were read",
-    remedy: `converge with kubectl annotate --overwrite addonoperator NAME ${REQUESTED_AT}=$(date +%s)`,
-  };
 }
 
 interface CachedChart {
@@ -148,13 +145,7 @@ function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buf
 /** Whether a text contains a template action with `lookup`. */
 function mentionsLookup(text: string): boolean {
   const [, ...actions] = text.split("{{");
-  return actions.some((action) => /\blookup\b/.test(textBefore(action, "}")));
-}
-
-/** The text before the first `end`; all of it without one. */
-function textBefore(text: string, end: string): string {
-  const at = text.indexOf(end);
-  return at < 0 ? text : text.slice(0, at);
+  return actions.some((action) => /\blookup\b/.test(action.split("}", 1)[0] ?? ""));
 }
 
 /** Finds the paths below `global` that conditions of sub-charts read. `text` is a Chart.yaml or requirements.yaml. */

@@ -26,6 +26,7 @@ export interface Reach {
  */
 type Use = "inspected" | "escapes" | { readonly variable: string } | { readonly dictKey: string };
 
+/** What the scan has found until now. */
 interface Scan {
   readonly keys: Set<string>;
   readonly globals: Set<string>;
@@ -63,7 +64,7 @@ const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
  * safe side: whatever the scan cannot follow makes `dynamic` true. `include` with the root context needs no following, because the
  * included templates are among `templates`.
  */
-export function scanTemplates(templates: Iterable<string>): Reach {
+export function scanTemplates(templates: readonly string[]): Reach {
   const scan: Scan = {
     keys: new Set(),
     globals: new Set(),
@@ -74,17 +75,16 @@ export function scanTemplates(templates: Iterable<string>): Reach {
     rootKeys: new Set(),
     escapingFields: new Set(),
   };
-  let hooks = false;
-  let crds = false;
-  for (const text of templates) {
-    scanFile(scan, text);
-    hooks ||= mentionsHooks(text);
-    crds ||= mentionsCrds(text);
-  }
+  for (const text of templates) scanFile(scan, text);
   // A template put the root context into a field, and a template passes a field of this name on.
   const escaped = [...scan.rootKeys].some((key) => scan.escapingFields.has(key));
-  const { keys, globals, capabilities, lookup, tpl } = scan;
-  return { keys, globals, dynamic: scan.dynamic || tpl || escaped, capabilities, lookup, tpl, hooks, crds };
+  const { rootKeys: _rootKeys, escapingFields: _escapingFields, ...reach } = scan;
+  return {
+    ...reach,
+    dynamic: scan.dynamic || scan.tpl || escaped,
+    hooks: templates.some(mentionsHooks),
+    crds: templates.some(mentionsCrds),
+  };
 }
 
 /**

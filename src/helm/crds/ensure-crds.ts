@@ -61,19 +61,11 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   return applied;
 }
 
-/** What happened to the definitions of a module. */
-interface ApplyResult {
-  /** Names of definitions that are applied and served. */
-  readonly applied: string[];
-  /** Why the server refuses the other definitions. */
-  readonly refused: readonly Problem[];
-}
-
 /**
- * Applies all definitions in parallel, then waits until the API serves each. Does not check existing objects. A refused
- * definition does not prevent the others. Throws ApiError, ConnectionError.
+ * Applies all definitions in parallel, then waits until the API serves each. Does not check existing objects. Returns the names of
+ * the applied definitions, and why the server refuses the others. Throws ApiError, ConnectionError.
  */
-async function applyCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<ApplyResult> {
+async function applyCrds(crds: readonly CrdFile[], tools: CrdTools) {
   const refused: Problem[] = [];
   const tries = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
   const accepted = await Promise.all(tries.map((each) => collectRefusal(each, refused)));

@@ -22,11 +22,6 @@ const OWN_CRDS: ReadonlySet<string> = new Set([
   "modulesources.addon-operator.io",
 ]);
 
-const OWN_CRD_PROBLEM = {
-  message: "is a definition of the operator itself, which no module may replace",
-  remedy: "remove it from the module: the operator applies its own definitions when it starts",
-};
-
 /**
  * Finds a definition of the operator's own kinds among the objects of a chart, and returns it as a problem of `file`: a module
  * must not replace them. Undefined if the chart contains none.
@@ -36,7 +31,10 @@ export function findOwnCrd(
   file: string,
 ): Problem | undefined {
   const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
-  return own && { file, key: `CustomResourceDefinition ${own.name}`, ...OWN_CRD_PROBLEM };
+  if (own === undefined) return undefined;
+  const message = "is a definition of the operator itself, which no module may replace";
+  const remedy = "remove it from the module: the operator applies its own definitions when it starts";
+  return { file, key: `CustomResourceDefinition ${own.name}`, message, remedy };
 }
 
 /**
@@ -45,13 +43,11 @@ export function findOwnCrd(
  */
 export function readModuleCrds(files: readonly string[]): CrdContent {
   const content = readCrds(files);
-  const own = content.crds.filter(({ crd }) => OWN_CRDS.has(crdName(crd)));
-  const refused = own.map(({ file, crd }): Problem => ({
-    file,
-    key: `CustomResourceDefinition ${crdName(crd)}`,
-    ...OWN_CRD_PROBLEM,
-  }));
-  const crds = content.crds.filter((each) => !own.includes(each));
+  const kind = "CustomResourceDefinition";
+  const refused = content.crds.flatMap(
+    ({ file, crd }) => findOwnCrd([{ kind, name: crdName(crd) }], file) ?? [],
+  );
+  const crds = content.crds.filter(({ crd }) => !OWN_CRDS.has(crdName(crd)));
   return { ...content, crds, problems: [...content.problems, ...refused] };
 }
 

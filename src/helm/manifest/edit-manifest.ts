@@ -1,6 +1,6 @@
 /** Changes objects of a manifest; documents that stay the same keep their text. */
 
-import { isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, type JsonObject, asString } from "../../model/index.ts";
 import {
   expandLists,
   getListItems,
@@ -9,7 +9,10 @@ import {
   resourceKey,
   DOCUMENT_SEPARATOR,
   type ObjectRef,
+  listManifestObjects,
+  parseDocuments,
 } from "./manifest.ts";
+import type { CheckTools } from "../types.ts";
 
 /** Removes objects from a manifest. Documents without such an object keep their text. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
@@ -27,30 +30,42 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
 }
 
 /**
- * Adds `namespace` to the objects of a manifest that name none, so that the objects stay where they are when their release
- * moves. `isNamespaced` excludes cluster-wide objects, because the manifest does not tell the scope of a kind.
+ * Returns a function that adds `namespace` to the objects of one of these manifests that name none, so that the objects stay where
+ * they are when their release moves. Looks up the kinds of all objects, because a manifest does not tell the scope of a kind;
+ * objects of kinds that the server does not know get no namespace.
  */
-export function withNamespaces(
-  manifest: string,
+export async function createNamespaceAdder(
+  discovery: CheckTools["discovery"],
+  manifests: readonly string[],
   namespace: string,
-  isNamespaced: (object: JsonObject) => boolean,
-): string {
-  return mapDocuments(manifest, withNamespace);
+): Promise<(manifest: string) => string> {
+  const namespaced = new Map<string, boolean>();
+  for (const object of listManifestObjects(manifests.flatMap(parseDocuments))) {
+    const key = versionAndKind(object);
+    if (namespaced.has(key)) continue;
+    const { kind, apiVersion } = object;
+    const resource = await discovery.resolve(asString(kind) ?? "", asString(apiVersion) ?? "");
+    namespaced.set(key, resource?.namespaced === true);
+  }
+  return (manifest) => mapDocuments(manifest, withNamespace);
 
   function withNamespace(document: JsonObject): JsonObject {
     const items = getListItems(document);
     if (items !== undefined) {
       const changed = items.map((item) => (isJsonObject(item) ? withNamespace(item) : item));
-      return changed.every((item, index) => item === items[index])
-        ? document
-        : { ...document, items: changed };
+      const isUnchanged = changed.every((item, index) => item === items[index]);
+      return isUnchanged ? document : { ...document, items: changed };
     }
     const metadata = objectOf(document["metadata"]);
     const namesNamespace = typeof metadata["namespace"] === "string";
     const isObject = parseObjectRef(document) !== undefined;
-    if (namesNamespace || !isObject || !isNamespaced(document)) return document;
+    if (namesNamespace || !isObject || namespaced.get(versionAndKind(document)) !== true) return document;
     return { ...document, metadata: { ...metadata, namespace } };
   }
+}
+
+function versionAndKind({ apiVersion, kind }: JsonObject): string {
+  return `${asString(apiVersion) ?? ""} ${asString(kind) ?? ""}`;
 }
 
 /** Changes the documents of a manifest; undefined removes one. A document that stays the same keeps its text. */

@@ -70,16 +70,12 @@ export function listLastingObjects(documents: readonly Json[]): JsonObject[] {
 }
 
 /** Indexes the objects that should always exist by `namespacedKey`. `namespace` is that of the release. */
-export function indexLastingObjects(
-  documents: readonly Json[],
-  namespace: string,
-): Map<string, { readonly ref: ObjectRef; readonly body: JsonObject }> {
-  const objectsByKey = new Map<string, { readonly ref: ObjectRef; readonly body: JsonObject }>();
-  for (const body of listLastingObjects(documents)) {
+export function indexLastingObjects(documents: readonly Json[], namespace: string) {
+  const objects = listLastingObjects(documents).flatMap((body) => {
     const ref = parseObjectRef(body);
-    if (ref !== undefined) objectsByKey.set(namespacedKey(namespace, ref), { ref, body });
-  }
-  return objectsByKey;
+    return ref === undefined ? [] : [{ ref, body }];
+  });
+  return new Map(objects.map((object) => [namespacedKey(namespace, object.ref), object]));
 }
 
 /** References to all objects of a manifest, helm hooks included. */

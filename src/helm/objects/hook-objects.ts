@@ -25,20 +25,6 @@ import {
 } from "./ownership.ts";
 import type { LiveObject, TakeoverRequest } from "./ownership.ts";
 
-type Tools = Pick<
-  Reconciler,
-  | "client"
-  | "discovery"
-  | "namespace"
-  | "operator"
-  | "store"
-  | "isOurs"
-  | "hasModule"
-  | "keepsObjects"
-  | "logger"
-  | "recorder"
->;
-
 /** The operation of helm, and the hooks of the chart, rendered or stored. */
 export interface HookRun {
   readonly verb: "install" | "upgrade" | "rollback" | "delete";
@@ -51,7 +37,7 @@ export interface HookRun {
  * created. If a user has confirmed the replacement, marks the objects as owned by the release. Throws ApiError.
  */
 export async function refuseHookReplacements(
-  tools: Tools,
+  tools: Reconciler,
   request: TakeoverRequest & { readonly signal?: AbortSignal | undefined },
   { verb, hooks }: HookRun,
 ): Promise<void> {
@@ -79,7 +65,7 @@ export async function refuseHookReplacements(
  * Call it before the records of a release are deleted, because only the records show which objects its hooks created. Annotates
  * the remaining objects with the release, so that a later release of this name may replace them. Throws ApiError.
  */
-export async function claimRemainingHookObjects(tools: Tools, release: string): Promise<void> {
+export async function claimRemainingHookObjects(tools: Reconciler, release: string): Promise<void> {
   const newest = tools.store.get(release);
   if (newest === undefined) return;
   const refs = (await readHookObjects(tools, newest)).map(({ ref }) => ref);
@@ -90,7 +76,7 @@ export async function claimRemainingHookObjects(tools: Tools, release: string): 
 }
 
 /** Reads the hook objects of a revision from its record; empty if the record is broken. */
-async function readHookObjects({ store }: Tools, meta: ReleaseMeta): Promise<readonly HookObject[]> {
+async function readHookObjects({ store }: Reconciler, meta: ReleaseMeta): Promise<readonly HookObject[]> {
   try {
     return (await store.readSummary(meta)).hooks;
   } catch (error) {
@@ -110,7 +96,7 @@ interface ObjectSelection {
  * release without a module is probably the old release of a renamed module, so its objects count as the release's own.
  */
 async function findForeignObjects(
-  tools: Tools,
+  tools: Reconciler,
   release: string,
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
@@ -136,7 +122,7 @@ async function findForeignObjects(
  * it ran decides, so the search ends as soon as all objects are decided.
  */
 async function findObjectsCreatedBy(
-  tools: Tools,
+  tools: Reconciler,
   release: string,
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {

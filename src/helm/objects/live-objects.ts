@@ -9,10 +9,25 @@ import {
   type Comparison,
   type FieldManagers,
 } from "../../drift/index.ts";
-import { serverSideApply, create, get, ignoreNotFound } from "../../kube/index.ts";
-import type { Target } from "../../kube/index.ts";
-import { isJsonObject, objectOf, type DriftIgnore, type JsonObject } from "../../model/index.ts";
-import { isAutoscaled } from "./autoscaled.ts";
+import {
+  serverSideApply,
+  create,
+  get,
+  ignoreNotFound,
+  apiGroupOf,
+  isForbidden,
+  isNotFound,
+  pathOf,
+} from "../../kube/index.ts";
+import type { KubeClient, Target } from "../../kube/index.ts";
+import {
+  isJsonObject,
+  objectOf,
+  type DriftIgnore,
+  type JsonObject,
+  objectsIn,
+  asString,
+} from "../../model/index.ts";
 import { indexLastingObjects, namespacedKey, parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import type { CheckTools } from "../types.ts";
 
@@ -197,4 +212,35 @@ function withEncodedData(body: JsonObject): JsonObject {
     Buffer.from(typeof text === "string" ? text : "").toString("base64"),
   ]);
   return { ...rest, data: { ...objectOf(rest["data"]), ...(Object.fromEntries(encoded) as JsonObject) } };
+}
+
+const AUTOSCALERS = {
+  group: "autoscaling",
+  version: "v2",
+  plural: "horizontalpodautoscalers",
+  namespaced: true,
+} as const;
+
+/**
+ * Whether a HorizontalPodAutoscaler targets an object, so that its number of replicas is no drift. True also if the operator
+ * may not list autoscalers: then the replicas are left alone. One request. Throws ApiError, ConnectionError.
+ */
+async function isAutoscaled(client: KubeClient, object: JsonObject, call: CallOptions): Promise<boolean> {
+  const { name, namespace } = objectOf(object["metadata"]);
+  const group = apiGroupOf(asString(object["apiVersion"]) ?? "");
+  const path = pathOf(AUTOSCALERS, { namespace: asString(namespace) });
+  try {
+    const list = await client.json<JsonObject>({ ...call, path });
+    return objectsIn(list["items"]).some((each) => {
+      const target = objectOf(objectOf(each["spec"])["scaleTargetRef"]);
+      // Without the version, because an autoscaler may name another one than the chart.
+      const isSameKind =
+        target["kind"] === object["kind"] && apiGroupOf(asString(target["apiVersion"]) ?? "") === group;
+      return isSameKind && target["name"] === name;
+    });
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    if (isForbidden(error)) return true;
+    throw error;
+  }
 }

@@ -12,10 +12,10 @@ import {
   secretRef,
   summarize,
   withSecretInError,
+  SummaryCache,
 } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary, SecretTarget } from "./record.ts";
 import { ReleaseWatches, selectReleaseSecrets, type WatchOptions } from "./release-watches.ts";
-import { SummaryCache } from "./summary-cache.ts";
 import { LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions extends WatchOptions {

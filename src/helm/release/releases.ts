@@ -14,11 +14,11 @@ import { withHookWatch, type OnWait } from "../hook-watch.ts";
 import { RecordedObjects } from "../objects/live-objects.ts";
 import { restoreObjects } from "../objects/restore-objects.ts";
 import { diffManifests } from "../manifest/manifest.ts";
-import { diffCrds, diffRelease, previewRelease, renderRelease, type Preview } from "../preview.ts";
+import { diffCrds, diffRelease, previewRelease, type Preview } from "../preview.ts";
 import { reconcileRelease } from "../reconcile.ts";
-import { renderChart } from "../rendering.ts";
+import { renderChart, renderManifests } from "../rendering.ts";
 import { GoodRevisions } from "../rollback/good-revisions.ts";
-import { rollBackByHand, findRollbackTarget } from "../rollback/user-rollback.ts";
+import { rollBackByHand, findRollbackTarget } from "../rollback/rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
@@ -30,8 +30,7 @@ import type {
 import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
-import { ensureNamespace } from "./namespace.ts";
-import { completeMove } from "./relocate.ts";
+import { ensureNamespace, completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
@@ -187,7 +186,8 @@ export class Releases {
    */
   async renderManifests(request: ReconcileRequest, diff: boolean): Promise<string> {
     if (request.module.chart === "none") return "";
-    const rendered = await renderRelease(this.#moduleTools.forModule(request.module), request);
+    const tools = this.#moduleTools.forModule(request.module);
+    const rendered = await renderManifests(await collectFacts(tools, request));
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
     const difference = diffManifests(await this.observed.readStoredManifests(request.module.name), rendered);
     return difference === "" ? "No diff found\n" : difference;

@@ -1,10 +1,21 @@
-/** Brings a release into the namespace of its module before a run. */
+/**
+ * Brings a release into the namespace of its module before a run: creates the namespace, and moves the release without touching its
+ * objects (docs/guides/tenancy.md, "Move a release").
+ */
 
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
-import { moveRelease } from "./move.ts";
-import { ensureNamespace } from "./namespace.ts";
 import type { ReleaseLocation } from "./release-locations.ts";
+import { create, get, getMetadata, ignoreNotFound, isAlreadyExists, isForbidden } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, NAMESPACES, replace } from "../../kube/index.ts";
+import type { Secret, WatchedObject } from "../../kube/index.ts";
+import { oneLine, mapInParallel } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
+import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
+import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
+import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
+import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
+import { findComparedRevisions, isPendingStatus, LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** A release that has to be in `tools.namespace`, the namespace of its module. */
 interface Relocation {
@@ -81,4 +92,119 @@ function recordLocation(
 ): Promise<void> {
   const location = namespace === operator.namespace ? undefined : { namespace, account };
   return store.setLocation(release, location, signal);
+}
+
+/** A module cannot have its namespace now. */
+class NamespaceError extends Error {}
+
+/**
+ * Creates a namespace if it is missing. Never changes an existing one. Throws NamespaceError if it is being deleted or may not
+ * be created; ApiError, ConnectionError.
+ */
+export async function ensureNamespace(
+  { operator }: Pick<Reconciler, "operator">,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { client, namespaceLabels } = operator;
+  const target = { resource: NAMESPACES, name: namespace };
+  const found = await getMetadata<WatchedObject>(client, target, { signal }).catch(ignoreNotFound);
+  if (found?.metadata["deletionTimestamp"] !== undefined)
+    throw new NamespaceError(
+      `namespace ${namespace} is being deleted; the module runs once it is deleted, or with another namespace`,
+    );
+  if (found !== undefined) return;
+  const metadata = { name: namespace, labels: { ...MANAGED_BY_OPERATOR, ...namespaceLabels } };
+  const body = { apiVersion: "v1", kind: "Namespace", metadata };
+  try {
+    await create(client, { resource: NAMESPACES }, { body, signal });
+  } catch (error) {
+    if (isAlreadyExists(error)) return;
+    if (!isForbidden(error)) throw error;
+    throw new NamespaceError(
+      `namespace ${namespace} does not exist and cannot be created: ${oneLine(error)}`,
+    );
+  }
+}
+
+/** A release, and the namespaces between which it moves. */
+interface Move {
+  readonly release: string;
+  readonly from: string;
+  readonly to: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Moves a release: copies its records, annotates its objects with the new owner, then deletes the old records, each oldest first.
+ * The newest old record shows until the end that the move is not complete, and each step can be repeated. Throws
+ * BrokenRecordError, ApiError, ConnectionError.
+ */
+async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
+  const { store, helm, logger } = tools;
+  const { release, from, to, signal } = move;
+  await Promise.all([store.waitUntilListed(from), store.waitUntilListed(to)]);
+  const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
+  await refresh();
+  const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
+  // A helm that still works would write to the old records.
+  if (isPending) await helm.endOrphanedProcesses(signal, release).then(refresh);
+  const revisions = store.revisionsIn(from, release);
+  const [newest] = revisions;
+  const [copied] = store.revisionsIn(to, release);
+  logger.warn("Moving a release to another namespace", { release, from, to });
+  if (newest !== undefined && newest.revision > (copied?.revision ?? 0))
+    for (const meta of revisions.toReversed()) await copyRecord(tools, meta, move);
+  await claimObjects(tools, findComparedRevisions(revisions), move);
+  await store.deleteRecords(release, signal, from);
+  await store.refreshIn(to, release, signal);
+}
+
+/**
+ * Copies the record of a revision. Objects that inherit the namespace of the release get it explicitly, so that they stay where
+ * they are until an upgrade replaces them.
+ */
+async function copyRecord(
+  { store, operator, discovery }: Reconciler,
+  meta: ReleaseMeta,
+  { to, signal }: Move,
+): Promise<void> {
+  const manifests = await store.readManifests(meta, signal);
+  const mapManifests = await createNamespaceAdder(discovery, manifests, meta.namespace);
+  const { client } = operator;
+  const secret = await get<Secret>(client, secretRef(meta), { signal });
+  const encoded = readEncodedRecord(meta, secret as unknown as JsonObject);
+  const release = await withSecretInError(
+    meta,
+    changeEncodedRecord(encoded, { namespace: to, mapManifests }),
+  );
+  // They describe the old inputs and the old manifest.
+  const { [LABELS.inputs]: _, [LABELS.manifest]: __, ...labels } = secret.metadata.labels ?? {};
+  const metadata = { name: meta.secret, namespace: to, labels };
+  const body = { apiVersion: "v1", kind: "Secret", type: secret.type, metadata, data: { release } };
+  const target = { ...secretRef(meta), namespace: to };
+  await create(client, { ...target, name: undefined }, { body, signal }).catch((error: unknown) => {
+    if (!isAlreadyExists(error)) throw error;
+    return replace(client, target, { body, signal });
+  });
+}
+
+/** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. */
+async function claimObjects(
+  tools: Reconciler,
+  revisions: readonly ReleaseMeta[],
+  { release, from, to, signal }: Move,
+): Promise<void> {
+  for (const meta of revisions) {
+    const [manifest = ""] = await tools.store.readManifests(meta, signal);
+    const live = await readLiveObjects(
+      { ...tools, namespace: from },
+      listObjectRefs(parseDocuments(manifest)),
+      signal,
+    );
+    const own = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
+    await mapInParallel(MAX_PARALLEL_REQUESTS, own, (object) =>
+      claimObject({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
+    );
+  }
 }

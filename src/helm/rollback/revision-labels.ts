@@ -15,7 +15,12 @@ const LABEL_SET = "true";
  * reports `deployed` although the objects of a revision never became healthy.
  */
 export function findLastGoodRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
-  return revisions.find((meta) => isGood(meta) && ["deployed", "superseded"].includes(meta.status));
+  return revisions.find((meta) => isGood(meta) && wasDeployed(meta));
+}
+
+/** Whether helm deployed a revision successfully; another revision may have replaced it since. */
+export function wasDeployed({ status }: ReleaseMeta): boolean {
+  return status === "deployed" || status === "superseded";
 }
 
 /** The installed revision, if it may be labelled good; undefined if it is labelled already, was rejected, or has failed. */

@@ -1,16 +1,19 @@
-/** Rolls releases back after failed upgrades (docs/reference/lifecycle.md, "Rollback"). */
+/**
+ * Rolls releases back: after failed upgrades (docs/reference/lifecycle.md, "Rollback"), and when a user requests it with
+ * `module rollback NAME [REVISION]` (docs/guides/on-call.md).
+ */
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { retriesOf } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
-import { LABELS, type ReleaseMeta } from "../release/revisions.ts";
-import type { HelmInput, Reconciler, Reconciliation, Refusal, RollbackPolicy } from "../types.ts";
+import { isPendingStatus, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import type { Reconciliation, Refusal } from "../types.ts";
+import { recoverPendingRelease } from "../upgrade.ts";
 import {
   buildFailureLabels,
   BY_HAND,
@@ -18,20 +21,12 @@ import {
   countFailedTries,
   findLastGoodRevision,
   findMarkableRevision,
+  findRejectedRevision,
   GOOD_LABEL,
   isRejectedRevision,
   resetCopiedLabels,
+  wasDeployed,
 } from "./revision-labels.ts";
-
-/** The policy by which failed upgrades of a module are rolled back; undefined if they are only retried (`onFailure`). */
-export function getRollbackPolicy(
-  { onFailure }: Pick<Reconciler, "onFailure">,
-  module: HelmInput["module"],
-  digests: Pick<RollbackPolicy, "userInputsDigest" | "contentDigest">,
-): RollbackPolicy | undefined {
-  const retries = retriesOf(module, onFailure);
-  return retries === undefined ? undefined : { retries, ...digests };
-}
 
 /** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
 export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
@@ -125,7 +120,7 @@ export async function rollBack(
  * Runs `helm rollback` to the good revision, after protecting objects that helm must neither replace nor delete. Reads the
  * records again also after a failure. Throws as `Helm.rollback`.
  */
-export async function rollBackTo(
+async function rollBackTo(
   { tools, request }: Pick<Reconciliation, "tools" | "request">,
   { rejectedRevision, goodRevision }: Pick<Refusal, "rejectedRevision" | "goodRevision">,
 ): Promise<void> {
@@ -186,4 +181,80 @@ function describeRejection({ labels }: ReleaseMeta, why: string): string {
 /** The version of the chart in a record, with a question mark where it is unknown. */
 function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
+}
+
+/** A release cannot be rolled back to the requested revision. The message names the possible ones. */
+class NoRollbackTargetError extends Error {}
+
+/**
+ * Finds the target of a rollback that a user requests: the revision number `wanted`, otherwise the newest earlier revision that
+ * was deployed and is not rejected. Throws NoRollbackTargetError, which names the possible numbers.
+ */
+export function findRollbackTarget(
+  revisions: readonly ReleaseMeta[],
+  wanted: number | undefined,
+): ReleaseMeta {
+  const [, ...older] = revisions;
+  const candidates = older.filter(wasDeployed);
+  const target = candidates.find((meta) =>
+    wanted === undefined ? !isRejectedRevision(meta) : meta.revision === wanted,
+  );
+  if (target !== undefined) return target;
+  const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
+  const numbers = candidates.map(({ revision }) => revision).join(", ");
+  const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
+  throw new NoRollbackTargetError(`there is ${what} that was in force; ${remedy}`);
+}
+
+/**
+ * Refuses inputs that a user has rolled back. The refusal lasts while chart and values stay the same, apart from changes by
+ * hooks, and does not depend on `onFailure`. Returns undefined if no such rollback is in force.
+ */
+export function findRefusalAfterUserRollback(
+  revisions: readonly ReleaseMeta[],
+  userInputsDigest: string,
+): Refusal | undefined {
+  const rejectedRevision = findRejectedRevision(revisions);
+  if (
+    rejectedRevision?.labels[LABELS.rejected] !== BY_HAND ||
+    rejectedRevision.labels[LABELS.userInputs] !== userInputsDigest
+  )
+    return undefined;
+  const to = Number(rejectedRevision.labels[LABELS.rolledBackTo]);
+  const goodRevision = revisions.find(({ revision }) => revision === to);
+  if (goodRevision === undefined) return undefined;
+  const [newest] = revisions;
+  return {
+    rejectedRevision,
+    goodRevision,
+    isRolledBack: newest !== rejectedRevision && newest?.status === "deployed",
+  };
+}
+
+/**
+ * Rolls back to a revision at the request of a user. The revision stays installed until chart or values change. First labels the
+ * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws NoRollbackTargetError,
+ * HelmError, ApiError, ConnectionError.
+ */
+export async function rollBackByHand(
+  reconciliation: Reconciliation,
+  wanted: number | undefined,
+): Promise<void> {
+  const { tools, request } = reconciliation;
+  const { store, managedBy } = tools;
+  const { module, signal } = request;
+  await store.refresh(module.name, signal);
+  if (isPendingStatus(store.get(module.name)?.status ?? "")) await recoverPendingRelease(reconciliation);
+  const goodRevision = findRollbackTarget(store.revisions(module.name), wanted);
+  const withoutRejection = { [LABELS.rejected]: null, [LABELS.rolledBackTo]: null, [LABELS.tries]: null };
+  await store.setLabels(
+    goodRevision,
+    { ...withoutRejection, ...GOOD_LABEL, [LABELS.managedBy]: managedBy },
+    signal,
+  );
+  const rejectedRevision = store.get(module.name) ?? goodRevision;
+  const inputLabels = { [LABELS.userInputs]: reconciliation.userInputsDigest, [LABELS.good]: null };
+  const rollbackLabels = { [LABELS.rejected]: BY_HAND, [LABELS.rolledBackTo]: String(goodRevision.revision) };
+  await store.setLabels(rejectedRevision, { ...inputLabels, ...rollbackLabels }, signal);
+  await rollBackTo(reconciliation, { rejectedRevision, goodRevision });
 }

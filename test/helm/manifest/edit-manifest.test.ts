@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 
 import { parseDocuments } from "../../../src/helm/index.ts";
-import { withNamespaces, withoutObjects } from "../../../src/helm/manifest/edit-manifest.ts";
+import { createNamespaceAdder, withoutObjects } from "../../../src/helm/manifest/edit-manifest.ts";
 import { listObjectRefs } from "../../../src/helm/manifest/manifest.ts";
+import type { Resource } from "../../../src/kube/index.ts";
 
 const A = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 const B = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n";
@@ -30,25 +31,29 @@ describe("a manifest without some of its objects", () => {
 });
 
 describe("a manifest whose objects name their namespace", () => {
-  const isNamespaced = ({ kind }: { kind?: unknown }): boolean => kind !== "ClusterRole";
+  const discovery = {
+    resolve: (kind: string) => Promise.resolve({ namespaced: kind !== "ClusterRole" } as Resource),
+  };
+  const addNamespace = async (manifest: string): Promise<string> =>
+    (await createNamespaceAdder(discovery, [manifest], "old"))(manifest);
   const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
-  const placed = (manifest: string): string[] =>
-    listObjectRefs(parseDocuments(withNamespaces(manifest, "old", isNamespaced))).map(
+  const placed = async (manifest: string): Promise<string[]> =>
+    listObjectRefs(parseDocuments(await addNamespace(manifest))).map(
       ({ kind, namespace = "" }) => `${kind} ${namespace}`,
     );
 
-  test("is changed only where it lacks them", () => {
+  test("is changed only where it lacks them", async () => {
     const elsewhere = A.replace("  name: a", "  name: a\n  namespace: other");
-    expect(placed(`---\n${A}---\n${elsewhere}---\n${role}`)).toEqual([
+    expect(await placed(`---\n${A}---\n${elsewhere}---\n${role}`)).toEqual([
       "ConfigMap old",
       "ConfigMap other",
       "ClusterRole ",
     ]);
     const complete = `---\n# Source: a.yaml\n${elsewhere}---\n${role}`;
-    expect(withNamespaces(complete, "old", isNamespaced)).toBe(complete);
+    expect(await addNamespace(complete)).toBe(complete);
   });
 
-  test("lists and texts that are no objects are kept", () => {
+  test("lists and texts that are no objects are kept", async () => {
     const list = JSON.stringify({
       apiVersion: "v1",
       kind: "List",
@@ -57,6 +62,6 @@ describe("a manifest whose objects name their namespace", () => {
         { apiVersion: "v1", kind: "ClusterRole", metadata: { name: "r" } },
       ],
     });
-    expect(placed(`---\n${list}\n---\n# nothing\n`)).toEqual(["Secret old", "ClusterRole "]);
+    expect(await placed(`---\n${list}\n---\n# nothing\n`)).toEqual(["Secret old", "ClusterRole "]);
   });
 });

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 
-import { ensureNamespace } from "../../../src/helm/release/namespace.ts";
-import { ensureLocation } from "../../../src/helm/release/relocate.ts";
+import { ensureNamespace, ensureLocation } from "../../../src/helm/release/relocate.ts";
 import type { ReleaseLocation } from "../../../src/helm/release/release-locations.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
 import { silentLogger } from "../../../src/lib/index.ts";

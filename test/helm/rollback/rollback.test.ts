@@ -10,11 +10,11 @@ import {
   findRefusalAfterRejection,
   resetCopiedLabels,
 } from "../../../src/helm/rollback/revision-labels.ts";
-import { markInstalledRevisionGood } from "../../../src/helm/rollback/rollback.ts";
 import {
+  markInstalledRevisionGood,
   findRefusalAfterUserRollback,
   findRollbackTarget,
-} from "../../../src/helm/rollback/user-rollback.ts";
+} from "../../../src/helm/rollback/rollback.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { ManualClock } from "../../support/clock.ts";

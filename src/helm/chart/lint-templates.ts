@@ -1,4 +1,4 @@
-/** Finds values of a chart that nothing reads, for `lint`. */
+/** Checks for `lint`: which values a chart never reads, and whether it reads the list of enabled modules. */
 
 import { join } from "node:path";
 
@@ -72,4 +72,18 @@ function listDependencyKeys(chart: JsonObject): string[] {
 function parseParentKey(imported: Json): string[] {
   const parent = asString(objectOf(imported)["parent"]);
   return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
+}
+
+const LIST = /\benabledModules\b/;
+
+/** Whether a template of a module's own chart, or of a library chart in it, reads the list `global.enabledModules`. */
+export function readsEnabledModules(module: Pick<Module, "chart" | "chartDir">): boolean {
+  if (module.chart === "none" || module.chart === "root") return false;
+  const templates = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
+  const words = templates
+    .values()
+    .map(({ rel, path }) => unpackedText(rel, readRegularFile(path)))
+    .filter((text) => LIST.test(text))
+    .flatMap((text) => parseActions(text).flat());
+  return words.some(({ text }) => LIST.test(text));
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { helmEnvironment } from "../../../src/helm/binary/helm-environment.ts";
+import { helmEnvironment } from "../../../src/helm/binary/binary.ts";
 
 const context = { managedBy: "v1-x", home: "/t/helm-home", release: "web" };
 const kubeconfig = { path: "/t/kube/helm.kubeconfig", refresh: () => Promise.resolve() };
