@@ -29,7 +29,6 @@ export {
   describeValuesLeftToHooks,
   buildValuesFiles,
   getHelmSkipReason,
-  type ValuesFiles,
 } from "./values-files.ts";
 export type { MergedValues, SectionInput } from "./layers.ts";
 export { PatchAuthors, describeViolations, explainOrigins, createOriginFinder } from "./origin.ts";
