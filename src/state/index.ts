@@ -5,6 +5,7 @@ export { MAX_ROUNDS } from "./run-record.ts";
 export type { LastRun, ModuleActivity, RetryReason, RunRecord } from "./run-record.ts";
 export { readAnnotationToken, APPROVE_UPDATE, hasConfirmations } from "./annotations.ts";
 export { deriveFromModules } from "./module-records.ts";
+export { getReleaseVersion } from "./module-view.ts";
 export { State } from "./state.ts";
 export type { Simulation } from "./simulation/simulation.ts";
 export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";

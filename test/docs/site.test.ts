@@ -42,6 +42,7 @@ test("the on-call guide has each section that a status or an alert leads to", ()
   ]);
   expect(read("docs/guides/running.md")).toContain("\n## Taking over\n");
   expect(read("docs/guides/module-sources.md")).toContain("\n## When something is missing\n");
+  expect(getRunbookPath("ReloadHeldUp")).toBe("docs/guides/on-call.md#a-hook-fails");
   expect(getRunbookPath("unknown")).toBe("docs/guides/on-call.md");
 });
 

@@ -57,6 +57,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     cause: undefined,
     rounds: 0,
     leftRevision: 3,
+    leftVersion: undefined,
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: undefined,

@@ -143,7 +143,7 @@ function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview)
 /** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
-  return phase === "discovery" || phase === "idle" ? "Discovery" : "HooksFailing";
+  return phase === "discovery" || phase === "idle" ? "Discovery" : "ReloadHeldUp";
 }
 
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);

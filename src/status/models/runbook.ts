@@ -26,6 +26,7 @@ const SECTIONS: Readonly<Record<string, string>> = {
   RemovalHeld: "a-removal-is-blocked",
   ModulesInvalid: "a-module-is-invalid",
   HooksFailing: "a-hook-fails",
+  ReloadHeldUp: "a-hook-fails",
   NotRunning: "the-operator-does-not-answer",
 };
 

@@ -4,10 +4,9 @@ import { displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
-import type { Release } from "../../helm/index.ts";
 import { describeCause } from "../../model/index.ts";
 import { describeEnablement, toDisplayedOrigin, type Requirement } from "../../plan/index.ts";
-import { readAnnotationToken, listMissingObjects } from "../../state/index.ts";
+import { readAnnotationToken, listMissingObjects, getReleaseVersion } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import type {
@@ -64,7 +63,7 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
         ? facts.previousStatus?.lastRun
         : mapOptional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
-      release: mapOptional(view.release, projectRelease),
+      release: projectRelease(view),
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
       ...projectRequires(facts.requirements, facts.previousStatus?.requires, facts.now),
       ...mapOptional(view.health, projectHealth),
@@ -182,10 +181,13 @@ function projectDrift({ objects }: Drift): ModuleStatus["drift"] {
   return fields.length === 0 ? undefined : fields.slice(0, MAX_DRIFTED_FIELDS);
 }
 
-/** The helm release as the status displays it. */
-function projectRelease(release: Release): ReleaseStatus {
+/** The helm release as the status displays it; undefined if there is none. */
+function projectRelease(view: ModuleView): ReleaseStatus | undefined {
+  const { release } = view;
+  if (release === undefined) return undefined;
   return omitUndefined({
     ...release,
+    chartVersion: getReleaseVersion(view),
     lastDeployed: mapOptional(release.lastDeployed, formatUtc),
     manifestChecksum: mapOptional(release.manifestChecksum, displayDigest),
   });
