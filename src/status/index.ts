@@ -24,7 +24,7 @@ export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
 export { buildOverview, summarizeState, type ModuleRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
-export { addTransitionTimes, indexConditionTimes, type UntimedCondition } from "./project/conditions.ts";
+export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
 export { evaluateModule, isRunUnannounced } from "./project/evaluation.ts";
 export { withGeneration } from "./write/mirrored.ts";
 export type { MirrorOptions } from "./write/mirror-options.ts";

@@ -4,7 +4,6 @@ import { canonicalJson, formatUtc } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
 import {
   toStatusLine,
-  indexConditionTimes,
   addTransitionTimes,
   type IModuleSource,
   type UntimedCondition,
@@ -68,8 +67,7 @@ export function buildStatus(facts: StatusInput): Status {
   const rows = names.map((name) => buildModuleRow(name, facts));
   const readyCount = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
-  const before = indexConditionTimes(object.status?.conditions ?? []);
-  const conditions = addTransitionTimes(buildConditions(facts, rows), before, now);
+  const conditions = addTransitionTimes(buildConditions(facts, rows), object.status?.conditions, now);
   const { lastCheck, nextCheck, handledToken } = findings;
   return {
     observedGeneration: generation,

@@ -17,8 +17,7 @@ import type {
   RequirementStatus,
 } from "../models/kinds.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
-import type { Transitions, UntimedCondition } from "./conditions.ts";
-import type { DisplayedValues } from "./displayed-values.ts";
+import type { UntimedCondition } from "./conditions.ts";
 import { evaluateModule, isRunUnannounced, type Evaluation, type EvaluationContext } from "./evaluation.ts";
 
 /** The wanted content of an AddonModule. */
@@ -29,15 +28,12 @@ export interface ModuleProjection {
 
 /** Input of a projection besides the module's view. */
 export interface ModuleContext extends EvaluationContext {
-  /** Status and times of the conditions of the previous status. */
-  readonly previousTimes: Transitions;
   /**
    * The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of
-   * requirements.
+   * conditions and requirements.
    */
   readonly previousStatus?: ModuleStatus | undefined;
   readonly requirements?: readonly Requirement[];
-  readonly displayedValues: DisplayedValues;
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
   /** When a failure is tried again, in ms since the epoch. */
@@ -47,10 +43,11 @@ export interface ModuleContext extends EvaluationContext {
 /** The status names at most this many missing objects: a deleted namespace may have thousands. */
 const MAX_ABSENT_OBJECTS = 20;
 
-/** Computes the wanted content of a module's AddonModule. It is pure, so that callers can cache the result. */
+/** Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the result. */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
   const evaluation = evaluateModule(view, facts);
   const missing = listMissingObjects(view);
+  const { previousStatus, now } = facts;
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: omitUndefined({
@@ -58,14 +55,11 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       enabledBy: view.enabledBy,
       enabledReason: mapOptional(view.enabledReason, toStatusLine),
       valuesDigest: displayDigest(view.wholeDigest),
-      ...facts.displayedValues,
-      lastRun: isRunUnannounced(view, facts.now)
-        ? facts.previousStatus?.lastRun
-        : mapOptional(view.lastRun, projectRun),
+      lastRun: isRunUnannounced(view, now) ? previousStatus?.lastRun : mapOptional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: projectRelease(view),
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
-      ...projectRequires(facts.requirements, facts.previousStatus?.requires, facts.now),
+      ...projectRequires(facts.requirements, previousStatus?.requires, now),
       ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
       identity: facts.identity,
@@ -75,8 +69,8 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       lastHandledReconcileAt: readAnnotationToken(view.handled.token),
       conditions: addTransitionTimes(
         buildConditions(view, evaluation, facts),
-        facts.previousTimes,
-        facts.now,
+        previousStatus?.conditions,
+        now,
       ),
     }),
   };

@@ -74,11 +74,10 @@ export interface Overview {
 export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
   const facts = {
     now,
-    previousTimes: new Map(),
     convergeBlocker: findConvergeBlocker(snapshot),
     failingHooks: describeFailingHooks(undefined, snapshot),
   };
-  const { state, converge, conditions } = projectOperator(snapshot.view, facts).status;
+  const { state, converge, conditions } = projectOperator(snapshot.view, facts);
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
     state: state ?? "Pending",

@@ -44,7 +44,7 @@ export class MirroredObjects {
    */
   setWanted(projection: Projection, view: View): MirroredObject[] {
     const changed = [this.operator];
-    this.operator.wantedStatus = projection.operator.status;
+    this.operator.wantedStatus = projection.operatorStatus;
     // Nothing is known of modules yet: after a refused start their objects keep the last status.
     if (view.boot === "loading") return changed;
     for (const [name, wanted] of projection.modules) {

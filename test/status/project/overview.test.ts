@@ -60,7 +60,7 @@ test("how long runs usually take is the middle one of the last, and told of the 
 test("the version is that of an update which creates no revision", () => {
   const web = moduleView("web", { leftVersion: "1.3.0" });
   expect(buildOverview({ view: viewOf([web]), queues: [] }, T0).modules[0]?.chartVersion).toBe("1.3.0");
-  const { status } = projectModule(web, { now: T0, previousTimes: new Map(), displayedValues: {} });
+  const { status } = projectModule(web, { now: T0 });
   expect(status.release).toMatchObject({ revision: 3, chartVersion: "1.3.0" });
 });
 

@@ -150,7 +150,7 @@ class StatusStory {
 
   /** What they should tell. */
   wanted(): Record<string, unknown> {
-    const { operator, modules } = new Projector("redacted", new KnownSecrets()).project(
+    const { operatorStatus, modules } = new Projector("redacted", new KnownSecrets()).project(
       { view: this.#view(), queues: [] },
       this.clock.now(),
     );
@@ -162,7 +162,7 @@ class StatusStory {
         { ...this.#stamped(path, spec, status), isOurs: true, isOwned: true },
       ]);
     const spec = this.api.get(OPERATOR)?.["spec"];
-    return { [OPERATOR]: this.#stamped(OPERATOR, spec, operator.status), ...Object.fromEntries(ours) };
+    return { [OPERATOR]: this.#stamped(OPERATOR, spec, operatorStatus), ...Object.fromEntries(ours) };
   }
 
   /** What strangers left on objects and somebody took away. */
