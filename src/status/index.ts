@@ -26,6 +26,6 @@ export { buildOverview, summarizeState, type ModuleRow, type Overview } from "./
 export { Projector } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
 export { evaluateModule, isRunUnannounced } from "./project/evaluation.ts";
-export { withGeneration } from "./write/mirrored.ts";
+export { withGeneration } from "./write/stored-object.ts";
 export type { MirrorOptions } from "./write/mirror-options.ts";
 export { StatusMirror } from "./write/status-mirror.ts";

@@ -5,7 +5,7 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import type { StatusValues } from "../project/displayed-values.ts";
 import type { IdentityOf } from "../project/projector.ts";
-import type { HelmRelease } from "./objects.ts";
+import type { HelmRelease } from "./own-objects.ts";
 import type { OnWrite } from "./writer.ts";
 
 /** What a `StatusMirror` needs from outside, and whom it notifies. */

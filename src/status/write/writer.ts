@@ -7,9 +7,9 @@ import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
-import type { StoredObject, MirroredObject, OwnerMarks, NextStep } from "./mirrored.ts";
-import type { MirroredObjects } from "./mirrored-objects.ts";
-import { type StatusClient, readObject, executeStep } from "./objects.ts";
+import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
+import type { OwnObjects, StatusApi } from "./own-objects.ts";
+import type { StoredObject } from "./stored-object.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
 /** Writes at the same time. */
@@ -22,8 +22,9 @@ export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "
 
 /** What a {@link Writer} needs from the status mirror. */
 export interface WriterParts {
-  readonly objects: MirroredObjects;
-  readonly api: StatusClient;
+  readonly api: StatusApi;
+  readonly mirrored: MirroredObjects;
+  readonly ownObjects: Pick<OwnObjects, "executeStep" | "readObject">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly backoff: WriteBackoff;
@@ -123,7 +124,7 @@ export class Writer {
   }
 
   get #objects(): MirroredObjects {
-    return this.#parts.objects;
+    return this.#parts.mirrored;
   }
 
   get #isClosed(): boolean {
@@ -221,13 +222,13 @@ export class Writer {
    * contains the generation for `observedGeneration`.
    */
   async #write(mirrored: MirroredObject): Promise<void> {
-    const { api, sendRequest, clock } = this.#parts;
+    const { ownObjects, sendRequest, clock } = this.#parts;
     for (;;) {
       const need = this.#findNextStep(mirrored);
       if (need === "none") return;
       const { wantedStatus, liveObject } = mirrored;
       const step = { need, marks: this.#marks };
-      await sendRequest(mirrored, () => executeStep(api, mirrored, step));
+      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, step));
       if (need === "status") {
         mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
@@ -251,11 +252,11 @@ export class Writer {
    * the server answers the read, the pause ends early and all objects are scheduled again.
    */
   #scheduleProbe(): void {
-    const { api, clock, backoff } = this.#parts;
+    const { ownObjects, clock, backoff } = this.#parts;
     const { msUntilProbe } = backoff;
     if (msUntilProbe === undefined || this.#probeTimer !== undefined) return;
     this.#probeTimer = clock.setTimer(msUntilProbe, async () => {
-      const answers = await readObject(api, this.#objects.operator.id).then(
+      const answers = await ownObjects.readObject(this.#objects.operator.id).then(
         () => true,
         () => false,
       );
@@ -269,7 +270,7 @@ export class Writer {
   /** Delays all writes if the error concerns the server or the kind; otherwise delays only the writes of this object. */
   async #onWriteFailed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#isClosed) return;
-    const { api, sendRequest, clock, backoff } = this.#parts;
+    const { ownObjects, sendRequest, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (affectsAllWrites(error)) {
       backoff.recordFailure(error);
@@ -279,7 +280,7 @@ export class Writer {
     mirrored.notBefore = clock.monotonic() + backoff.delayForObject(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object on the server differs from the known one: read it before the next try.
-      await sendRequest(mirrored, () => readObject(api, mirrored.id)).catch(() => {});
+      await sendRequest(mirrored, () => ownObjects.readObject(mirrored.id)).catch(() => {});
     }
   }
 }

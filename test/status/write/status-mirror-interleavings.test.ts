@@ -81,7 +81,7 @@ class StatusStory {
       mirror.close();
       unwatch();
     };
-    mirror.update(this.#view(), []);
+    mirror.update({ view: this.#view(), queues: [] });
   }
 
   close(): void {
@@ -190,7 +190,7 @@ class StatusStory {
 
   #show(): void {
     this.happened += 1;
-    this.#mirror?.update(this.#view(), []);
+    this.#mirror?.update({ view: this.#view(), queues: [] });
   }
 
   #view(): ReturnType<typeof viewOf> {
