@@ -134,8 +134,8 @@ const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as cons
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
-  if (isOperatorReason(reason)) return getRunbookPath(reason);
   if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
+  if (isOperatorReason(reason)) return getRunbookPath(reason);
   if (row === undefined) return getRunbookPath(state === "Invalid" ? "" : state);
   return getRunbookPath(runbookSection(row));
 }

@@ -51,14 +51,11 @@ export class StatusMirror {
     this.#objects = new OwnObjects(api);
     this.#mirrored = new MirroredObjects(operatorName, clock);
     this.#writer = new Writer({
+      ...options,
       api,
       mirrored: this.#mirrored,
       ownObjects: this.#objects,
-      clock,
-      logger,
       backoff: this.#backoff,
-      tracer: options.tracer,
-      onWrite: options.onWrite,
       isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
       sendRequest: (mirrored, request) => this.#sendRequest(mirrored, request),
       onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),

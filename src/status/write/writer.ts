@@ -2,14 +2,14 @@
 
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, nextWriteTime, type Timer } from "../../lib/index.ts";
+import { nextWriteTime, type Timer } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
-import type { Tracer } from "../../trace/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
 import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { OwnObjects, StatusApi } from "./own-objects.ts";
 import type { StoredObject } from "./stored-object.ts";
+import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
 /** Writes at the same time. */
@@ -17,18 +17,12 @@ const CONCURRENCY = 6;
 /** Pause after an answer that is older than what is known: etcd was restored, and the watch has not noticed it yet. */
 const STALE_PAUSE_MS = 1000;
 
-/** Called after each write of an object with its result. */
-export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "failed") => void;
-
 /** What a {@link Writer} needs from the status mirror. */
-export interface WriterParts {
-  readonly api: StatusApi;
+export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "onWrite"> {
+  readonly api: Pick<StatusApi, "namespace" | "operatorName" | "signal">;
   readonly mirrored: MirroredObjects;
   readonly ownObjects: Pick<OwnObjects, "executeStep" | "readObject">;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly backoff: WriteBackoff;
-  readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
   /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
@@ -36,8 +30,6 @@ export interface WriterParts {
     mirrored: MirroredObject,
     request: () => Promise<StoredObject | undefined>,
   ) => Promise<void>;
-  /** Called after each write with its result. */
-  readonly onWrite?: OnWrite | undefined;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
@@ -80,13 +72,12 @@ export class Writer {
     if (need === "none") return this.#forgetDeletedModule(mirrored);
     const wait = this.#getWriteDelayMs(mirrored, need);
     if (wait <= 0) this.#enqueue(mirrored, need);
-    else mirrored.timer = this.#parts.clock.setTimer(wait, () => this.#scheduleWriteAgain(mirrored));
-  }
-
-  /** The timer of the object has fired: the object may need another step or none by now. */
-  #scheduleWriteAgain(mirrored: MirroredObject): void {
-    mirrored.timer = undefined;
-    this.scheduleWrite(mirrored);
+    else
+      mirrored.timer = this.#parts.clock.setTimer(wait, () => {
+        mirrored.timer = undefined;
+        // The object may need another step or none by now.
+        this.scheduleWrite(mirrored);
+      });
   }
 
   /** Milliseconds until the object may be written. During a converge, status writes wait for the next burst to save CPU. */
@@ -188,7 +179,9 @@ export class Writer {
     mirrored.notBefore = 0;
     try {
       await this.#writeInSpan(mirrored);
-      this.#onWriteSucceeded(mirrored);
+      this.#parts.onWrite?.(mirrored.id.kind, "written");
+      mirrored.failures = 0;
+      backoff.recordSuccess();
     } catch (error) {
       this.#parts.onWrite?.(mirrored.id.kind, "failed");
       await this.#onWriteFailed(mirrored, error);
@@ -208,13 +201,6 @@ export class Writer {
     return tracer === undefined
       ? write()
       : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
-  }
-
-  /** Reports the write, and ends the back-off of the object and of the server. */
-  #onWriteSucceeded(mirrored: MirroredObject): void {
-    this.#parts.onWrite?.(mirrored.id.kind, "written");
-    mirrored.failures = 0;
-    this.#parts.backoff.recordSuccess();
   }
 
   /**
