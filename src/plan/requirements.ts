@@ -2,7 +2,7 @@
 
 import { isInRange, releaseNumbersOf } from "../lib/index.ts";
 import { requiredKey, type RequiredObject, type Module, type Problem, type Tree } from "../model/index.ts";
-import { listMissingObjects, type ModuleView, type View } from "../state/index.ts";
+import { getReleaseVersion, listMissingObjects, type ModuleView, type View } from "../state/index.ts";
 
 export type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
 
@@ -131,9 +131,9 @@ function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRe
  * The installed version of a module. After a run it is the version of the chart that ran: the release may have an older one,
  * because a version that changes no object creates no revision. Before a run it is the release's, else the chart's.
  */
-function getInstalledVersion({ phase, handled, release, module }: ModuleView): string | undefined {
-  const ran = phase === "ready" ? handled.version : undefined;
-  return ran ?? release?.chartVersion ?? module.chartVersion;
+function getInstalledVersion(view: ModuleView): string | undefined {
+  const ran = view.phase === "ready" ? view.handled.version : undefined;
+  return ran ?? getReleaseVersion(view) ?? view.module.chartVersion;
 }
 
 /** Whether a module was suspended before its first installation: its run succeeds without helm, but nothing is installed. */

@@ -18,7 +18,7 @@ export type {
   ConvergeDigests,
   ConvergePhase,
 } from "./run-record.ts";
-export { deriveFromModules } from "./module-records.ts";
+export { deriveFromModules, getReleaseVersion } from "./module-records.ts";
 export { State } from "./state.ts";
 export type { Simulation } from "./simulation.ts";
 export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";

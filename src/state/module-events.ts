@@ -3,7 +3,7 @@
  * Reducers are pure: `applyEvent` makes a new record of the result.
  */
 
-import type { Release } from "../helm/index.ts";
+import type { ReleaseOutcome } from "../helm/index.ts";
 import type { Hook, Module, Problem } from "../model/index.ts";
 import {
   problemOf,
@@ -125,21 +125,23 @@ const MODULE_EVENTS = {
   }),
 
   /**
-   * The helm step of a run has ended, and the release is as it left it. `lacksRollbackTarget`: the revision is unhealthy,
-   * and there is no good revision to roll back to.
+   * The helm step of a run has ended, and the release is as it left it. `refusal`: why the run kept or restored an earlier
+   * revision. `lacksRollbackTarget`: the revision is unhealthy, and there is no good revision to roll back to.
    */
   releaseApplied: (
     record,
     _,
     {
       release,
+      refusal,
       lacksRollbackTarget = false,
-    }: { readonly release: Release | undefined; lacksRollbackTarget?: boolean },
+    }: Pick<ReleaseOutcome, "release" | "refusal" | "lacksRollbackTarget">,
   ) => {
     const leftRevision = release?.revision;
     const run = {
       ...record.run,
       leftRevision,
+      leftVersion: refusal === undefined ? record.run.attempted?.version : undefined,
       revisionWithoutRollbackTarget: lacksRollbackTarget ? leftRevision : undefined,
     };
     return { release, missingObjects: [], run };

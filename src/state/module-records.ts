@@ -165,6 +165,19 @@ export function isReleaseChangedByHand({ run, release }: ModuleRecord): boolean 
   return release.revision > leftRevision || release.status !== "deployed";
 }
 
+/**
+ * The version of the installed chart. The record of helm can have an older version: a chart that renders the same objects as
+ * before creates no revision. The record counts before the first run, after a rollback, and after a change with helm.
+ */
+export function getReleaseVersion({
+  release,
+  leftVersion,
+  isReleaseChangedByHand,
+}: Pick<ModuleView, "release" | "leftVersion" | "isReleaseChangedByHand">): string | undefined {
+  if (release === undefined) return undefined;
+  return isReleaseChangedByHand ? release.chartVersion : (leftVersion ?? release.chartVersion);
+}
+
 /** The health of a release whose objects were not checked since it was applied. */
 const NOT_CHECKED: HealthCondition = {
   status: "Unknown",

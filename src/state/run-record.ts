@@ -83,6 +83,8 @@ export interface RunRecord {
   readonly rounds: number;
   /** Revision of the release after the last run; undefined before the first run. */
   readonly leftRevision: number | undefined;
+  /** Version of the chart that this revision has; undefined if the run did not install its chart, but kept an earlier revision. */
+  readonly leftVersion: string | undefined;
   /** Since when the run waits for what the module requires, in ms since the epoch. */
   readonly blockedSince: number | undefined;
   /** Digest of the section, if the same edit also caused a converge: the converge's run handles both. */
@@ -113,6 +115,7 @@ export const NEVER_RAN: RunRecord = {
   cause: undefined,
   rounds: 0,
   leftRevision: undefined,
+  leftVersion: undefined,
   blockedSince: undefined,
   withConverge: undefined,
   scheduledRun: undefined,

@@ -1,5 +1,7 @@
 /** Writes Kubernetes Events (docs/reference/status.md, "Events"). */
 
+import PQueue from "p-queue";
+
 import { type KnownSecrets, type Timer, nextWriteTime, oneLine, sleep, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, formatMicroTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
@@ -68,8 +70,8 @@ const SERIES_MS = 6 * 60_000;
 const SERIES_EVERY_MS = 10_000;
 /** Bounds the memory; a forgotten series only becomes a new Event. */
 const MAX_SERIES = 1000;
-/** Calls that wait; more Events are dropped, since a slow server must not make the operator grow. */
-const MAX_WAITING = 100;
+/** Calls that wait or run; more Events are dropped, since a slow server must not make the operator grow. */
+const MAX_CALLS = 100;
 /** How long after the first Event an object may take to appear before Events are written without its uid. */
 const UID_WAIT_MS = 5000;
 const UID_CHECK_MS = 50;
@@ -96,9 +98,9 @@ export class EventWriter {
   readonly #abort = new AbortController();
   readonly #flushAbort = new AbortController();
   readonly #series = new Map<string, Series>();
-  #lastCall: Promise<void> = Promise.resolve();
+  /** Sends one call after another. */
+  readonly #calls = new PQueue({ concurrency: 1 });
   readonly #wall: WallTimes;
-  #queuedCalls = 0;
   #seq = 0;
   /** Until when Events wait for the uids of their objects; undefined before the first. */
   #uidWaitEndsAt: number | undefined;
@@ -111,7 +113,7 @@ export class EventWriter {
   /** Events, and repetitions of them, that are not written yet. */
   get unwrittenCount(): number {
     const repeated = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
-    return this.#queuedCalls + repeated.length;
+    return this.#callCount + repeated.length;
   }
 
   /** Queues an Event; returns at once. */
@@ -121,12 +123,15 @@ export class EventWriter {
     const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.monotonic();
     const series = this.#series.get(key);
-    if (series !== undefined && now - series.lastAt < SERIES_MS) {
-      this.#countRepetition(series, now);
+    if (series === undefined || now - series.lastAt >= SERIES_MS) {
+      this.#forgetEndedSeries(now);
+      this.#startSeries(key, { ...event, note });
       return;
     }
-    this.#forgetEndedSeries(now);
-    this.#startSeries(key, { ...event, note });
+    series.count += 1;
+    series.lastAt = now;
+    // Several repetitions are written together.
+    series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
   }
 
   /** Resolves when everything recorded so far has been written or dropped, repetitions included. A stopping operator calls it; so no wait delays the writes. */
@@ -138,7 +143,7 @@ export class EventWriter {
       series.timer.cancel();
       this.#writeSeries(series);
     }
-    await this.#lastCall;
+    await this.#calls.onIdle();
   }
 
   /** Stops, and aborts calls under way. */
@@ -160,33 +165,24 @@ export class EventWriter {
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     this.#uidWaitEndsAt ??= clock.monotonic() + UID_WAIT_MS;
     this.#enqueueCall(async (signal) => {
-      await this.#waitForBurst(signal);
-      await this.#waitForUid(event.module, signal);
+      await this.#waitBeforeCreate(event.module, signal);
       const body = this.#buildEvent(name, event, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
   }
 
-  /** Delays the first write to the next burst (see `nextWriteTime`), so that writes come together. A flush ends the pause. */
-  async #waitForBurst(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const now = clock.monotonic();
-    const wait = nextWriteTime(now) - now;
-    if (wait > 0) await sleep(clock, wait, AbortSignal.any([signal, this.#flushAbort.signal]));
-  }
-
-  /** Waits until the object exists: `kubectl describe` finds Events by its uid. The wait is limited. */
-  async #waitForUid(module: string | undefined, signal: AbortSignal): Promise<void> {
+  /**
+   * Waits for the next burst of writes (see `nextWriteTime`), then until the object exists, because `kubectl describe` finds
+   * Events by its uid. Both waits are limited, and end with a flush.
+   */
+  async #waitBeforeCreate(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
+    const now = clock.monotonic();
+    const msUntilBurst = nextWriteTime(now) - now;
+    if (msUntilBurst > 0)
+      await sleep(clock, msUntilBurst, AbortSignal.any([signal, this.#flushAbort.signal]));
     while (uidOf(module) === undefined && clock.monotonic() < (this.#uidWaitEndsAt ?? 0))
       await sleep(clock, UID_CHECK_MS, signal);
-  }
-
-  /** Counts a repetition. Several repetitions are written together. */
-  #countRepetition(series: Series, now: number): void {
-    series.count += 1;
-    series.lastAt = now;
-    series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
   }
 
   /** Queues the call that writes the count and the last time of a series into its Event. */
@@ -207,18 +203,16 @@ export class EventWriter {
     });
   }
 
-  /** Sends calls one after another; beyond MAX_WAITING, Events are dropped (back-pressure). */
+  get #callCount(): number {
+    return this.#calls.size + this.#calls.pending;
+  }
+
+  /** Queues a call; beyond MAX_CALLS, the Event is dropped (back-pressure). */
   #enqueueCall(call: (signal: AbortSignal) => Promise<unknown>): void {
-    if (this.#queuedCalls >= MAX_WAITING) return;
-    this.#queuedCalls += 1;
-    this.#lastCall = this.#lastCall
-      .then(() => call(this.#abort.signal))
-      .catch((error: unknown) => {
-        this.#options.logger.debug("Event dropped", { error: oneLine(error) });
-      })
-      .then(() => {
-        this.#queuedCalls -= 1;
-      });
+    if (this.#callCount >= MAX_CALLS) return;
+    this.#calls
+      .add(() => call(this.#abort.signal))
+      .catch((error: unknown) => this.#options.logger.debug("Event dropped", { error: oneLine(error) }));
   }
 
   /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES: the map begins with the oldest. */

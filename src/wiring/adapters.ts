@@ -148,7 +148,8 @@ export class Adapters {
 
   /** Updates statuses and page after a change of the queues: statuses display it, but only changes of the state update them. */
   refresh(): void {
-    this.#statusMirror.update(this.#parts.state.view, this.#parts.queues.views());
+    const { state, queues } = this.#parts;
+    this.#statusMirror.update({ view: state.view, queues: queues.views() });
     this.#page.notifyChange();
   }
 

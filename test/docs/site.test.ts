@@ -37,11 +37,12 @@ test("the on-call guide has each section that a status or an alert leads to", ()
   const known = headings.map((heading) => `docs/guides/on-call.md#${heading}`);
   expect(links.filter((link) => !known.includes(link))).toEqual([]);
   expect(RUNBOOKS.map(getRunbookPath).filter((link) => !link.includes("on-call.md#"))).toEqual([
-    "docs/guides/running.md#taking-over",
     "docs/guides/module-sources.md#when-something-is-missing",
+    "docs/guides/running.md#taking-over",
   ]);
   expect(read("docs/guides/running.md")).toContain("\n## Taking over\n");
   expect(read("docs/guides/module-sources.md")).toContain("\n## When something is missing\n");
+  expect(getRunbookPath("ReloadHeldUp")).toBe("docs/guides/on-call.md#a-hook-fails");
   expect(getRunbookPath("unknown")).toBe("docs/guides/on-call.md");
 });
 

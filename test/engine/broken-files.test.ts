@@ -19,8 +19,6 @@ function displayed(lab: EngineLab, name: string): (string | undefined)[] {
   if (module === undefined) return [];
   const { status } = projectModule(module, {
     now: lab.clock.now(),
-    previousTimes: new Map(),
-    displayedValues: {},
   });
   return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];
 }
@@ -30,8 +28,6 @@ function readyMessage(lab: EngineLab, name: string): string | undefined {
   if (module === undefined) return undefined;
   const { status } = projectModule(module, {
     now: lab.clock.now(),
-    previousTimes: new Map(),
-    displayedValues: {},
   });
   return status.conditions.find(({ type }) => type === "Ready")?.message;
 }

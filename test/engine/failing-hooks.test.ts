@@ -28,8 +28,8 @@ const projected = (lab: EngineLab) =>
   new Projector("none", new KnownSecrets()).project(at(lab), lab.clock.now());
 
 function conditions(lab: EngineLab, name?: string): string[] {
-  const { operator, modules } = projected(lab);
-  const status = name === undefined ? operator.status : modules.get(name)?.status;
+  const { operatorStatus, modules } = projected(lab);
+  const status = name === undefined ? operatorStatus : modules.get(name)?.status;
   return (status?.conditions ?? []).map((each) => `${each.type}=${each.status} ${each.message}`);
 }
 
@@ -177,7 +177,7 @@ it("a module that cannot be loaded at the start counts, and is named", async () 
   await lab.start();
   expect(overview(lab)).toMatchObject({ state: "Invalid", ready: "False" });
   expect(overview(lab).message).toBe("Module bad needs a person: values.yaml: no such key");
-  expect(projected(lab).operator.status.modules?.summary).toBe("1/2");
+  expect(projected(lab).operatorStatus.modules?.summary).toBe("1/2");
   expect(why(lab, "bad")).toMatch(/^Disabled: its files cannot be read; needs a person/);
 
   const after = new EngineLab({ modules: [broken] });

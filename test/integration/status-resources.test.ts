@@ -71,7 +71,7 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
     namespace,
     requested,
     writes: () => writes,
-    show: (...modules) => mirror.update(viewOf(modules), []),
+    show: (...modules) => mirror.update({ view: viewOf(modules), queues: [] }),
     module: (name) => cluster().json<IAddonModule>(["get", "amod", name, "-n", namespace]),
     kubectl: (...args) => cluster().kubectl([...args, "-n", namespace]),
   };

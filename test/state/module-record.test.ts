@@ -4,7 +4,7 @@ import type { Module } from "../../src/model/index.ts";
 import { newModuleRecord, problemOf } from "../../src/state/index.ts";
 import type { Enablement, ModuleRecord, RunRecord } from "../../src/state/index.ts";
 import { applyEvent } from "../../src/state/module-events.ts";
-import { isReleaseChangedByHand } from "../../src/state/module-records.ts";
+import { getReleaseVersion, isReleaseChangedByHand } from "../../src/state/module-records.ts";
 import { NEVER_RAN } from "../../src/state/run-record.ts";
 import { basis, release } from "../status/views.ts";
 
@@ -45,6 +45,35 @@ describe("whether a release was moved by hand", () => {
     ],
   ])("%s", (_what, change, moved) => {
     expect(isReleaseChangedByHand(record(change))).toBe(moved);
+  });
+});
+
+describe("the version of the installed chart", () => {
+  const attempted = basis({ version: "2.0.0" });
+  const applied = (outcome: { revision?: number; refusal?: string }) => {
+    const { revision = 3, refusal } = outcome;
+    const before = record({ ...runs({ phase: "ready", attempted }), release: release("m") });
+    const { run } = applyEvent(before, basis, [
+      "releaseApplied",
+      { release: release("m", { revision }), refusal },
+    ]);
+    return run;
+  };
+  it.each<readonly [string, Partial<ModuleRecord>, string | undefined]>([
+    ["helm has no release", {}, undefined],
+    ["before the first run: of the release", { release: release("m") }, "1.2.0"],
+    ["an update without new objects: of the update", { run: applied({}), release: release("m") }, "2.0.0"],
+    ["kept back: of the release", { run: applied({ refusal: "unhealthy" }), release: release("m") }, "1.2.0"],
+    [
+      "changed by hand: of the release",
+      { run: applied({}), release: release("m", { revision: 4, chartVersion: "1.0.0" }) },
+      "1.0.0",
+    ],
+  ])("%s", (_what, change, version) => {
+    const { run, release: current } = record(change);
+    const isChanged = isReleaseChangedByHand(record(change));
+    const view = { ...run, release: current, isReleaseChangedByHand: isChanged };
+    expect(getReleaseVersion(view)).toBe(version);
   });
 });
 

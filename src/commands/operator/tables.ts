@@ -131,8 +131,8 @@ const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as cons
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
-  if (isOperatorReason(reason)) return getRunbookPath(reason);
   if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
+  if (isOperatorReason(reason)) return getRunbookPath(reason);
   if (row === undefined) return getRunbookPath(state === "Invalid" ? "" : state);
   return getRunbookPath(runbookSection(row));
 }
@@ -140,7 +140,7 @@ function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview)
 /** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
-  return phase === "discovery" || phase === "idle" ? "Discovery" : "HooksFailing";
+  return phase === "discovery" || phase === "idle" ? "Discovery" : "ReloadHeldUp";
 }
 
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);

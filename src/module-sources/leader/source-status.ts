@@ -2,7 +2,7 @@
 
 import { formatUtc, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
-import { toStatusLine, indexConditionTimes, omitUndefined, addTransitionTimes } from "../../status/index.ts";
+import { toStatusLine, omitUndefined, addTransitionTimes } from "../../status/index.ts";
 import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { allowsVersion, toApproval } from "../choose.ts";
@@ -59,8 +59,7 @@ export function buildStatus(facts: StatusInput): Status {
   const rows = names.map((name) => buildModuleRow(name, facts));
   const readyCount = rows.filter(({ error }) => error === undefined).length;
   const { generation = 0 } = object.metadata;
-  const before = indexConditionTimes(object.status?.conditions ?? []);
-  const conditions = addTransitionTimes(buildConditions(facts, rows), before, now);
+  const conditions = addTransitionTimes(buildConditions(facts, rows), object.status?.conditions, now);
   const { lastCheck, nextCheck, handledToken } = findings;
   return {
     observedGeneration: generation,

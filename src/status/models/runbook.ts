@@ -3,8 +3,20 @@
 const GUIDES = "docs/guides/";
 const PAGE = `${GUIDES}on-call.md`;
 
-/** By state of a module, by reason of its failure or of a Stalled condition, or by phase. A path names another guide. */
+/** Sections about the operator itself, by reason of its condition Ready. A path names another guide. */
+const OPERATOR_SECTIONS: Readonly<Record<string, string>> = {
+  ConfigMapInvalid: "the-configmap-is-invalid",
+  ConfigMapMissing: "the-configmap-is-missing",
+  SourcesUnreadable: "module-sources.md#when-something-is-missing",
+  RemovalHeld: "a-removal-is-blocked",
+  ReloadHeldUp: "a-hook-fails",
+  HooksFailing: "a-hook-fails",
+  NotRunning: "the-operator-does-not-answer",
+};
+
+/** All sections: also by state of a module, by reason of its failure or of a Stalled condition, or by phase. */
 const SECTIONS: Readonly<Record<string, string>> = {
+  ...OPERATOR_SECTIONS,
   Retrying: "one-module-fails-and-others-wait",
   HookFailed: "a-hook-fails",
   SourceUnavailable: "a-module-source-is-not-ready",
@@ -17,31 +29,15 @@ const SECTIONS: Readonly<Record<string, string>> = {
   Unhealthy: "a-pod-is-in-crashloopbackoff",
   Deleting: "a-module-cannot-be-removed",
   Invalid: "a-module-is-invalid",
+  ModulesInvalid: "a-module-is-invalid",
   RolledBack: "go-back",
   Suspended: "freeze-everything",
   Drifted: "an-object-was-changed-by-hand",
-  ConfigMapInvalid: "the-configmap-is-invalid",
-  ConfigMapMissing: "the-configmap-is-missing",
-  SourcesUnreadable: "module-sources.md#when-something-is-missing",
-  RemovalHeld: "a-removal-is-blocked",
-  ModulesInvalid: "a-module-is-invalid",
-  HooksFailing: "a-hook-fails",
-  NotRunning: "the-operator-does-not-answer",
 };
-
-/** Reasons that are about the operator itself, not about one of its modules. */
-const OPERATOR_REASONS: ReadonlySet<string> = new Set([
-  "ConfigMapInvalid",
-  "ConfigMapMissing",
-  "SourcesUnreadable",
-  "RemovalHeld",
-  "HooksFailing",
-  "NotRunning",
-]);
 
 /** Whether a reason of Ready is about the operator itself, and has a section. */
 export function isOperatorReason(reason: string): boolean {
-  return OPERATOR_REASONS.has(reason);
+  return Object.hasOwn(OPERATOR_SECTIONS, reason);
 }
 
 /** States and reasons that have a section. */

@@ -38,23 +38,15 @@ export function buildProgressConditions(evaluation: Evaluation): UntimedConditio
   return conditions;
 }
 
-/** Status and transition time of each condition of the last written status, by condition type. */
-export type Transitions = ReadonlyMap<string, Pick<Condition, "status" | "lastTransitionTime">>;
-
-/** Indexes conditions by type, so that the next status can keep their transition times. */
-export function indexConditionTimes(conditions: readonly StoredCondition[]): Transitions {
-  return new Map(conditions.map((condition) => [condition.type, condition]));
-}
-
-/** Adds `lastTransitionTime` to conditions: the previous time if the status is unchanged, else `now`. */
+/** Adds `lastTransitionTime` to conditions: that of the previous status while the condition keeps its status, else `now`. */
 export function addTransitionTimes(
   conditions: readonly UntimedCondition[],
-  previousTimes: Transitions,
+  previous: readonly StoredCondition[] = [],
   now: number,
 ): Condition[] {
   return conditions.map((condition) => {
-    const previous = previousTimes.get(condition.type);
-    const since = previous?.status === condition.status ? previous.lastTransitionTime : formatUtc(now);
-    return { ...condition, lastTransitionTime: since };
+    const { type, status } = condition;
+    const unchanged = previous.find((before) => before.type === type && before.status === status);
+    return { ...condition, lastTransitionTime: unchanged?.lastTransitionTime ?? formatUtc(now) };
   });
 }

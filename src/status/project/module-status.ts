@@ -4,10 +4,9 @@ import { displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
-import type { Release } from "../../helm/index.ts";
 import { describeCause } from "../../model/index.ts";
 import { describeEnablement, toDisplayedOrigin, type Requirement } from "../../plan/index.ts";
-import { readAnnotationToken, listMissingObjects } from "../../state/index.ts";
+import { readAnnotationToken, listMissingObjects, getReleaseVersion } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import type {
@@ -18,8 +17,7 @@ import type {
   RequirementStatus,
 } from "../models/kinds.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
-import type { Transitions, UntimedCondition } from "./conditions.ts";
-import type { DisplayedValues } from "./displayed-values.ts";
+import type { UntimedCondition } from "./conditions.ts";
 import { evaluateModule, isRunUnannounced, type Evaluation, type EvaluationContext } from "./evaluation.ts";
 
 /** The wanted content of an AddonModule. */
@@ -30,15 +28,12 @@ export interface ModuleProjection {
 
 /** Input of a projection besides the module's view. */
 export interface ModuleContext extends EvaluationContext {
-  /** Status and times of the conditions of the previous status. */
-  readonly previousTimes: Transitions;
   /**
    * The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of
-   * requirements.
+   * conditions and requirements.
    */
   readonly previousStatus?: ModuleStatus | undefined;
   readonly requirements?: readonly Requirement[];
-  readonly displayedValues: DisplayedValues;
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
   /** When a failure is tried again, in ms since the epoch. */
@@ -48,10 +43,11 @@ export interface ModuleContext extends EvaluationContext {
 /** The status names at most this many missing objects: a deleted namespace may have thousands. */
 const MAX_ABSENT_OBJECTS = 20;
 
-/** Computes the wanted content of a module's AddonModule. It is pure, so that callers can cache the result. */
+/** Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the result. */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
   const evaluation = evaluateModule(view, facts);
   const missing = listMissingObjects(view);
+  const { previousStatus, now } = facts;
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: omitUndefined({
@@ -59,14 +55,11 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       enabledBy: view.enabledBy,
       enabledReason: mapOptional(view.enabledReason, toStatusLine),
       valuesDigest: displayDigest(view.wholeDigest),
-      ...facts.displayedValues,
-      lastRun: isRunUnannounced(view, facts.now)
-        ? facts.previousStatus?.lastRun
-        : mapOptional(view.lastRun, projectRun),
+      lastRun: isRunUnannounced(view, now) ? previousStatus?.lastRun : mapOptional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
-      release: mapOptional(view.release, projectRelease),
+      release: projectRelease(view),
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
-      ...projectRequires(facts.requirements, facts.previousStatus?.requires, facts.now),
+      ...projectRequires(facts.requirements, previousStatus?.requires, now),
       ...mapOptional(view.health, projectHealth),
       drift: projectDrift(view.drift),
       identity: facts.identity,
@@ -76,8 +69,8 @@ export function projectModule(view: ModuleView, facts: ModuleContext): ModulePro
       lastHandledReconcileAt: readAnnotationToken(view.handled.token),
       conditions: addTransitionTimes(
         buildConditions(view, evaluation, facts),
-        facts.previousTimes,
-        facts.now,
+        previousStatus?.conditions,
+        now,
       ),
     }),
   };
@@ -182,10 +175,13 @@ function projectDrift({ objects }: Drift): ModuleStatus["drift"] {
   return fields.length === 0 ? undefined : fields.slice(0, MAX_DRIFTED_FIELDS);
 }
 
-/** The helm release as the status displays it. */
-function projectRelease(release: Release): ReleaseStatus {
+/** The helm release as the status displays it; undefined if there is none. */
+function projectRelease(view: ModuleView): ReleaseStatus | undefined {
+  const { release } = view;
+  if (release === undefined) return undefined;
   return omitUndefined({
     ...release,
+    chartVersion: getReleaseVersion(view),
     lastDeployed: mapOptional(release.lastDeployed, formatUtc),
     manifestChecksum: mapOptional(release.manifestChecksum, displayDigest),
   });

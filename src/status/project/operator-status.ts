@@ -17,19 +17,14 @@ import {
 } from "./operator-evaluation.ts";
 import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "./operator-evaluation.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
-import type { Transitions, UntimedCondition } from "./conditions.ts";
+import type { UntimedCondition } from "./conditions.ts";
 import { UNDER_WAY, type Evaluation } from "./evaluation.ts";
-
-/** The wanted content of the AddonOperator. The operator does not write its spec. */
-export interface OperatorProjection {
-  readonly status: OperatorStatus;
-}
 
 interface OperatorFacts extends OperatorBlockers {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** Status and times of the conditions of the previous status. */
-  readonly previousTimes: Transitions;
+  /** The previous status, whose conditions keep their transition times. */
+  readonly previousStatus?: OperatorStatus | undefined;
 }
 
 /** Most items of a list in the status, and most of the missing permissions, which an administrator copies into a Role. */
@@ -37,35 +32,31 @@ const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
 /** Computes the status of the AddonOperator from the view. It is pure. */
-export function projectOperator(view: View, facts: OperatorFacts): OperatorProjection {
-  const evaluations = evaluateModules(view, facts.now);
+export function projectOperator(view: View, facts: OperatorFacts): OperatorStatus {
+  const { now, previousStatus, convergeBlocker, failingHooks } = facts;
+  const evaluations = evaluateModules(view, now);
   const evaluation = evaluateOperator(view, evaluations, facts);
   const { config } = view;
-  return {
-    status: omitUndefined({
-      state: evaluation.state,
-      modules: countModules(view, evaluations),
-      converge: projectConverge(view, facts.convergeBlocker),
-      observedConfig: omitUndefined({
-        resourceVersion: config.resourceVersion,
-        digest: displayDigest(config.digest),
-        condition: config.condition,
-        unknownKeys: toShortList(config.unknownKeys),
-      }),
-      holds: toShortList(view.removalBlockers.map(({ text }) => text)),
-      missingRights: toShortList(view.missingRights, MAX_RIGHTS),
-      lastHandledReconcileAt: readAnnotationToken(view.handledToken),
-      conditions: addTransitionTimes(
-        [
-          ...buildProgressConditions(addOperatorWarnings(evaluation, view)),
-          ...buildSuspendedCondition(view),
-          ...buildHooksFailingCondition(facts.failingHooks),
-        ],
-        facts.previousTimes,
-        facts.now,
-      ),
+  const conditions = [
+    ...buildProgressConditions(addOperatorWarnings(evaluation, view)),
+    ...buildSuspendedCondition(view),
+    ...buildHooksFailingCondition(failingHooks),
+  ];
+  return omitUndefined({
+    state: evaluation.state,
+    modules: countModules(view, evaluations),
+    converge: projectConverge(view, convergeBlocker),
+    observedConfig: omitUndefined({
+      resourceVersion: config.resourceVersion,
+      digest: displayDigest(config.digest),
+      condition: config.condition,
+      unknownKeys: toShortList(config.unknownKeys),
     }),
-  };
+    holds: toShortList(view.removalBlockers.map(({ text }) => text)),
+    missingRights: toShortList(view.missingRights, MAX_RIGHTS),
+    lastHandledReconcileAt: readAnnotationToken(view.handledToken),
+    conditions: addTransitionTimes(conditions, previousStatus?.conditions, now),
+  });
 }
 
 /** The condition Suspended if the ConfigMap suspends all modules; else an empty list. */

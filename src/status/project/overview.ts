@@ -12,7 +12,7 @@ import {
   type DisplayedOrigin,
   type StateSnapshot,
 } from "../../plan/index.ts";
-import { collectWarnings, type LastRun, type ModuleView } from "../../state/index.ts";
+import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
@@ -74,11 +74,10 @@ export interface Overview {
 export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
   const facts = {
     now,
-    previousTimes: new Map(),
     convergeBlocker: findConvergeBlocker(snapshot),
     failingHooks: describeFailingHooks(undefined, snapshot),
   };
-  const { state, converge, conditions } = projectOperator(snapshot.view, facts).status;
+  const { state, converge, conditions } = projectOperator(snapshot.view, facts);
   const ready = conditions.find(({ type }) => type === "Ready");
   return {
     state: state ?? "Pending",
@@ -106,7 +105,7 @@ export function summarizeState(module: ModuleView, snapshot: StateSnapshot, now:
 
 /** The row of a module in the overview. */
 function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number): ModuleRow {
-  const { name, enabled, drift, lastRun, release, retry } = module;
+  const { name, enabled, drift, lastRun, retry } = module;
   const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, snapshot)] : [];
   const warnings = warningTexts.map((text) => toStatusLine(text));
   return omitUndefined({
@@ -119,7 +118,7 @@ function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number
     waitsFor: describeRunBlocker(module, snapshot.view)?.awaitedName,
     lastRun: lastRun && buildRunRow(lastRun, now),
     failingSince: retry && formatUtc(retry.since),
-    chartVersion: release?.chartVersion ?? module.module.chartVersion,
+    chartVersion: getReleaseVersion(module) ?? module.module.chartVersion,
     source: toDisplayedOrigin(module),
   });
 }

@@ -112,12 +112,8 @@ function describeFailure(error: unknown): string {
 
 /** Whether every other write would meet the error, too: no answer, a missing CRD, an overloaded or failing server. */
 export function affectsAllWrites(error: unknown): boolean {
-  if (error instanceof ConnectionError) return true;
-  if (!(error instanceof ApiError)) return false;
-  return isMissingKind(error) || error.status === 429 || error.status >= 500;
-}
-
-/** Whether a 404 is about the kind (its CRD is missing) and not about one object: then the answer names no object. */
-function isMissingKind(error: ApiError): boolean {
-  return error.status === 404 && error.details?.["name"] === undefined;
+  if (!(error instanceof ApiError)) return error instanceof ConnectionError;
+  // Such a 404 is about the kind: one about an object names it.
+  const isKindMissing = error.status === 404 && error.details?.["name"] === undefined;
+  return isKindMissing || error.status === 429 || error.status >= 500;
 }

@@ -5,8 +5,8 @@ import type { KnownSecrets } from "../../lib/index.ts";
 import type { Tracer } from "../../trace/index.ts";
 import type { StatusValues } from "../project/displayed-values.ts";
 import type { IdentityOf } from "../project/projector.ts";
-import type { HelmRelease } from "./objects.ts";
-import type { OnWrite } from "./writer.ts";
+import type { HelmRelease } from "./own-objects.ts";
+import type { ObjectId } from "./mirrored.ts";
 
 /** What a `StatusMirror` needs from outside, and whom it notifies. */
 export interface MirrorOptions extends KubeAccess {
@@ -19,7 +19,7 @@ export interface MirrorOptions extends KubeAccess {
   /** Release of the operator's own chart, for the ownership marks of an AddonOperator created here. */
   readonly helmRelease?: HelmRelease | undefined;
   /** Called after each write with its result. */
-  readonly onWrite?: OnWrite;
+  readonly onWrite?: (kind: ObjectId["kind"], result: "written" | "failed") => void;
   /**
    * Called with the annotations of each object, and the token of the handled request in its status; `module` is undefined for the
    * AddonOperator.

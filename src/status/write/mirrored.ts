@@ -1,23 +1,30 @@
-/** One mirrored object: its wanted content, its content on the server, and the next step that makes them equal. */
+/** The mirrored objects: their wanted content, their content on the server, and the next step that makes them equal. */
 
 import { LABELS } from "../../helm/index.ts";
-import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
-import { type Timer, digestJson, sameJson } from "../../lib/index.ts";
-import { type Json, type JsonObject, objectsIn, asString } from "../../model/index.ts";
-import type { AddonObject, Condition, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
+import { type Clock, type Timer, sameJson } from "../../lib/index.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
+import type { ModuleView, View } from "../../state/index.ts";
+import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
+import type { ModuleProjection } from "../project/module-status.ts";
+import type { Projection } from "../project/projector.ts";
+import { buildStatusPatch, withGeneration, type StoredObject } from "./stored-object.ts";
 
 /** Least time between two writes of one object. */
 const MIN_WRITE_INTERVAL_MS = 1000;
 /** Least time between two writes of one object if only texts change. */
 const MIN_TEXT_INTERVAL_MS = 30_000;
+/** How long modules without an object wait for the first discovery. After it they get an object without its decision. */
+const DISCOVERY_WAIT_MS = 2000;
+const NO_CONFIRMATIONS = {};
 
 /** Identifies an object of the status mirror. */
-export type ObjectId =
-  | { readonly kind: "AddonModule"; readonly name: string }
-  | { readonly kind: "AddonOperator"; readonly name: string };
+export interface ObjectId {
+  readonly kind: AddonObject["kind"];
+  readonly name: string;
+}
 
 /** An object with its wanted content, its content on the server, and the state of its writes. */
-export interface MirroredObject {
+export class MirroredObject {
   readonly id: ObjectId;
   /** The module's wanted content; undefined for the operator's object and for modules that are deleted. */
   wantedSpec: ModuleSpec | undefined;
@@ -27,41 +34,24 @@ export interface MirroredObject {
   lastWrittenStatus: ModuleStatus | OperatorStatus | undefined;
   liveObject: StoredObject | undefined;
   /** Annotations to remove while they have these values: confirmations that have ended. */
-  endedConfirmations: Readonly<Record<string, string>>;
+  endedConfirmations: Readonly<Record<string, string>> = NO_CONFIRMATIONS;
   /** The generation for `observedGeneration`; undefined = the newest. */
   acknowledgedGeneration: number | undefined;
-  lastWriteAt: number;
+  lastWriteAt = -Infinity;
   /** Do not write before this time of the monotonic clock: after failures and deletions. */
-  notBefore: number;
-  failures: number;
+  notBefore = -Infinity;
+  failures = 0;
   /** The module's directory is deleted, so the object must be removed. Never set before the directories are read. */
-  isModuleDeleted: boolean;
+  isModuleDeleted = false;
   /** A user deleted the object: it is created again, but not while the operator stops. */
-  isObjectDeletedByUser: boolean;
-  isBeingWritten: boolean;
-  isQueued: boolean;
+  isObjectDeletedByUser = false;
+  isBeingWritten = false;
+  isQueued = false;
   timer: Timer | undefined;
-}
 
-/** A mirrored object of which nothing is known yet. */
-export function newMirroredObject(id: ObjectId): MirroredObject {
-  return {
-    id,
-    wantedSpec: undefined,
-    wantedStatus: undefined,
-    lastWrittenStatus: undefined,
-    liveObject: undefined,
-    endedConfirmations: {},
-    acknowledgedGeneration: undefined,
-    lastWriteAt: Number.NEGATIVE_INFINITY,
-    notBefore: Number.NEGATIVE_INFINITY,
-    failures: 0,
-    isModuleDeleted: false,
-    isObjectDeletedByUser: false,
-    isBeingWritten: false,
-    isQueued: false,
-    timer: undefined,
-  };
+  constructor(id: ObjectId) {
+    this.id = id;
+  }
 }
 
 /** The next write that an object needs; `patch` writes metadata and spec. */
@@ -156,51 +146,6 @@ function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObj
 }
 
 /**
- * The status with `observedGeneration`, also in each condition. A condition with the same status on the server keeps its
- * transition time, for example after a restart.
- */
-export function withGeneration(
-  status: { readonly conditions: readonly Condition[] },
-  generation: number,
-  live?: JsonObject,
-): JsonObject {
-  const displayed = objectsIn(live?.["conditions"]);
-  return {
-    ...status,
-    observedGeneration: generation,
-    conditions: status.conditions.map((condition) => {
-      const before = displayed.find(({ type }) => type === condition.type);
-      const since =
-        before?.["status"] === condition.status ? asString(before["lastTransitionTime"]) : undefined;
-      const lastTransitionTime = since ?? condition.lastTransitionTime;
-      return { ...condition, lastTransitionTime, observedGeneration: generation };
-    }),
-  };
-}
-
-/** One operation of RFC 6902. */
-export type PatchStep =
-  | { readonly op: "add" | "test"; readonly path: string; readonly value: Json }
-  | { readonly op: "remove"; readonly path: string };
-
-/**
- * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
- * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
- */
-export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
-  if (from === undefined) return [{ op: "add", path: "/status", value: to }];
-  const steps: PatchStep[] = [];
-  for (const key of Object.keys(from)) {
-    if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
-  }
-  for (const [key, value] of Object.entries(to)) {
-    if (value !== undefined && !sameJson(from[key], value))
-      steps.push({ op: "add", path: `/status/${key}`, value });
-  }
-  return steps;
-}
-
-/**
  * Whether two statuses of a waiting module differ only in texts and in the progress of helm. Such writes may wait; otherwise a
  * long converge would write every waiting module each time another module finishes.
  */
@@ -215,56 +160,82 @@ function withoutText({ conditions, release: _release, requires: _requires, ...re
   return { ...rest, conditions: bare } as unknown as Json;
 }
 
-/** The cached part of an object on the server. */
-export interface StoredObject {
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: NamedMeta["annotations"];
-  readonly ownerUid: string | undefined;
-  /** Owner references that others have set. */
-  readonly otherOwners: readonly OwnerReference[];
-  /** It is being deleted, and finalizers keep it. */
-  readonly isTerminating: boolean;
-  readonly spec: JsonObject | undefined;
-  readonly status: JsonObject | undefined;
-  /** Digest of the status as the server stored it, which may be less than what was sent. */
-  readonly statusDigest: string;
-  /** Paths of the status that the server dropped when it stored it. */
-  readonly dropped?: ReadonlySet<string>;
-}
+/** The AddonOperator and the AddonModules of one operator. */
+export class MirroredObjects {
+  readonly operator: MirroredObject;
+  readonly modules = new Map<string, MirroredObject>();
+  readonly #clock: Clock;
+  #discoveryWaitEndsAt: number | undefined;
 
-/** Reduces an object from an API call or a watch to the part that is cached. */
-export function toStoredObject(object: AddonObject): StoredObject {
-  const { metadata } = object;
-  const { ownerReferences = [] } = metadata;
-  const status = object.status as unknown as JsonObject | undefined;
-  return {
-    uid: metadata.uid ?? "",
-    generation: metadata.generation ?? 1,
-    resourceVersion: metadata.resourceVersion ?? "",
-    labels: metadata.labels ?? {},
-    annotations: metadata.annotations,
-    ownerUid: ownerReferences.find(isOperator)?.uid,
-    otherOwners: ownerReferences.filter((owner) => !isOperator(owner)),
-    isTerminating: metadata.deletionTimestamp !== undefined,
-    spec: object.spec as JsonObject | undefined,
-    status,
-    statusDigest: digestJson(status),
-  };
-}
+  constructor(operatorName: string, clock: Clock) {
+    this.operator = new MirroredObject({ kind: "AddonOperator", name: operatorName });
+    this.#clock = clock;
+  }
 
-function isOperator({ kind }: OwnerReference): boolean {
-  return kind === "AddonOperator";
-}
+  /** The mirrored object with this id; that of a module is created at first use. */
+  getOrCreate(id: ObjectId): MirroredObject {
+    if (id.kind === "AddonOperator") return this.operator;
+    const mirrored = this.modules.get(id.name) ?? new MirroredObject(id);
+    this.modules.set(id.name, mirrored);
+    return mirrored;
+  }
 
-/**
- * As {@link toStoredObject}, for an object that may be cached already. If the status on the server is unchanged since the last
- * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
- */
-export function updateStoredObject(before: StoredObject | undefined, object: AddonObject): StoredObject {
-  const current = toStoredObject(object);
-  if (before?.uid !== current.uid || before.statusDigest !== current.statusDigest) return current;
-  return { ...before, ...current, status: before.status };
+  /** All mirrored objects, the AddonOperator first: modules carry a reference to it. */
+  listObjects(): MirroredObject[] {
+    return [this.operator, ...this.modules.values()];
+  }
+
+  /**
+   * Sets the wanted content of all objects from a projection, and returns the objects that may have to be written. Before the
+   * modules are loaded it sets only the AddonOperator.
+   */
+  setWanted(projection: Projection, view: View): MirroredObject[] {
+    const changed = [this.operator];
+    this.operator.wantedStatus = projection.operatorStatus;
+    // Nothing is known of modules yet: after a refused start their objects keep the last status.
+    if (view.boot === "loading") return changed;
+    for (const [name, wanted] of projection.modules) {
+      const mirrored = this.getOrCreate({ kind: "AddonModule", name });
+      if (this.#setWantedModule(mirrored, wanted, view.modules.get(name))) changed.push(mirrored);
+    }
+    for (const [name, mirrored] of this.modules) {
+      if (mirrored.isModuleDeleted || projection.modules.has(name)) continue;
+      mirrored.wantedStatus = undefined;
+      mirrored.isModuleDeleted = true;
+      changed.push(mirrored);
+    }
+    return changed;
+  }
+
+  /** Sets the wanted content of a module's object. Returns false if it is unchanged, or must not be written yet. */
+  #setWantedModule(
+    mirrored: MirroredObject,
+    { spec, status }: ModuleProjection,
+    view: ModuleView | undefined,
+  ): boolean {
+    const { isDiscovered, endedConfirmations: ended = NO_CONFIRMATIONS } = view ?? {};
+    if (mirrored.wantedStatus === status && mirrored.endedConfirmations === ended) return false;
+    const wantedSpec = isDiscovered === false ? this.#getSpecBeforeDiscovery(mirrored, spec) : spec;
+    if (wantedSpec === undefined) return false;
+    mirrored.wantedSpec = wantedSpec;
+    mirrored.wantedStatus = status;
+    mirrored.endedConfirmations = ended;
+    mirrored.isModuleDeleted = false;
+    return true;
+  }
+
+  /** How long modules without an object still wait for the first discovery, in milliseconds; 0 if none waits. */
+  get discoveryWaitMs(): number {
+    return this.#discoveryWaitEndsAt === undefined ? 0 : this.#discoveryWaitEndsAt - this.#clock.monotonic();
+  }
+
+  /**
+   * The spec of a module that discovery has not decided yet: the spec on the server if there is one. Else undefined (= do not
+   * write yet) until `discoveryWaitMs` is over, because a start would write a spec that discovery changes a second later.
+   */
+  #getSpecBeforeDiscovery({ liveObject }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
+    if (liveObject?.spec !== undefined) return liveObject.spec as unknown as ModuleSpec;
+    this.#discoveryWaitEndsAt ??= this.#clock.monotonic() + DISCOVERY_WAIT_MS;
+    return this.discoveryWaitMs <= 0 ? spec : undefined;
+  }
 }

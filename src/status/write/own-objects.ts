@@ -1,20 +1,75 @@
-/** Cache of the operator's own objects, filled from watches and answers. */
+/** The AddonModules and the AddonOperator on the server: reads, writes and watches them, and caches their newest version. */
 
-import { ObjectStore, splitKey, type WatchedObject, type WatchHub } from "../../kube/index.ts";
-import type { AddonObject } from "../models/kinds.ts";
-import { updateStoredObject, type ObjectId, type StoredObject } from "./mirrored.ts";
-import { listStatusObjects, RESOURCES, type StatusClient } from "./objects.ts";
+import { helmMetadata, LABELS } from "../../helm/index.ts";
+import {
+  MANAGED_BY_OPERATOR,
+  ObjectStore,
+  type KubeClient,
+  type NamedMeta,
+  type OwnerReference,
+  type Target,
+  type WatchedObject,
+  type WatchHub,
+  create,
+  get,
+  ignoreNotFound,
+  isAlreadyExists,
+  jsonPatch,
+  mergePatch,
+  pathOf,
+  remove,
+  splitKey,
+} from "../../kube/index.ts";
+import { toPointer } from "../../lib/index.ts";
+import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
+import { AddonOperator } from "../models/addon-operator.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
+import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
+import type { ObjectId, MirroredObject, NextStep, OwnerMarks } from "./mirrored.ts";
+import { buildStatusPatch, toStoredObject, updateStoredObject } from "./stored-object.ts";
+import type { PatchStep, StoredObject } from "./stored-object.ts";
 
+/** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
+export interface HelmRelease {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Where the objects are and which operator they belong to. */
+export interface StatusApi {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Name of the AddonOperator: the ConfigMap's. */
+  readonly operatorName: string;
+  readonly helmRelease?: HelmRelease | undefined;
+  readonly signal: AbortSignal;
+}
+
+const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
 /** The AddonOperator first: modules carry a reference to it. */
 const KINDS = ["AddonOperator", "AddonModule"] as const;
+/** Limit of one read or write of one object. */
+const CALL_TIMEOUT_MS = 10_000;
+const LIST_TIMEOUT_MS = 30_000;
 
-/** Cache of the AddonModules of the namespace, and of the AddonOperator of this operator. */
+/** One write that an object needs, and the labels and owner of modules. */
+export interface WriteStep {
+  readonly need: Exclude<NextStep, "none">;
+  readonly marks: OwnerMarks;
+}
+
+/**
+ * The AddonModules of the namespace, and the AddonOperator of this operator. `executeStep` and `readObject` do not change the
+ * cache: callers pass them to `sendRequest`, which records the answer. All of them throw API errors.
+ */
 export class OwnObjects {
-  readonly #api: StatusClient;
+  readonly #api: StatusApi;
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredObject>>>;
+  readonly #callOptions: { readonly signal: AbortSignal; readonly timeoutMs: number };
 
-  constructor(api: StatusClient) {
+  constructor(api: StatusApi) {
     this.#api = api;
+    this.#callOptions = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
     const toStored = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
       const isOtherOperator = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
       return isOtherOperator ? undefined : updateStoredObject(before, object as unknown as AddonObject);
@@ -30,14 +85,29 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** All cached objects, the AddonOperator first. */
-  listObjects(): [id: ObjectId, object: StoredObject][] {
-    return KINDS.flatMap((kind) => this.#listObjectsOfKind(kind));
+  /** All cached objects, the AddonOperator first; or those of one kind. */
+  listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredObject][] {
+    return kinds.flatMap((kind) =>
+      [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredObject] => [
+        { kind, name: splitKey(key).name },
+        object,
+      ]),
+    );
   }
 
-  /** Reads all objects from the server into the cache. Throws API errors: a missing CRD has status 404. */
+  /** Reads all objects from the server into the cache. A missing CRD has status 404. */
   async loadObjects(): Promise<void> {
-    for (const kind of KINDS) await this.#stores[kind].fetchList(() => listStatusObjects(this.#api, kind));
+    const { client, namespace, signal } = this.#api;
+    for (const kind of KINDS) {
+      const path = pathOf(RESOURCES[kind], { namespace });
+      await this.#stores[kind].fetchList(async () => {
+        const request = { path, signal, timeoutMs: LIST_TIMEOUT_MS };
+        const list = await client.json<{ items: WatchedObject[]; metadata?: NamedMeta }>(request);
+        // The server leaves out the kind of the items of a list.
+        const items = list.items.map((item) => ({ ...item, kind }));
+        return { items, resourceVersion: list.metadata?.resourceVersion ?? "" };
+      });
+    }
   }
 
   /** Sends a request about an object, stores the answer in the cache and returns it. */
@@ -63,7 +133,7 @@ export class OwnObjects {
         { resource: RESOURCES[kind], namespace },
         {
           onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now),
-          onEtcdRestored: () => this.#listObjectsOfKind(kind).forEach(([id, object]) => onChange(id, object)),
+          onEtcdRestored: () => this.listObjects([kind]).forEach(([id, object]) => onChange(id, object)),
         },
       ),
     );
@@ -72,12 +142,119 @@ export class OwnObjects {
     };
   }
 
-  /** The cached objects of one kind. */
-  #listObjectsOfKind(kind: ObjectId["kind"]): [ObjectId, StoredObject][] {
-    return [...this.#stores[kind].entries()].map(([key, object]) => [
-      { kind, name: splitKey(key).name },
-      object,
-    ]);
+  /** Reads the object from the server; undefined if it does not exist. */
+  async readObject(id: ObjectId): Promise<StoredObject | undefined> {
+    const answer = get<AddonObject>(this.#api.client, this.#targetOf(id), this.#callOptions);
+    const object = await answer.catch(ignoreNotFound);
+    return object === undefined ? undefined : toStoredObject(object);
+  }
+
+  /**
+   * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
+   * as it is afterwards; undefined = it is deleted.
+   */
+  async executeStep(mirrored: MirroredObject, { need, marks }: WriteStep): Promise<StoredObject | undefined> {
+    const { liveObject, wantedSpec } = mirrored;
+    if (need === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
+    if (need === "status") return this.#writeStatus(mirrored, liveObject, marks);
+    const { client } = this.#api;
+    const target = this.#targetOf(mirrored.id);
+    // Optimistic concurrency by resourceVersion: another operator may own the object by now, or it may have other owners.
+    const { uid, resourceVersion, otherOwners } = liveObject;
+    if (need === "remove") {
+      const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
+      await remove(client, target, options).catch(ignoreNotFound);
+      return undefined;
+    }
+    const metadata = { resourceVersion, ...this.#buildOwnerMetadata(marks, otherOwners) };
+    const namesToRemove = findAnnotationsToRemove(liveObject, mirrored);
+    // In a merge patch, null removes a member.
+    const annotations = Object.fromEntries(namesToRemove.map((name) => [name, null]));
+    const body = {
+      metadata: namesToRemove.length === 0 ? metadata : { ...metadata, annotations },
+      spec: wantedSpec,
+    };
+    return toStoredObject(await mergePatch<IAddonModule>(client, target, { ...this.#callOptions, body }));
+  }
+
+  /**
+   * Writes the status by a JSON patch. An older CRD drops fields that it does not know: the result remembers the wanted status
+   * and the dropped paths, so that the fields are not written again and again.
+   */
+  async #writeStatus(
+    mirrored: MirroredObject,
+    liveObject: StoredObject,
+    { labels }: OwnerMarks,
+  ): Promise<StoredObject> {
+    const { id } = mirrored;
+    const wanted = buildWantedStatus(mirrored, liveObject);
+    const steps = buildStatusPatch(liveObject.status, wanted);
+    // Makes the patch fail if the object has the label of another operator by now.
+    const path = toPointer(["metadata", "labels", LABELS.managedBy]);
+    const ownershipTest: PatchStep = { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
+    const body = id.kind === "AddonModule" ? [ownershipTest, ...steps] : steps;
+    const target: Target = { ...this.#targetOf(id), subresource: "status" };
+    const options = { ...this.#callOptions, body };
+    const after = toStoredObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
+    const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
+    // Only paths that were just written or were dropped before may differ. Any other difference is a concurrent edit.
+    const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
+    const isStored = mayDiffer.has("/status") || dropped.isSubsetOf(mayDiffer);
+    return isStored ? { ...after, status: wanted, dropped } : after;
+  }
+
+  /** Creates the object; if it exists already, reads it instead. */
+  async #createObject(mirrored: MirroredObject, marks: OwnerMarks): Promise<StoredObject | undefined> {
+    const { client, namespace } = this.#api;
+    const { kind } = mirrored.id;
+    const body = kind === "AddonModule" ? this.#buildNewModule(mirrored, marks) : this.#buildNewOperator();
+    const collection = { resource: RESOURCES[kind], namespace };
+    try {
+      const options = { ...this.#callOptions, body: body.toJSON() };
+      return toStoredObject(await create<AddonObject>(client, collection, options));
+    } catch (error) {
+      if (isAlreadyExists(error)) return this.readObject(mirrored.id);
+      throw error;
+    }
+  }
+
+  /** The AddonModule to create. It has no status, because a create ignores the status. */
+  #buildNewModule({ id: { name }, wantedSpec: spec }: MirroredObject, marks: OwnerMarks): AddonModule {
+    const metadata = { name, namespace: this.#api.namespace, ...this.#buildOwnerMetadata(marks) };
+    return new AddonModule({ metadata, ...(spec === undefined ? {} : { spec }) });
+  }
+
+  /** The AddonOperator to create, with the labels and annotations of the operator's helm release, so that helm can adopt it. */
+  #buildNewOperator(): AddonOperator {
+    const { operatorName: name, namespace, helmRelease: release } = this.#api;
+    const marks: Pick<NamedMeta, "labels" | "annotations"> =
+      release === undefined ? { labels: MANAGED_BY_OPERATOR } : helmMetadata(release.name, release.namespace);
+    return new AddonOperator({ metadata: { name, namespace, ...marks }, spec: {} });
+  }
+
+  /**
+   * Labels and owner references of an AddonModule; the AddonOperator becomes an owner once its uid is known. `others` are the
+   * owner references that others have set, which stay.
+   */
+  #buildOwnerMetadata(
+    { labels, ownerUid }: OwnerMarks,
+    others: readonly OwnerReference[] = [],
+  ): Pick<NamedMeta, "labels" | "ownerReferences"> {
+    if (ownerUid === undefined) return { labels };
+    const owner: OwnerReference = {
+      apiVersion: API_VERSION,
+      kind: "AddonOperator",
+      name: this.#api.operatorName,
+      uid: ownerUid,
+      // An object can have one controller only.
+      controller: !others.some(({ controller }) => controller === true),
+      blockOwnerDeletion: false,
+    };
+    return { labels, ownerReferences: [...others, owner] };
+  }
+
+  #targetOf({ kind, name }: ObjectId): Target {
+    return { resource: RESOURCES[kind], namespace: this.#api.namespace, name };
   }
 
   #storeKey({ name }: ObjectId): string {

@@ -5,10 +5,9 @@ import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
 import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
-import type { ObjectId, StoredObject, MirroredObject } from "./mirrored.ts";
-import { MirroredObjects } from "./mirrored-objects.ts";
-import type { StatusClient } from "./objects.ts";
+import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
+import type { StoredObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
@@ -28,7 +27,6 @@ const PROJECTION_COST = 20;
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
-  readonly #api: StatusClient;
   readonly #projector: Projector;
   readonly #abort = new AbortController();
   readonly #backoff: WriteBackoff;
@@ -47,19 +45,17 @@ export class StatusMirror {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
     this.#timers = new Timers(clock);
-    this.#api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
+    const api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues, options.secrets, options.identityOf);
     this.#backoff = new WriteBackoff(clock, logger);
-    this.#objects = new OwnObjects(this.#api);
+    this.#objects = new OwnObjects(api);
     this.#mirrored = new MirroredObjects(operatorName, clock);
     this.#writer = new Writer({
-      objects: this.#mirrored,
-      api: this.#api,
-      clock,
-      logger,
+      ...options,
+      api,
+      mirrored: this.#mirrored,
+      ownObjects: this.#objects,
       backoff: this.#backoff,
-      tracer: options.tracer,
-      onWrite: options.onWrite,
       isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
       sendRequest: (mirrored, request) => this.#sendRequest(mirrored, request),
       onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),
@@ -69,22 +65,19 @@ export class StatusMirror {
   /** Mirrors the state, now and after each change. */
   followState(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
     // Collects the queues only when the view is projected: most changes of the state are followed by others before that.
-    const snapshotOf = (view: View): StateSnapshot => ({
-      view,
-      get queues() {
-        return queues.views();
-      },
-    });
-    state.onChange((view) => this.#setSnapshot(snapshotOf(view)));
-    this.#setSnapshot(snapshotOf(state.view));
+    const update = (view: View): void =>
+      this.update({
+        view,
+        get queues() {
+          return queues.views();
+        },
+      });
+    state.onChange(update);
+    update(state.view);
   }
 
   /** Sets the state to write. The first change is written at once, later ones at most once a second per object. */
-  update(view: View, queues: StateSnapshot["queues"]): void {
-    this.#setSnapshot({ view, queues });
-  }
-
-  #setSnapshot(snapshot: StateSnapshot): void {
+  update(snapshot: StateSnapshot): void {
     if (this.#isClosed) return;
     this.#snapshot = snapshot;
     this.#startLoading();
@@ -95,7 +88,7 @@ export class StatusMirror {
   watch(hub: Pick<WatchHub, "subscribe">): () => void {
     return this.#objects.watchObjects(hub, (id, now) => {
       if (this.#isClosed) return;
-      const mirrored = this.#getMirroredObject(id);
+      const mirrored = this.#mirrored.getOrCreate(id);
       if (now !== undefined) this.#reportAnnotations(mirrored, now);
       this.#recordWatchedObject(mirrored);
     });
@@ -141,11 +134,6 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** The mirrored object with this id; of a module it is created if it does not exist. */
-  #getMirroredObject({ kind, name }: ObjectId): MirroredObject {
-    return kind === "AddonModule" ? this.#mirrored.getOrCreateModule(name) : this.#mirrored.operator;
-  }
-
   /** Sends a request about an object (a write or a read), then records the answer as its live object. */
   async #sendRequest(
     mirrored: MirroredObject,
@@ -170,7 +158,7 @@ export class StatusMirror {
     try {
       await this.#objects.loadObjects();
       for (const [id, live] of this.#objects.listObjects())
-        this.#recordObjectAtStart(this.#getMirroredObject(id), live);
+        this.#recordObjectAtStart(this.#mirrored.getOrCreate(id), live);
       this.#isLoaded = true;
       this.#backoff.recordSuccess();
       this.#projectAndWrite(true);

@@ -2,14 +2,14 @@
 
 import PQueue from "p-queue";
 
-import { type Clock, type Logger, nextWriteTime, type Timer } from "../../lib/index.ts";
+import { nextWriteTime, type Timer } from "../../lib/index.ts";
 import { LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
-import type { Tracer } from "../../trace/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
-import type { StoredObject, MirroredObject, OwnerMarks, NextStep } from "./mirrored.ts";
-import type { MirroredObjects } from "./mirrored-objects.ts";
-import { type StatusClient, readObject, executeStep } from "./objects.ts";
+import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
+import type { OwnObjects, StatusApi } from "./own-objects.ts";
+import type { StoredObject } from "./stored-object.ts";
+import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
 /** Writes at the same time. */
@@ -17,17 +17,12 @@ const CONCURRENCY = 6;
 /** Pause after an answer that is older than what is known: etcd was restored, and the watch has not noticed it yet. */
 const STALE_PAUSE_MS = 1000;
 
-/** Called after each write of an object with its result. */
-export type OnWrite = (kind: MirroredObject["id"]["kind"], result: "written" | "failed") => void;
-
 /** What a {@link Writer} needs from the status mirror. */
-export interface WriterParts {
-  readonly objects: MirroredObjects;
-  readonly api: StatusClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "onWrite"> {
+  readonly api: Pick<StatusApi, "namespace" | "operatorName" | "signal">;
+  readonly mirrored: MirroredObjects;
+  readonly ownObjects: Pick<OwnObjects, "executeStep" | "readObject">;
   readonly backoff: WriteBackoff;
-  readonly tracer?: Pick<Tracer, "traceStatusWrite"> | undefined;
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
   /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
@@ -35,8 +30,6 @@ export interface WriterParts {
     mirrored: MirroredObject,
     request: () => Promise<StoredObject | undefined>,
   ) => Promise<void>;
-  /** Called after each write with its result. */
-  readonly onWrite?: OnWrite | undefined;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
@@ -79,13 +72,12 @@ export class Writer {
     if (need === "none") return this.#forgetDeletedModule(mirrored);
     const wait = this.#getWriteDelayMs(mirrored, need);
     if (wait <= 0) this.#enqueue(mirrored, need);
-    else mirrored.timer = this.#parts.clock.setTimer(wait, () => this.#scheduleWriteAgain(mirrored));
-  }
-
-  /** The timer of the object has fired: the object may need another step or none by now. */
-  #scheduleWriteAgain(mirrored: MirroredObject): void {
-    mirrored.timer = undefined;
-    this.scheduleWrite(mirrored);
+    else
+      mirrored.timer = this.#parts.clock.setTimer(wait, () => {
+        mirrored.timer = undefined;
+        // The object may need another step or none by now.
+        this.scheduleWrite(mirrored);
+      });
   }
 
   /** Milliseconds until the object may be written. During a converge, status writes wait for the next burst to save CPU. */
@@ -123,7 +115,7 @@ export class Writer {
   }
 
   get #objects(): MirroredObjects {
-    return this.#parts.objects;
+    return this.#parts.mirrored;
   }
 
   get #isClosed(): boolean {
@@ -187,7 +179,9 @@ export class Writer {
     mirrored.notBefore = 0;
     try {
       await this.#writeInSpan(mirrored);
-      this.#onWriteSucceeded(mirrored);
+      this.#parts.onWrite?.(mirrored.id.kind, "written");
+      mirrored.failures = 0;
+      backoff.recordSuccess();
     } catch (error) {
       this.#parts.onWrite?.(mirrored.id.kind, "failed");
       await this.#onWriteFailed(mirrored, error);
@@ -209,25 +203,18 @@ export class Writer {
       : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
   }
 
-  /** Reports the write, and ends the back-off of the object and of the server. */
-  #onWriteSucceeded(mirrored: MirroredObject): void {
-    this.#parts.onWrite?.(mirrored.id.kind, "written");
-    mirrored.failures = 0;
-    this.#parts.backoff.recordSuccess();
-  }
-
   /**
    * Executes the steps that the object needs, up to its status. The status comes last: the response to an earlier step
    * contains the generation for `observedGeneration`.
    */
   async #write(mirrored: MirroredObject): Promise<void> {
-    const { api, sendRequest, clock } = this.#parts;
+    const { ownObjects, sendRequest, clock } = this.#parts;
     for (;;) {
       const need = this.#findNextStep(mirrored);
       if (need === "none") return;
       const { wantedStatus, liveObject } = mirrored;
       const step = { need, marks: this.#marks };
-      await sendRequest(mirrored, () => executeStep(api, mirrored, step));
+      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, step));
       if (need === "status") {
         mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
@@ -251,11 +238,11 @@ export class Writer {
    * the server answers the read, the pause ends early and all objects are scheduled again.
    */
   #scheduleProbe(): void {
-    const { api, clock, backoff } = this.#parts;
+    const { ownObjects, clock, backoff } = this.#parts;
     const { msUntilProbe } = backoff;
     if (msUntilProbe === undefined || this.#probeTimer !== undefined) return;
     this.#probeTimer = clock.setTimer(msUntilProbe, async () => {
-      const answers = await readObject(api, this.#objects.operator.id).then(
+      const answers = await ownObjects.readObject(this.#objects.operator.id).then(
         () => true,
         () => false,
       );
@@ -269,7 +256,7 @@ export class Writer {
   /** Delays all writes if the error concerns the server or the kind; otherwise delays only the writes of this object. */
   async #onWriteFailed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#isClosed) return;
-    const { api, sendRequest, clock, backoff } = this.#parts;
+    const { ownObjects, sendRequest, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (affectsAllWrites(error)) {
       backoff.recordFailure(error);
@@ -279,7 +266,7 @@ export class Writer {
     mirrored.notBefore = clock.monotonic() + backoff.delayForObject(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object on the server differs from the known one: read it before the next try.
-      await sendRequest(mirrored, () => readObject(api, mirrored.id)).catch(() => {});
+      await sendRequest(mirrored, () => ownObjects.readObject(mirrored.id)).catch(() => {});
     }
   }
 }

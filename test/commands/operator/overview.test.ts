@@ -123,6 +123,7 @@ it.each([
   ["the-operator-does-not-answer", { state: "Invalid", reason: "NotRunning" }, broken],
   ["discovery-fails", { reason: "ReloadHeldUp", converge: { phase: "discovery", progress: "8/8" } }, broken],
   ["a-hook-fails", { reason: "ReloadHeldUp", converge: { phase: "beforeAll", progress: "8/8" } }, broken],
+  ["a-hook-fails", { reason: "ReloadHeldUp", converge: { phase: "crds" } }, broken],
   ["a-module-cannot-be-removed", { reason: "ReloadHeldUp" }, { enabled: false }],
   ["a-module-source-is-not-ready", {}, { enabled: false, reason: "SourceUnavailable" }],
   ["a-hook-fails", {}, { reason: "HookFailed" }],

@@ -20,13 +20,13 @@ function* nodes(node: JsonObject, path = ""): Generator<{ path: string; node: Js
   if (isJsonObject(node["items"])) yield* nodes(node["items"], `${path}[]`);
 }
 
-const { status: operatorStatus } = projectOperator(
+const operatorStatus = projectOperator(
   viewOf([moduleView("m")], {
     removalBlockers: [{ action: "purge", text: "h" }],
     missingRights: ["get x"],
     handledToken: "t",
   }),
-  { now: T0, previousTimes: new Map() },
+  { now: T0 },
 );
 
 describe.each(["addonmodules", "addonoperators", "modulesources"])("crds/%s.yaml", (plural) => {
@@ -136,12 +136,9 @@ function project() {
       },
     },
   });
-  const displayed = { values: { a: 1 }, valuesTruncated: true };
-  return projectModule(view, {
+  const { spec, status } = projectModule(view, {
     now: T0,
-    previousTimes: new Map(),
     nextRetryAt: T0,
-    displayedValues: displayed,
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
     requirements: [
       {
@@ -157,6 +154,7 @@ function project() {
       },
     ],
   });
+  return { spec, status: { ...status, values: { a: 1 }, valuesTruncated: true } };
 }
 
 it.each([

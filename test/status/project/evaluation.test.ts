@@ -170,8 +170,6 @@ describe("Ready of a module whose helm is left alone", () => {
   ])("%j: %s", (change, ready) => {
     const facts = {
       now: T0,
-      previousTimes: new Map(),
-      displayedValues: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", { suspended: true, ...change }), facts).status;
     expect(conditions.find(({ type }) => type === "Ready")?.status).toBe(ready);
@@ -182,8 +180,6 @@ describe("conditions beside Ready", () => {
   const beside = (change: Partial<ModuleView>): Partial<Condition> | undefined => {
     const facts = {
       now: T0,
-      previousTimes: new Map(),
-      displayedValues: {},
     } as const;
     const { conditions } = projectModule(moduleView("m", change), facts).status;
     return conditions.find(({ type }) => type === "Reconciling" || type === "Stalled");

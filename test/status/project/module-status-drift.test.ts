@@ -10,8 +10,6 @@ const MAP = { object: "n/ConfigMap/m", title: "ConfigMap n/m", fields: [FIELD], 
 const conditionsWith = (drift: Drift): readonly string[] =>
   projectModule(moduleView("m", { drift }), {
     now: T0,
-    previousTimes: new Map(),
-    displayedValues: {},
   }).status.conditions.map(({ type, status, message }) => `${type} ${status}: ${message}`);
 
 test("Ready says what others have changed, beside the condition", () => {

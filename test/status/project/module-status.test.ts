@@ -15,8 +15,6 @@ describe("the table of states", () => {
       now: T0,
       blockerText: row.hold,
       runBlocker: row.wait,
-      previousTimes: new Map(),
-      displayedValues: {},
     });
     const object = { metadata: { name: "m", generation: 4 }, status: withGeneration(status, 4) };
     const of = new Map<string, Condition>(status.conditions.map((condition) => [condition.type, condition]));
@@ -37,7 +35,7 @@ describe("the table of states", () => {
   });
 
   it("keeps the run shown before while a young one is hidden", () => {
-    const facts = { now: T0, previousTimes: new Map(), displayedValues: {} } as const;
+    const facts = { now: T0 } as const;
     const displayed = projectModule(moduleView("m"), facts).status;
     const young = moduleView("m", { activity: "running", lastRun: underWay(T0 - 1) });
     expect(projectModule(young, { ...facts, previousStatus: displayed }).status.lastRun).toEqual(
@@ -54,8 +52,6 @@ describe("the table of states", () => {
     });
     const { status } = projectModule(view, {
       now: T0,
-      previousTimes: new Map(),
-      displayedValues: {},
     });
     const text = JSON.stringify(status);
     expect(text).not.toMatch(/hunter2|QUJD|\\n/);
@@ -63,13 +59,9 @@ describe("the table of states", () => {
   });
 
   it("keeps a transition time while the status of a condition does not change", () => {
-    const facts = { displayedValues: {} } as const;
-    const first = projectModule(moduleView("m"), { ...facts, now: T0, previousTimes: new Map() }).status
-      .conditions;
-    const before = new Map(first.map((condition) => [condition.type, condition]));
+    const previousStatus = projectModule(moduleView("m"), { now: T0 }).status;
     const next = moduleView("m", { problem });
-    const second = projectModule(next, { ...facts, now: T0 + 60_000, previousTimes: before }).status
-      .conditions;
+    const second = projectModule(next, { now: T0 + 60_000, previousStatus }).status.conditions;
     expect(second.find(({ type }) => type === "Enabled")?.lastTransitionTime).toBe("2026-01-01T00:00:00Z");
     expect(second.find(({ type }) => type === "Ready")?.lastTransitionTime).toBe("2026-01-01T00:01:00Z");
   });

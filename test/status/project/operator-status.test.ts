@@ -155,10 +155,7 @@ const rows: readonly Row[] = [
 describe("AddonOperator", () => {
   it.each(rows)("$name: $state", (row) => {
     const view = viewOf(row.modules ?? [good]);
-    const { status } = projectOperator(
-      { ...view, ...row.view?.(view) },
-      { now: T0, previousTimes: new Map() },
-    );
+    const status = projectOperator({ ...view, ...row.view?.(view) }, { now: T0 });
     const object = { metadata: { name: "o", generation: 1 }, status: withGeneration(status, 1) };
     expect(status.state).toBe(row.state);
     expect(status.conditions[0]).toMatchObject({ type: "Ready", status: row.ready, reason: row.reason });
@@ -183,7 +180,7 @@ describe("AddonOperator", () => {
     const [condition, change, isInForce, consequence] = row;
     const view = viewOf([good], change);
     const seen = config(condition)({ ...view, config: { ...view.config, isInForce } });
-    const { status } = projectOperator({ ...view, ...seen }, { now: T0, previousTimes: new Map() });
+    const status = projectOperator({ ...view, ...seen }, { now: T0 });
     const message = status.conditions[0]?.message ?? "";
     expect(message).toMatch(new RegExp(`^ConfigMap c: is ${condition}(; |$)`));
     expect(message).toMatch(consequence);
@@ -192,7 +189,7 @@ describe("AddonOperator", () => {
   it("reports what stands in the way of global hooks and webhooks beside any state, and changes none", () => {
     const issues = ["hook a.sh, binding pods: forbidden", "hook b.sh, binding nodes: no kind"];
     const ready = (modules: readonly ModuleView[], change: Partial<View>) =>
-      projectOperator(viewOf(modules, change), { now: T0, previousTimes: new Map() }).status.conditions[0];
+      projectOperator(viewOf(modules, change), { now: T0 }).conditions[0];
     for (const modules of [[good], [good, failing]]) {
       const quiet = ready(modules, {});
       const message = [quiet?.message, ...issues].join("; ");
@@ -211,7 +208,7 @@ describe("AddonOperator", () => {
     const view = viewOf([good]);
     const unknownKeys = ["webb (did you mean web?)", "old"];
     const check = { ...view, config: { ...view.config, unknownKeys } };
-    const { status } = projectOperator(check, { now: T0, previousTimes: new Map() });
+    const status = projectOperator(check, { now: T0 });
     expect(status.observedConfig?.unknownKeys).toEqual(unknownKeys);
     expect(status.conditions[0]).toMatchObject({ status: "True", reason: "Ready" });
     expect(status.conditions[0]?.message).toBe(
@@ -222,7 +219,7 @@ describe("AddonOperator", () => {
   it("says first that all modules are suspended, in a condition, too", () => {
     const view = viewOf([good]);
     const frozen = { ...view, config: { ...view.config, isFrozen: true } };
-    const { conditions } = projectOperator(frozen, { now: T0, previousTimes: new Map() }).status;
+    const { conditions } = projectOperator(frozen, { now: T0 });
     expect(conditions.map(({ type, status }) => [type, status])).toEqual([
       ["Ready", "True"],
       ["Suspended", "True"],
@@ -238,7 +235,7 @@ describe("AddonOperator", () => {
       missingRights,
       removalBlockers: [{ action: "purge", text: "not purged: a" }],
     });
-    const { status } = projectOperator(view, { now: T0, previousTimes: new Map() });
+    const status = projectOperator(view, { now: T0 });
     expect(status).toMatchObject({ missingRights, holds: ["not purged: a"] });
   });
 
@@ -247,22 +244,21 @@ describe("AddonOperator", () => {
       const view = moduleView(`waits-${on}`, { blockedSince: T0 });
       return { ...view, module: { ...view.module, requires: { modules: { [on]: "*" } } } };
     };
-    const { status } = projectOperator(viewOf([good, off, wait("b"), wait("none"), wait("a")]), {
+    const status = projectOperator(viewOf([good, off, wait("b"), wait("none"), wait("a")]), {
       now: T0,
-      previousTimes: new Map(),
     });
     expect(status.modules).toMatchObject({ blocked: 2, progressing: 2 });
   });
 
   it("counts modules that are not healthy, and those that are not yet", () => {
     const view = viewOf([good, unhealthy("False"), { ...unhealthy("Unknown"), name: "j" }]);
-    const { status } = projectOperator(view, { now: T0, previousTimes: new Map() });
+    const status = projectOperator(view, { now: T0 });
     expect(status.modules).toMatchObject({ ready: 1, progressing: 1, unhealthy: 1, retrying: 0 });
   });
 
   it("counts modules and reports the progress of a converge", () => {
     const view = viewOf([good, off, failing, broken]);
-    const { status } = projectOperator({ ...view, ...phase(view) }, { now: T0, previousTimes: new Map() });
+    const status = projectOperator({ ...view, ...phase(view) }, { now: T0 });
     expect(status.modules).toEqual({
       summary: "1/3",
       total: 4,
@@ -284,15 +280,14 @@ describe("AddonOperator", () => {
 it("a removal that is held names the command that confirms it, for this AddonOperator", () => {
   const operator = { name: "addons", namespace: "infra" };
   const view = viewOf([good, off], { ...deletionLimit(false)(), operator });
-  const { status } = projectOperator(view, { now: T0, previousTimes: new Map() });
+  const status = projectOperator(view, { now: T0 });
   const command =
     "kubectl annotate --overwrite -n infra addonoperator/addons addon-operator.io/confirm-delete=7";
   expect(status.conditions[0]?.message).toContain(command);
   // Also while something else is more urgent.
   const problem = { file: "a", message: "broken" };
   const broken = viewOf([moduleView("web", { problem }), off], { ...deletionLimit(false)(), operator });
-  const { message } =
-    projectOperator(broken, { now: T0, previousTimes: new Map() }).status.conditions[0] ?? {};
+  const { message } = projectOperator(broken, { now: T0 }).conditions[0] ?? {};
   expect(message).toMatch(/^Module web needs a person.*broken/);
   expect(message).toContain(command);
 });

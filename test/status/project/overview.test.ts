@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { renderStatus } from "../../../src/commands/operator/tables.ts";
-import { buildOverview } from "../../../src/status/index.ts";
+import { buildOverview, projectModule } from "../../../src/status/index.ts";
 import { T0, moduleView, queueOf, release, underWay, viewOf } from "../views.ts";
 
 const requiring = (name: string, on: string) => {
@@ -55,6 +55,13 @@ test("how long runs usually take is the middle one of the last, and told of the 
   expect(modules.map(({ usualSeconds }) => usualSeconds)).toEqual([2, 3, undefined]);
   expect(converge).toMatchObject({ progress: "0/3", waitingSeconds: 5 });
   expect(of(one, moduleView("two"), runs).converge).not.toHaveProperty("waitingSeconds");
+});
+
+test("the version is that of an update which creates no revision", () => {
+  const web = moduleView("web", { leftVersion: "1.3.0" });
+  expect(buildOverview({ view: viewOf([web]), queues: [] }, T0).modules[0]?.chartVersion).toBe("1.3.0");
+  const { status } = projectModule(web, { now: T0 });
+  expect(status.release).toMatchObject({ revision: 3, chartVersion: "1.3.0" });
 });
 
 test("a run under way counts its seconds, and has no result yet", () => {

@@ -28,25 +28,21 @@ it("none of 200 secret-like values reaches a status", () => {
     values: (): Json => values,
   });
   const displayed = displayValues(view.values(), "redacted");
-  const facts = { now: T0, previousTimes: new Map(), displayedValues: displayed } as const;
   const all = viewOf([view]);
   const problem = { file: "ConfigMap x", message: a };
   const config = { ...all.config, condition: "invalid", problems: [problem] } as const;
   const text = JSON.stringify([
-    projectModule(view, facts),
-    projectOperator({ ...all, issues: [a] }, { now: T0, previousTimes: new Map() }),
-    projectOperator({ ...all, config }, { now: T0, previousTimes: new Map() }),
+    projectModule(view, { now: T0 }),
+    displayed,
+    projectOperator({ ...all, issues: [a] }, { now: T0 }),
+    projectOperator({ ...all, config }, { now: T0 }),
   ]);
   expect(text.match(/s3cr3t-\d+/g)).toBeNull();
 });
 
 it("no digest that a guess could be held against reaches a resource", () => {
   const view = moduleView("m", {});
-  const facts = { now: T0, previousTimes: new Map(), displayedValues: {} } as const;
-  const all = [
-    projectModule(view, facts),
-    projectOperator(viewOf([view]), { now: T0, previousTimes: new Map() }),
-  ];
+  const all = [projectModule(view, { now: T0 }), projectOperator(viewOf([view]), { now: T0 })];
   const text = JSON.stringify(all);
   expect(text.match(/v2-[0-9a-f]{40}/g)).toHaveLength(4);
   expect(text).not.toMatch(/v1-/);

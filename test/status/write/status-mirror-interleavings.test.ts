@@ -81,7 +81,7 @@ class StatusStory {
       mirror.close();
       unwatch();
     };
-    mirror.update(this.#view(), []);
+    mirror.update({ view: this.#view(), queues: [] });
   }
 
   close(): void {
@@ -150,7 +150,7 @@ class StatusStory {
 
   /** What they should tell. */
   wanted(): Record<string, unknown> {
-    const { operator, modules } = new Projector("redacted", new KnownSecrets()).project(
+    const { operatorStatus, modules } = new Projector("redacted", new KnownSecrets()).project(
       { view: this.#view(), queues: [] },
       this.clock.now(),
     );
@@ -162,7 +162,7 @@ class StatusStory {
         { ...this.#stamped(path, spec, status), isOurs: true, isOwned: true },
       ]);
     const spec = this.api.get(OPERATOR)?.["spec"];
-    return { [OPERATOR]: this.#stamped(OPERATOR, spec, operator.status), ...Object.fromEntries(ours) };
+    return { [OPERATOR]: this.#stamped(OPERATOR, spec, operatorStatus), ...Object.fromEntries(ours) };
   }
 
   /** What strangers left on objects and somebody took away. */
@@ -190,7 +190,7 @@ class StatusStory {
 
   #show(): void {
     this.happened += 1;
-    this.#mirror?.update(this.#view(), []);
+    this.#mirror?.update({ view: this.#view(), queues: [] });
   }
 
   #view(): ReturnType<typeof viewOf> {

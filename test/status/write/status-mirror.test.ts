@@ -2,7 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { displayDigest, silentLogger } from "../../../src/lib/index.ts";
 import { ApiError, type WatchConsumer, type WatchedObject, type WatchSpec } from "../../../src/kube/index.ts";
-import type { ModuleView } from "../../../src/state/index.ts";
+import type { StateSnapshot } from "../../../src/plan/index.ts";
+import type { ModuleView, View } from "../../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../../src/status/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FakeApi, missingKind, refused, unavailable } from "../fake-api.ts";
@@ -48,8 +49,8 @@ function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World 
     else void watches.get(object.kind)?.onDeleted(watched, true);
   };
   onTestFinished(() => mirror.close());
-  const seen = async (...displayed: Parameters<StatusMirror["update"]>): Promise<void> => {
-    mirror.update(...displayed);
+  const seen = async (view: View, queues: StateSnapshot["queues"]): Promise<void> => {
+    mirror.update({ view, queues });
     await clock.advance(50);
     await settle();
   };
@@ -138,12 +139,12 @@ describe("StatusMirror", () => {
   it("counts what is not written yet, also of a view that was not looked at", async () => {
     const { api, clock, mirror, show } = world();
     expect(mirror.unwritten()).toBe(0);
-    mirror.update(viewOf([moduleView("a")]), []);
+    mirror.update({ view: viewOf([moduleView("a")]), queues: [] });
     expect(mirror.unwritten()).toBe(2);
     await show(moduleView("a"));
     expect(mirror.unwritten()).toBe(0);
     await clock.advance(5000);
-    mirror.update(viewOf([moduleView("a"), moduleView("b")]), []);
+    mirror.update({ view: viewOf([moduleView("a"), moduleView("b")]), queues: [] });
     expect(mirror.unwritten()).toBe(2);
     await mirror.flush();
     expect(mirror.unwritten()).toBe(0);
@@ -172,10 +173,8 @@ describe("StatusMirror", () => {
     first.mirror.close();
     const second = world({}, first.api);
     // A start knows nothing of a module at first.
-    second.mirror.update(
-      viewOf([moduleView("a", { enabled: false, enabledBy: "none", phase: "onStartup" })]),
-      [],
-    );
+    const blank = moduleView("a", { enabled: false, enabledBy: "none", phase: "onStartup" });
+    second.mirror.update({ view: viewOf([blank]), queues: [] });
     await second.show(moduleView("a", { issues: ["new"] }));
     await second.clock.advance(2000);
     expect(first.api.module("a")?.status?.conditions?.[0]?.message).toContain("new");
@@ -249,7 +248,7 @@ describe("StatusMirror", () => {
     await first.show(moduleView("a"), moduleView("b"));
     first.mirror.close();
     const { api, mirror, clock, show } = world({}, first.api);
-    mirror.update(viewOf([], { boot: "loading" }), []);
+    mirror.update({ view: viewOf([], { boot: "loading" }), queues: [] });
     await clock.advance(100);
     expect(api.module("b")).toBeDefined();
     await show(moduleView("a"));
@@ -266,7 +265,7 @@ describe("StatusMirror", () => {
     const blank = moduleView("a", { isDiscovered: false, enabled: false, enabledBy: "none", handled: {} });
     const problems = [{ file: "ConfigMap addon-operator", message: "no YAML" }];
     const config = { ...viewOf([]).config, condition: "invalid", problems, isInForce: false } as const;
-    mirror.update(viewOf([blank], { boot: "loading", config }), []);
+    mirror.update({ view: viewOf([blank], { boot: "loading", config }), queues: [] });
     await mirror.flush();
     expect(api.operator()?.status).toMatchObject({ state: "Invalid" });
     expect(api.module("a")).toEqual(before);
@@ -557,7 +556,7 @@ describe("StatusMirror", () => {
     await mirror.flush();
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
     api.fail = () => refused();
-    mirror.update(viewOf([moduleView("a", { lastRun: finished({ attempts: 4 }) })]), []);
+    mirror.update({ view: viewOf([moduleView("a", { lastRun: finished({ attempts: 4 }) })]), queues: [] });
     await mirror.flush();
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 3 } });
   });
@@ -591,7 +590,7 @@ describe("StatusMirror", () => {
         });
       const converging = { boot: turn < 100 ? "converging" : "running" } as const;
       const [head = "", ...waiting] = names.slice(turn);
-      mirror.update(viewOf(check(true), converging), queueOf(head, ...waiting));
+      mirror.update({ view: viewOf(check(true), converging), queues: queueOf(head, ...waiting) });
       await clock.advance(140);
     }
     await clock.advance(40_000);

@@ -1,0 +1,105 @@
+/** The cached form of an object on the server, and the patch that brings its status to the wanted one. */
+
+import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
+import { digestJson, sameJson } from "../../lib/index.ts";
+import { type Json, type JsonObject, objectsIn, asString } from "../../model/index.ts";
+import type { AddonObject, Condition } from "../models/kinds.ts";
+
+/** The cached part of an object on the server. */
+export interface StoredObject {
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: NamedMeta["annotations"];
+  readonly ownerUid: string | undefined;
+  /** Owner references that others have set. */
+  readonly otherOwners: readonly OwnerReference[];
+  /** It is being deleted, and finalizers keep it. */
+  readonly isTerminating: boolean;
+  readonly spec: JsonObject | undefined;
+  readonly status: JsonObject | undefined;
+  /** Digest of the status as the server stored it, which may be less than what was sent. */
+  readonly statusDigest: string;
+  /** Paths of the status that the server dropped when it stored it. */
+  readonly dropped?: ReadonlySet<string>;
+}
+
+/** Reduces an object from an API call or a watch to the part that is cached. */
+export function toStoredObject(object: AddonObject): StoredObject {
+  const { metadata } = object;
+  const { ownerReferences = [] } = metadata;
+  const status = object.status as unknown as JsonObject | undefined;
+  return {
+    uid: metadata.uid ?? "",
+    generation: metadata.generation ?? 1,
+    resourceVersion: metadata.resourceVersion ?? "",
+    labels: metadata.labels ?? {},
+    annotations: metadata.annotations,
+    ownerUid: ownerReferences.find(isOperator)?.uid,
+    otherOwners: ownerReferences.filter((owner) => !isOperator(owner)),
+    isTerminating: metadata.deletionTimestamp !== undefined,
+    spec: object.spec as JsonObject | undefined,
+    status,
+    statusDigest: digestJson(status),
+  };
+}
+
+function isOperator({ kind }: OwnerReference): boolean {
+  return kind === "AddonOperator";
+}
+
+/**
+ * As {@link toStoredObject}, for an object that may be cached already. If the status on the server is unchanged since the last
+ * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
+ */
+export function updateStoredObject(before: StoredObject | undefined, object: AddonObject): StoredObject {
+  const current = toStoredObject(object);
+  if (before?.uid !== current.uid || before.statusDigest !== current.statusDigest) return current;
+  return { ...before, ...current, status: before.status };
+}
+
+/**
+ * The status with `observedGeneration`, also in each condition. A condition with the same status on the server keeps its
+ * transition time, for example after a restart.
+ */
+export function withGeneration(
+  status: { readonly conditions: readonly Condition[] },
+  generation: number,
+  live?: JsonObject,
+): JsonObject {
+  const displayed = objectsIn(live?.["conditions"]);
+  return {
+    ...status,
+    observedGeneration: generation,
+    conditions: status.conditions.map((condition) => {
+      const before = displayed.find(({ type }) => type === condition.type);
+      const since =
+        before?.["status"] === condition.status ? asString(before["lastTransitionTime"]) : undefined;
+      const lastTransitionTime = since ?? condition.lastTransitionTime;
+      return { ...condition, lastTransitionTime, observedGeneration: generation };
+    }),
+  };
+}
+
+/** One operation of RFC 6902. */
+export type PatchStep =
+  | { readonly op: "add" | "test"; readonly path: string; readonly value: Json }
+  | { readonly op: "remove"; readonly path: string };
+
+/**
+ * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
+ * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
+ */
+export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
+  if (from === undefined) return [{ op: "add", path: "/status", value: to }];
+  const steps: PatchStep[] = [];
+  for (const key of Object.keys(from)) {
+    if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
+  }
+  for (const [key, value] of Object.entries(to)) {
+    if (value !== undefined && !sameJson(from[key], value))
+      steps.push({ op: "add", path: `/status/${key}`, value });
+  }
+  return steps;
+}
