@@ -71,7 +71,7 @@ const ITEM_SHAPE = objectShape(
 );
 type RawKubernetes = ValueOf<typeof ITEM_SHAPE>;
 
-/** Has no `source`: the watches of kubernetes/kube-bindings.ts trigger its hooks. */
+/** The watches of kubernetes/kube-bindings.ts trigger its hooks. */
 export const kubernetes: BindingKind<KubernetesBinding> = {
   shapesByVersion: {
     v0: { onKubernetesEvent: { kind: "array", of: V0_ITEM_SHAPE } },

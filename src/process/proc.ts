@@ -6,8 +6,8 @@ import { readFile, readdir } from "node:fs/promises";
 import { attempt } from "../lib/index.ts";
 
 interface ProcessStat {
-  /** One letter; `Z` and `X` = it has ended. */
-  readonly state: string;
+  /** It has ended, and its parent has not collected it yet (a zombie). */
+  readonly hasEnded: boolean;
   readonly processGroup: number;
   /** Start time in clock ticks since boot. */
   readonly startTime: string;
@@ -40,5 +40,6 @@ function parseStat(text: string): ProcessStat | undefined {
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state = "", , group] = fields;
   const startTime = fields[STARTTIME_INDEX];
-  return startTime === undefined ? undefined : { state, processGroup: Number(group), startTime };
+  if (startTime === undefined) return undefined;
+  return { hasEnded: state === "Z" || state === "X", processGroup: Number(group), startTime };
 }

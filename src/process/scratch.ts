@@ -95,7 +95,7 @@ export class ScratchDir {
     const dirs = names.filter((_, index) => areStale[index]).map((name) => join(tmpDir, name));
     if (dirs.length === 0) return 0;
     // An orphaned hook would run in parallel with the next run of the same hook. Orphans found by KUBECONFIG alone are
-    // helm processes, which get a longer grace time (`Helm.endLeftOver`).
+    // helm processes, which get a longer grace time (`Helm.endOrphanedProcesses`).
     const namesStaleDir = (each: string): boolean =>
       !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
     const options = { clock, graceMs: GRACE_MS };
@@ -277,7 +277,7 @@ async function isStaleDirName(name: string): Promise<boolean> {
   const [, pid, start] = DIR_NAME.exec(name) ?? [];
   if (pid === undefined) return false;
   const process = await readStat(Number(pid));
-  return (process?.startTime ?? UNKNOWN_START) !== start;
+  return process?.hasEnded === true || (process?.startTime ?? UNKNOWN_START) !== start;
 }
 
 /** Removes a directory with its content; false if that fails. */

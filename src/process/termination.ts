@@ -73,8 +73,7 @@ export async function listPidsLeftInGroup(group: number, clock: Clock, ms: numbe
   await sleep(clock, ms);
   const allPids = await listPids();
   const stats = await Promise.all(allPids.map(readStat));
-  // A zombie has ended; only its parent has not collected it yet.
-  return allPids.filter((_, index) => stats[index]?.processGroup === group && stats[index].state !== "Z");
+  return allPids.filter((_, index) => stats[index]?.processGroup === group && !stats[index].hasEnded);
 }
 
 /**

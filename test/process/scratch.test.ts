@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { systemClock } from "../../src/lib/index.ts";
 import { ScratchDir, ScratchError } from "../../src/process/index.ts";
@@ -101,6 +102,19 @@ test("what dead processes left is removed, what belongs to the living stays", as
   expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(2);
   expect((await readdir(root)).sort()).toEqual([mine.dir.slice(root.length + 1), "something-else"].sort());
   expect(await ScratchDir.removeStaleDirs(join(root, "missing"), systemClock)).toBe(0);
+});
+
+test("the directory of a process that has ended is removed, although its parent has not collected it", async () => {
+  // A parent that never waits for its child.
+  const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [pid] = (await once(parent.stdout, "data")) as [Buffer];
+  const stat = (): string[] => readFileSync(`/proc/${Number(pid)}/stat`, "latin1").split(" ");
+  await vi.waitUntil(() => stat()[2] === "Z", { timeout: 60_000 });
+  await mkdir(join(root, `kube.${Number(pid)}-${stat()[21]}.AbCdEf`));
+  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(1);
+  parent.kill("SIGKILL");
 });
 
 test("what a hook left in the background is ended with its operator, what another process started is not", async () => {

@@ -71,6 +71,6 @@ function isPidFree(pid: number): boolean {
 
 /** Reads the start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
 function readStartTime(pid: number | "self"): string | undefined {
-  const { state = "", startTime } = readStatSync(pid) ?? {};
-  return state === "Z" || state === "X" ? "zombie" : startTime;
+  const process = readStatSync(pid);
+  return process?.hasEnded ? "zombie" : process?.startTime;
 }

@@ -98,7 +98,9 @@ export class Leadership {
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#isPrepared = true;
     if (this.#watchdog === undefined)
-      this.#options.logger.warn("There is no startWatchdog here: a busy operator may outlive its lease");
+      this.#options.logger.warn(
+        "This machine has no watchdog for the operator: a busy operator may outlive its lease",
+      );
     await this.#lease.acquire(signal);
     this.#wasElected = true;
     this.#options.children.startOnlyWhile(() => this.#lease.isHeld);
