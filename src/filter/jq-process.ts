@@ -55,7 +55,7 @@ const PRELUDE = [
 
 /**
  * The program of a process: for each line `[id, input]` exactly one line `[id, {v: outputs}]` or `[id, {e: error}]`.
- * The filter stands on the first line (for `$__loc__`), and line ends after it end its comments.
+ * The filter stands on the first line (for `$__loc__`). Two line ends follow it: the first ends a comment on its last line, the second a comment that continues after a backslash.
  */
 export function buildJqProgram(text: string): string {
   return `${PRELUDE} [.[0], (try {v: [.[1] | (${text}\n\n)]} catch {e: .})]`;

@@ -181,8 +181,9 @@ function isPatchUpdate(from: string, to: string): boolean {
 }
 
 /**
- * Defers an update until its version has reached the minimum age and a window is open. A first installation never waits
- * for that.
+ * Defers an update until the operator has known its content for the minimum age and a window is open. `locked.seen` has the time
+ * at which a check first found the newest content. A request for an exact digest skips the age, but not the windows. A first
+ * installation (nothing is locked yet) waits for neither.
  */
 function deferForTime(
   candidate: ResolvedCandidate,

@@ -8,8 +8,8 @@ import { Worker } from "./worker.ts";
 
 const STOP_REASON = "the operator stops";
 
-/** When `whenSettled` resolves. `left`: the task has left its queue. `tried`: the same, or the task or the head before it has failed. */
-export type WaitUntil = "left" | "tried";
+/** When `whenSettled` resolves. `ended`: the task has left its queue. `tried`: the same, or the task or the head before it has failed. */
+export type WaitUntil = "ended" | "tried";
 
 /** A pending call of `whenSettled`. */
 interface Waiter<T> {

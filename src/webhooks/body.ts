@@ -137,7 +137,7 @@ export class JsonMeter {
     else if (byte === QUOTE) this.#isInString = false;
   }
 
-  /** Counts the begin of a map or list. */
+  /** Counts the start of a map or list: one for itself, and one for its first element. Commas count the other elements. */
   #countOpening(): void {
     this.values += 2;
     this.#currentDepth += 1;

@@ -30,7 +30,7 @@ export interface InformerOwner {
   readonly clock: Clock;
   readonly times: BindingTimes | undefined;
   /** Called when the stored objects change. */
-  readonly onStore: () => void;
+  readonly onStoreChanged: () => void;
   /** Called for each change that the binding sees; `key` is `namespace/name`. */
   readonly onChange: (watchEvent: WatchEvent, key: string, item: SnapshotItem) => void;
   /** Called when the first list of a watch is complete, and when a watch fails or works again. */
@@ -47,7 +47,7 @@ export class Informer {
   /** The stored objects, by `namespace/name`. */
   readonly store = new Map<string, StoredObject>();
   /** Objects without a stored version, because the filter failed for each version so far. */
-  readonly #unfiltered = new Set<string>();
+  readonly #keysWithFailedFilter = new Set<string>();
   /** Stored objects that the restarted first list has not delivered yet. */
   #stale = new Set<string>();
   #subscription: Subscription | undefined;
@@ -66,7 +66,7 @@ export class Informer {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
       // A list begins (again): what it does not contain has been deleted.
-      onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#unfiltered])),
+      onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#keysWithFailedFilter])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
       onDeleted: (object, complete) => this.#removeObject(object, complete),
@@ -88,7 +88,7 @@ export class Informer {
   clear(): void {
     for (const { text } of this.store.values()) this.#owner.shared.releaseText(text);
     this.store.clear();
-    this.#unfiltered.clear();
+    this.#keysWithFailedFilter.clear();
   }
 
   /**
@@ -108,7 +108,7 @@ export class Informer {
 
   /** Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened late. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
-    const { shared, sequence, clock, onStore, onFilterError } = this.#owner;
+    const { shared, sequence, clock, onStoreChanged, onFilterError } = this.#owner;
     const isReported = this.isSynced || this.#isOpenedLate;
     const receivedAt = clock.monotonic();
     return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
@@ -117,15 +117,15 @@ export class Informer {
       this.#stale.delete(key);
       const before = this.store.get(key);
       if (outcome.error !== undefined) {
-        if (before === undefined) this.#unfiltered.add(key);
+        if (before === undefined) this.#keysWithFailedFilter.add(key);
         return onFilterError(key, outcome.error);
       }
       const kept = makeStoredObject(this.#owner, object, outcome);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
-      const isNew = before === undefined && !this.#unfiltered.delete(key);
+      const isNew = before === undefined && !this.#keysWithFailedFilter.delete(key);
       this.store.set(key, kept);
       shared.releaseText(before?.text);
-      onStore();
+      onStoreChanged();
       // The binding does not see a difference if the checksum is equal.
       if (!isReported || before?.checksum === kept.checksum) return;
       this.#reportChange(isNew ? "Added" : "Modified", key, { item: kept.item, receivedAt });
@@ -160,13 +160,13 @@ export class Informer {
     times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
-  /** Removes a stored object and returns its item; undefined if none is stored. */
+  /** Removes an object, frees its shared text, and reports that the store has changed; returns the item of the object, or undefined if none was stored. */
   #removeStored(key: string): SnapshotItem | undefined {
     const kept = this.store.get(key);
     this.store.delete(key);
-    this.#unfiltered.delete(key);
+    this.#keysWithFailedFilter.delete(key);
     this.#owner.shared.releaseText(kept?.text);
-    this.#owner.onStore();
+    this.#owner.onStoreChanged();
     return kept?.item;
   }
 }

@@ -100,7 +100,7 @@ export class Monitor {
       sequence: new Sequence(),
       clock,
       times,
-      onStore: () => void (this.#items = undefined),
+      onStoreChanged: () => void (this.#items = undefined),
       onChange: (watchEvent, key, item) => this.outbox.push({ watchEvent, kind, ...splitKey(key), item }),
       onStatus: () => this.#reportStatus(),
       onFilterError: (key, error) => onFilterError(splitKey(key), error),

@@ -36,7 +36,7 @@ export function redactHelmError(errorText: string, work: HelmWork): string {
   const texts = readKnownTexts(work);
   if (texts?.some(callsSecretFunction) === false)
     return isRendering ? errorText : withoutSecretValues(errorText);
-  return withoutForeignWords(isRendering ? errorText : hideQuotedValues(errorText), texts ?? []);
+  return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), texts ?? []);
 }
 
 /** Removes quoted values of Secrets from an API server's error. */
@@ -44,12 +44,15 @@ export function withoutSecretValues(errorText: string): string {
   return SECRET_KIND.test(errorText) ? hideQuotedValues(errorText) : errorText;
 }
 
-/** Hides in quoted parts of an error all words that occur in none of the texts, because they may come from a Secret or a `lookup`. */
-function withoutForeignWords(errorText: string, texts: readonly string[]): string {
-  const foreign = findForeignWords(errorText, texts);
+/**
+ * Hides in the message of a failed template, and in quoted passages, each part between blanks that has a word which occurs in none
+ * of `publicTexts` (files of the chart, its values and names): such a word may come from a Secret or a `lookup`.
+ */
+function hideForeignWords(errorText: string, publicTexts: readonly string[]): string {
+  const foreign = findForeignWords(errorText, publicTexts);
   const isForeign = (part: string): boolean => splitWords(part).some((word) => foreign.has(word));
-  const hide = (quoted: string): string =>
-    quoted.replaceAll(/[^\s"'`]+/g, (part) => (isForeign(part) ? HIDDEN : part));
+  const hide = (passage: string): string =>
+    passage.replaceAll(/[^\s"'`]+/g, (part) => (isForeign(part) ? HIDDEN : part));
   return errorText.replace(EXECUTION_ERROR_MESSAGE, hide).replaceAll(QUOTED, hide);
 }
 

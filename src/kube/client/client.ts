@@ -130,7 +130,7 @@ export class KubeClient {
     this.#parts.listeners.push(listener);
   }
 
-  /** Creates a client over the same connections with its own rate limit, time limit and request reports (for object patches). */
+  /** Creates a client over the same connections with its own rate limit and time limit, and without the listeners of this one (for object patches). */
   withLimits(limit: RateLimit & { timeoutMs?: number | undefined }): KubeClient {
     const { qps, burst, timeoutMs = this.#parts.options.timeoutMs } = limit;
     return new KubeClient({

@@ -63,7 +63,11 @@ function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
   });
 }
 
-/** Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. */
+/**
+ * Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. In prose (`isProse`: messages for
+ * people) only what looks like a value is hidden, so that "the token: it has expired" stays readable; elsewhere, everything on the
+ * line of the key.
+ */
 function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string {
   const parts: string[] = [];
   let done = 0;

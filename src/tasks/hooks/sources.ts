@@ -183,7 +183,10 @@ function bindingsToRun(
   );
 }
 
-/** Queues one task for each binding; returns those that the caller must wait for. */
+/**
+ * Queues one Synchronization task for each binding; returns those that the caller must wait for (`waitForSynchronization`). A
+ * binding whose hook does not run on Synchronization (`executeHookOnSynchronization: false`) counts as synchronized at once.
+ */
 function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): QueuedSync[] {
   const awaited: QueuedSync[] = [];
   for (const binding of bindings) {
@@ -195,7 +198,7 @@ function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchroni
     const { queue } = binding;
     ports.queues.offer(queue, task);
     if (!binding.waitForSynchronization) continue;
-    const settled = ports.queues.whenSettled(task.key, run.waitUntil ?? "left");
+    const settled = ports.queues.whenSettled(task.key, run.waitUntil ?? "ended");
     awaited.push({ hook, queue, key: task.key, settled });
   }
   return awaited;
