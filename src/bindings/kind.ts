@@ -104,12 +104,15 @@ export type ContextMembers = Readonly<
   Record<string, Json | JsonBytes | SnapshotList | ReadonlyMap<string, SnapshotList>>
 >;
 
-/** The members of an item of a list, or of an event. */
+/**
+ * The members that describe one object in a binding context, in a snapshot as well as in an event: `filterResult` if the binding has
+ * a filter, `object` if it keeps whole objects.
+ */
 export function snapshotItemMembers(item: SnapshotItem): [string, ContextMembers[string]][] {
   const { filterResult, objectText } = item;
   const members: [string, ContextMembers[string]][] =
     filterResult === undefined ? [] : [["filterResult", filterResult]];
-  // Prefer the text: `object` is parsed at each access.
+  // The text is copied into the output as it is, whereas the getter `object` parses it at each access.
   const object = objectText === undefined ? item.object : new JsonBytes(objectText);
   if (object !== undefined) members.push(["object", object]);
   return members;

@@ -42,8 +42,10 @@ export async function planRelease(
 }
 
 /**
- * Reads the facts for a decision about a release: its newest revision, its owner, the chart, and the digests of its inputs.
- * Changes nothing. Throws ForeignReleaseError if the release belongs to another owner.
+ * Reads the facts for a decision about a release: its newest revision, its owner, the chart, and digests. `inputsDigest` covers all
+ * that the release is made of; `userInputsDigest` what users change, the chart and their values. `contentDigest` omits the helm
+ * binary, so that a rejected version stays rejected with another helm. Changes nothing in the cluster; may put a chart that is
+ * missing back on disk. Throws ForeignReleaseError if the release belongs to another owner.
  */
 export async function collectFacts(tools: Reconciler, request: ReconcileRequest): Promise<Reconciliation> {
   const { module } = request;

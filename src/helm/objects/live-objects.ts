@@ -138,7 +138,7 @@ export interface Inspection extends Comparison {
 /** Time limit of a request. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** The objects that the record of one release contains, to compare them with the live objects. */
+/** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */
 export class RecordedObjects {
   readonly #tools: CheckTools;
   readonly #release: string;

@@ -12,27 +12,28 @@ export interface Form {
 const LONGEST_FORM = 2048;
 
 /**
- * Lists the texts to search for, given a part of a secret, such as a line: the part itself and its forms in JSON, which leave lines apart.
- * Other encodings are of the whole secret, so they begin with the encoding of its first part (`isFirst`).
+ * Lists the texts to search for, for one line of a secret: the head of the line as it is, and escaped as in JSON, which escapes each
+ * line by itself. Base64, hex and URLs encode the secret as a whole, and that encoding begins like the encoding of the first line:
+ * these forms are listed for the first line only (`isFirst`).
  */
-export function listForms(part: string, isFirst: boolean): Form[] {
-  const plain = { text: part.slice(0, LONGEST_FORM), secret: part, isPart: false };
-  if (isFirst) return [plain, ...listEncodedForms(part)];
-  return IS_NEVER_ENCODED.test(part) ? [plain] : [plain, ...toForms(part, encodeForJson(part))];
+export function listForms(line: string, isFirst: boolean): Form[] {
+  const plain = { text: line.slice(0, LONGEST_FORM), secret: line, isPart: false };
+  if (isFirst) return [plain, ...listEncodedForms(line)];
+  return NEEDS_NO_ESCAPES.test(line) ? [plain] : [plain, ...toForms(line, encodeForJson(line))];
 }
 
 /** So many bytes identify a secret in base64 and in hex. */
 const HEAD_BYTES = 48;
 
 /** Matches a secret whose text is the same in a URL, in JSON and as a number. */
-const IS_NEVER_ENCODED = /^(?!\d+$)[\w.~-]*$/;
+const NEEDS_NO_ESCAPES = /^(?!\d+$)[\w.~-]*$/;
 
 /** The forms of a secret that programs write: within base64 at each of its three offsets, in hex, in a URL, in JSON. */
 function listEncodedForms(secret: string): Form[] {
   const parts = encodeBase64Parts(secret);
   const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
-  const written = IS_NEVER_ENCODED.test(secret)
+  const written = NEEDS_NO_ESCAPES.test(secret)
     ? []
     : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
   const partTexts = new Set([...parts, ...urlSafe, ...encodeHex(bytes)]);

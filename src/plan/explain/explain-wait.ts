@@ -83,7 +83,7 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
     const dependents = describeDependents(module.name, snapshot.view);
     if (dependents !== undefined) return `off, but stays while ${dependents}`;
   }
-  const blockingTask = findBlockingTask(module, snapshot);
+  const blockingTask = findHeadOfDelayingQueue(module, snapshot);
   if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask);
   return (
     explainWaitForFirstRuns(module, snapshot.view) ??
@@ -93,16 +93,21 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
 }
 
 /**
- * The task that must end before the module can run: the head of the queue in which its run waits, or of the queue with the
- * converge that will start its run. Undefined if the module's own run is that head and is in progress.
+ * The task at the head of the queue that delays the module: of the queue with its run or removal or, without one, of the queue with
+ * the converge that starts its run. This head can be the module's own run, which has not started. Undefined if no queue delays
+ * the module, and if its own run or removal is in progress.
  */
-function findBlockingTask(module: ModuleView, { queues, view }: StateSnapshot): TaskView<Task> | undefined {
+function findHeadOfDelayingQueue(
+  module: ModuleView,
+  { queues, view }: StateSnapshot,
+): TaskView<Task> | undefined {
   const queueNames = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE];
   const queueTasks = queueNames.map((name) => queues.find((queue) => queue.name === name)?.tasks ?? []);
   const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));
-  const isScheduledRunAhead = module.scheduledRun?.hasBegun === false;
-  const waitsForConverge = view.converge.phase === "idle" || module.phase !== "ready" || isScheduledRunAhead;
+  // A converge starts the first run of a module, and the run that it has scheduled. Between converges, a waiting one is queued.
+  const hasConvergeYetToRunIt = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
+  const waitsForConverge = hasConvergeYetToRunIt || view.converge.phase === "idle";
   const tasks =
     findQueueTasks((task) => isRunOrRemovalOf(module, task)) ??
     (waitsForConverge ? findQueueTasks(isConvergeOrBoot) : undefined);
@@ -141,7 +146,7 @@ function describeBlockingFailure(module: ModuleView, snapshot: StateSnapshot): s
   // Then another sentence says why the module does not run, or it need not run.
   if (describeRunBlocker(module, snapshot.view) !== undefined) return undefined;
   if (explainBlockers(module, snapshot) === undefined) return undefined;
-  const head = findBlockingTask(module, snapshot);
+  const head = findHeadOfDelayingQueue(module, snapshot);
   if (head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
   const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
@@ -288,7 +293,7 @@ function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
 
 /** Sentences about hooks that fail or hang and belong to the module or block its next run. */
 function describeRelevantFailingHooks(module: ModuleView, snapshot: StateSnapshot): string[] {
-  const head = findBlockingTask(module, snapshot)?.task;
+  const head = findHeadOfDelayingQueue(module, snapshot)?.task;
   const hooks = findFailingHooks(snapshot);
   const relevant = hooks.filter(({ task }) => task.hook.module === module.name || task === head);
   return relevant.map(describeFailingHook);

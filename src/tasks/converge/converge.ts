@@ -92,8 +92,9 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
 }
 
 /**
- * Counts the converges in a row that changed files interrupted. Returns true when the number reaches MAX_ROUNDS: their own hooks
- * probably change these files, and converges without a pause would follow each other for ever.
+ * Called when a converge starts. Counts the converges in a row that did not finish because files of modules changed meanwhile
+ * (`content` is the digest of the files at their start); a converge that ends undisturbed resets the count. Returns true at the MAX_ROUNDS-th,
+ * and counts from 0 again: hooks probably change the files in each converge, so the next one must wait.
  */
 function recordInterruption({ state, contentOf }: Ports): boolean {
   const { content, finishedAt, rounds } = state.view.converge;

@@ -204,8 +204,9 @@ interface ValuePosition {
 type Roots = Readonly<Record<"config" | "values", JsonObject>>;
 
 /**
- * `value` without members that files set, the config schema forbids and the values schema declares: a module's own
- * values.yaml may set them, users may not. Keeps everything that the ConfigMap sets, so that its mistakes are found.
+ * Prepares `value` for the validation against the config schema. A module's own values.yaml may set keys that the values schema
+ * declares and the config schema forbids: removes these keys. Keeps each key that the ConfigMap sets (`written`), so that the
+ * validation reports it.
  */
 function withoutFileOnlyKeys(
   { config, values }: Partial<Roots>,
