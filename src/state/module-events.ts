@@ -262,6 +262,19 @@ export type ModuleEvents = {
       : never;
 };
 
+/** Progress of a run, after which nothing new is due: the plan looks at the state again when the run has ended. */
+export const PROGRESS_EVENTS: ReadonlySet<keyof ModuleEvents> = new Set<keyof ModuleEvents>([
+  "runStarted",
+  "runStepReached",
+  "firstRunStarted",
+  "onStartupCompleted",
+  "runInputsRefreshed",
+  "releaseApplied",
+  "runStepsCompleted",
+  "runSucceeded",
+  "activityEnded",
+]);
+
 /**
  * The record of a module after an event: calls the reducer of the event, which is in one of two tables. The casts are safe,
  * because `ModuleEvents` ties the details to the event, which the compiler cannot follow through the table.

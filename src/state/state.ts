@@ -3,7 +3,7 @@
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Hook, type Tree } from "../model/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
-import { applyEvent, type ModuleEvents } from "./module-events.ts";
+import { applyEvent, PROGRESS_EVENTS, type ModuleEvents } from "./module-events.ts";
 import { collectRunInputs, type ModuleRecord } from "./module-record.ts";
 import { ModuleRecords, type ModuleDefaults } from "./module-records.ts";
 import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
@@ -38,6 +38,7 @@ export class State {
   #globalHooks: readonly Hook[] = [];
   #operator: OperatorState;
   #isNotifying = false;
+  #notifyLater: NodeJS.Immediate | undefined;
   #view: View | undefined;
 
   constructor(options: StateOptions) {
@@ -120,7 +121,8 @@ export class State {
     const record = this.#modules.get(name);
     if (record === undefined) return;
     this.#modules.set(applyEvent(record, () => collectRunInputs(this.#values, record), [event, ...details]));
-    this.#discardViewAndNotify();
+    if (PROGRESS_EVENTS.has(event)) this.#discardViewAndNotifyLater();
+    else this.#discardViewAndNotify();
   }
 
   /** Records the modules that were read from the directories. Modules that are not among them lose their records. */
@@ -155,10 +157,23 @@ export class State {
     this.#view = undefined;
     if (this.#isNotifying) return;
     this.#isNotifying = true;
-    queueMicrotask(() => {
-      this.#isNotifying = false;
-      for (const listener of this.#listeners) listener(this.view);
-    });
+    queueMicrotask(() => this.#notify());
+  }
+
+  /**
+   * As `discardViewAndNotify`, but calls the listeners after the I/O callbacks of this turn of the event loop: a run without processes
+   * takes one turn, and a view for each of its steps would be a third of the work of a restart with hundreds of modules.
+   */
+  #discardViewAndNotifyLater(): void {
+    this.#view = undefined;
+    this.#notifyLater ??= setImmediate(() => this.#notify());
+  }
+
+  #notify(): void {
+    this.#isNotifying = false;
+    clearImmediate(this.#notifyLater);
+    this.#notifyLater = undefined;
+    for (const listener of this.#listeners) listener(this.view);
   }
 
   /** Builds the view from the recorded state, and adds the fields that can be derived from it. */

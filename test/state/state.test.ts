@@ -417,3 +417,41 @@ describe("the record", () => {
     expect(state.view.config.digest).not.toBe(digest);
   });
 });
+
+describe("listeners of a run", () => {
+  const steps = ["helm", "afterHelm"] as const;
+  const labOfOne = () => {
+    const state = new State({ clock: new ManualClock() });
+    state.recordTree(treeOf("one"));
+    begin(state, "one");
+    const seen: string[] = [];
+    state.onChange((view) => void seen.push(String(view.modules.get("one")?.lastRun?.step)));
+    return { state, seen };
+  };
+  const turnOfTheLoop = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+  it("are called once for the steps that one turn of the event loop reaches", async () => {
+    const { state, seen } = labOfOne();
+    await turnOfTheLoop();
+    seen.length = 0;
+    for (const step of steps) {
+      state.recordModule("one", "runStepReached", { step });
+      await Promise.resolve();
+    }
+    expect(seen).toEqual([]);
+    await turnOfTheLoop();
+    expect(seen).toEqual(["afterHelm"]);
+  });
+
+  it("are called at once for what may make something due, and not again for the steps before it", async () => {
+    const { state, seen } = labOfOne();
+    await turnOfTheLoop();
+    seen.length = 0;
+    state.recordModule("one", "runStepReached", { step: "helm" });
+    state.recordModule("one", "runRequested", "token");
+    await Promise.resolve();
+    expect(seen).toEqual(["helm"]);
+    await turnOfTheLoop();
+    expect(seen).toEqual(["helm"]);
+  });
+});
