@@ -62,10 +62,7 @@ export class ValuesStore {
 
   readonly #location: ValuesLocation;
 
-  /**
-   * The store adds the secrets that it finds in values to `secrets`. `modulesForCharts` lists the enabled modules that charts get
-   * as a value (`--chart-enabled-modules`). Messages name `location`, the ConfigMap.
-   */
+  /** The store adds the secrets that it finds in values to `secrets`. Messages name `location`, the ConfigMap. */
   constructor(
     secrets?: KnownSecrets,
     modulesForCharts?: () => readonly string[],

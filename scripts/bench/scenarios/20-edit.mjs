@@ -49,9 +49,9 @@ export default {
     const byHand = await editByHand(bench);
     taken();
     const path = `/api/v1/namespaces/${namespace}/configmaps/addon-operator`;
-    const times = await timesOfEdits(bench, { operator, namespace }, async (text) => {
-      await bench.api.send("PATCH", path, { data: { benchM010: `text: ${text}\n` } });
-    });
+    const times = await timesOfEdits(bench, { operator, namespace }, (text) =>
+      bench.api.send("PATCH", path, { data: { benchM010: `text: ${text}\n` } }),
+    );
     const processes = taken();
     const timesByHand = [];
     for (let index = 0; index < EDITS; index += 1) timesByHand.push(await byHand(`edit ${index}`));

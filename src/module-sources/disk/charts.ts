@@ -1,17 +1,17 @@
 /** Charts on disk: verifies them, and makes the directory of a module from a chart. */
 
-import { existsSync, utimesSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
-import { systemClock, toYaml } from "../../lib/index.ts";
+import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type Json } from "../../model/index.ts";
 import { ADDON_FILE, ChartArchives, readChartYaml, readChartWord } from "../../modules/index.ts";
 import { findChart, isChartRepository, type Signer } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, FoundChart } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { NotStoredError, WrongContentError, type StoredContent, type RequestedContent } from "./content.ts";
+import { markNeeded } from "./unpacked-modules.ts";
 
 const ARCHIVE_FILE = "chart.tgz";
 
@@ -101,12 +101,4 @@ export async function makeChartModule(
     if (!markNeeded(dir)) throw error;
   }
   return dir;
-}
-
-/** Makes an existing directory count as needed from now on, so that the garbage collection keeps it. False if there is none. */
-function markNeeded(dir: string): boolean {
-  const seconds = systemClock.now() / 1000;
-  if (!existsSync(dir)) return false;
-  utimesSync(dir, seconds, seconds);
-  return true;
 }

@@ -49,9 +49,15 @@ export class UnpackedModules {
   async #unpackOnce(dir: string, readLayer: () => Promise<Buffer | string>): Promise<void> {
     // Only this process unpacks here, and a directory gets its name when it is complete.
     if (!this.#unpackedDirs.has(dir) || !existsSync(dir)) await unpackLayer(await readLayer(), dir, true);
-    // The garbage collection deletes old directories: a known one counts as needed from now on, as a new one does.
-    const seconds = systemClock.now() / 1000;
-    utimesSync(dir, seconds, seconds);
+    markNeeded(dir);
     this.#unpackedDirs.add(dir);
   }
+}
+
+/** Makes an existing directory count as needed from now on, so that the garbage collection keeps it. False if there is none. */
+export function markNeeded(dir: string): boolean {
+  const seconds = systemClock.now() / 1000;
+  if (!existsSync(dir)) return false;
+  utimesSync(dir, seconds, seconds);
+  return true;
 }

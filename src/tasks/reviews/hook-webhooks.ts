@@ -211,20 +211,19 @@ function toAdmissionWebhook(
  * conversions of a CRD.
  */
 export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
-  const known = new Map<string, Hook>();
+  const declared = hooks.flatMap((hook) => webhookKeys(hook).map((key) => ({ hook, key })));
   // Most hooks declare none: the many others need not be read for those.
-  if (hooks.every((hook) => webhookKeys(hook).length === 0)) return [];
+  if (declared.length === 0) return [];
+  const known = new Map<string, Hook>();
   for (const hook of others) for (const key of webhookKeys(hook)) known.set(key, hook);
   const problems: Problem[] = [];
   const remedy = "each may be declared once: rename one";
-  for (const hook of hooks) {
-    for (const key of webhookKeys(hook)) {
-      const other = known.get(key);
-      known.set(key, hook);
-      if (other === undefined || other.id === hook.id) continue;
-      const message = `declares the ${key}, and so does ${other.path}`;
-      problems.push({ file: hook.path, key: "--config", message, remedy });
-    }
+  for (const { hook, key } of declared) {
+    const other = known.get(key);
+    known.set(key, hook);
+    if (other === undefined || other.id === hook.id) continue;
+    const message = `declares the ${key}, and so does ${other.path}`;
+    problems.push({ file: hook.path, key: "--config", message, remedy });
   }
   return problems;
 }
