@@ -174,7 +174,8 @@ export function getReleaseVersion({
   leftVersion,
   isReleaseChangedByHand,
 }: Pick<ModuleView, "release" | "leftVersion" | "isReleaseChangedByHand">): string | undefined {
-  if (release === undefined) return undefined;
+  // Version and time of a release appear together, once helm's record is read.
+  if (release?.chartVersion === undefined) return undefined;
   return isReleaseChangedByHand ? release.chartVersion : (leftVersion ?? release.chartVersion);
 }
 

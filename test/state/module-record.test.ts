@@ -69,6 +69,11 @@ describe("the version of the installed chart", () => {
       { run: applied({}), release: release("m", { revision: 4, chartVersion: "1.0.0" }) },
       "1.0.0",
     ],
+    [
+      "helm's record is not read yet: none, as its time",
+      { run: applied({}), release: release("m", { chartVersion: undefined }) },
+      undefined,
+    ],
   ])("%s", (_what, change, version) => {
     const { run, release: current } = record(change);
     const isChanged = isReleaseChangedByHand(record(change));
