@@ -154,7 +154,9 @@ function* suspects(pattern: RegExp): Generator<TextMaker> {
   };
   while (at < texts.length) {
     slow = [];
-    if (!timed(tryOn, PART_LIMIT_MS).ended) slow.push(pendingOwners[at++] as TextMaker);
+    const { ended } = timed(tryOn, PART_LIMIT_MS);
+    // The limit can also be reached right after the last text: then none is left that took too long.
+    if (!ended && at < texts.length) slow.push(pendingOwners[at++] as TextMaker);
     yield* slow;
   }
 }
