@@ -1,5 +1,12 @@
 export { listBindings, allowsFailure, listBindingShapes, collapseGroups, buildContext } from "./kinds.ts";
-export { getHookActivation, buildHookTask, isReviewBinding, createSources, readBindings } from "./kinds.ts";
+export {
+  NO_BINDINGS,
+  getHookActivation,
+  buildHookTask,
+  isReviewBinding,
+  createSources,
+  readBindings,
+} from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
 export type { BindingTimes } from "./kubernetes/informer.ts";
 export { MISPLACED_BINDINGS, createLifecycleBinding, type HookKind } from "./lifecycle.ts";

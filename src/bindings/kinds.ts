@@ -48,6 +48,11 @@ export function readBindings(config: JsonObject, options: ReadOptions): Bindings
   ) as unknown as Bindings;
 }
 
+/** The bindings of a configuration without binding keys: an empty list for each kind. */
+export const NO_BINDINGS = Object.fromEntries(
+  Object.keys(KINDS).map((type) => [type, []]),
+) as unknown as Bindings;
+
 /** Adds the snapshots of the binding's group. Each name in its own list must match exactly one kubernetes binding of the hook. */
 function withSnapshots(
   binding: Binding,

@@ -242,12 +242,8 @@ export const ACTIVATION_BY_CAUSE: Readonly<Record<Exclude<Cause["kind"], "hook">
 
 type HookCause = Extract<Cause, { kind: "hook" }>["by"];
 
-export const ACTIVATION_BY_HOOK: Readonly<Record<HookCause, ActivationLabels>> = {
-  onStartup: OTHER_ACTIVATION,
-  beforeAll: OTHER_ACTIVATION,
-  beforeHelm: OTHER_ACTIVATION,
-  beforeDeleteHelm: OTHER_ACTIVATION,
-  afterDeleteHelm: OTHER_ACTIVATION,
+/** The same labels for values that hooks changed, by binding; `Other` for bindings without a row. */
+export const ACTIVATION_BY_HOOK: Readonly<Partial<Record<HookCause, ActivationLabels>>> = {
   schedule: ["Schedule-Change-ModuleValues", "Schedule-Change-GlobalValues"],
   kubernetes: ["Kubernetes-Change-ModuleValues", "Kubernetes-Change-GlobalValues"],
   afterHelm: sameForBoth("AfterHelm-Hooks-Change-Values"),
@@ -257,6 +253,9 @@ export const ACTIVATION_BY_HOOK: Readonly<Record<HookCause, ActivationLabels>> =
 /** The label `activation` of a module's run or of a converge by its cause; `Other` for causes without a label of their own. */
 export function getActivationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
-  const labels = cause.kind === "hook" ? ACTIVATION_BY_HOOK[cause.by] : ACTIVATION_BY_CAUSE[cause.kind];
+  const labels =
+    cause.kind === "hook"
+      ? (ACTIVATION_BY_HOOK[cause.by] ?? OTHER_ACTIVATION)
+      : ACTIVATION_BY_CAUSE[cause.kind];
   return labels[what === "module" ? 0 : 1];
 }

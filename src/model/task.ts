@@ -1,7 +1,7 @@
 /** Tasks: the units of work that wait in queues, and why they are due (docs/reference/lifecycle.md, "Queues"). */
 
 import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
-import type { Hook, HookTrigger, LifecycleName } from "./binding.ts";
+import type { Hook, HookTrigger, LifecycleBinding, LifecycleName, ReviewTrigger } from "./binding.ts";
 
 /**
  * From this number on, tasks of one hook are a flood: tasks that are not neighbours are then folded too,
@@ -139,11 +139,14 @@ function qualifiedHookName({ module, name }: Hook): string {
   return module === undefined ? name : `${module}/${name}`;
 }
 
+/** The bindings for which queues run hooks, without those of the lifecycle. */
+type EventBinding = Exclude<HookTrigger["binding"], LifecycleBinding | ReviewTrigger["binding"]>;
+
 /** The cause of a run or a converge. */
 export type Cause =
   | { readonly kind: keyof typeof CAUSE_TEXTS }
-  /** A hook changed values: a lifecycle hook, or a hook for an event of its binding. */
-  | { readonly kind: "hook"; readonly by: LifecycleName | "schedule" | "kubernetes" }
+  /** A hook changed values: a lifecycle hook, or a hook for an event of its binding of another kind. */
+  | { readonly kind: "hook"; readonly by: LifecycleName | EventBinding["type"] }
   | { readonly kind: "absent"; readonly object: string }
   | { readonly kind: "release"; readonly status: string };
 

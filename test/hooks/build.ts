@@ -1,4 +1,4 @@
-import { createLifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
+import { NO_BINDINGS, createLifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
 import { parseHookConfig } from "../../src/hooks/index.ts";
 import type {
   Bindings,
@@ -28,15 +28,7 @@ export function hookWith(text: string, name = "hook.sh", kind: HookKind = "modul
 }
 
 /** These bindings and no others. */
-export const bindingsWith = (some: Partial<Bindings>): Bindings => ({
-  lifecycle: [],
-  schedule: [],
-  kubernetes: [],
-  validating: [],
-  mutating: [],
-  conversion: [],
-  ...some,
-});
+export const bindingsWith = (some: Partial<Bindings>): Bindings => ({ ...NO_BINDINGS, ...some });
 
 /** A binding of the ConfigMaps of `ns`. */
 export const binding = (more: Partial<KubernetesBinding> = {}): KubernetesBinding => ({

@@ -1,9 +1,9 @@
 /** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
 
-import { MISPLACED_BINDINGS, pruneToShape } from "../../bindings/index.ts";
+import { MISPLACED_BINDINGS, NO_BINDINGS, pruneToShape } from "../../bindings/index.ts";
 import { attempt, oneLine, parseJson } from "../../lib/index.ts";
 import { isJsonObject, probeQueue } from "../../model/index.ts";
-import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
+import type { BatchItem, HookConfig, Json, JsonObject } from "../../model/index.ts";
 import { CONFIG_SHAPES, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
 /** One hook of a file. `name` and `item` are set where it is a batch file. */
@@ -91,15 +91,6 @@ function addHook(read: BatchReading, value: Json, index: number): void {
   if (config !== undefined) read.hooks.push({ name: readName(value), item: index, config });
 }
 
-const EMPTY_BINDINGS: Bindings = {
-  lifecycle: [],
-  schedule: [],
-  kubernetes: [],
-  validating: [],
-  mutating: [],
-  conversion: [],
-};
-
 /** Reads the readiness probe of a module and adds it as a hook. Of its bindings, only the schedule is used. */
 function addReadinessProbe({ owner, ...read }: BatchReading, value: Json): void {
   const { module } = owner;
@@ -115,7 +106,7 @@ function addReadinessProbe({ owner, ...read }: BatchReading, value: Json): void 
 function makeProbeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
   const own = { queue: probeQueue(module), allowFailure: true };
   const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
-  return { version, bindings: { ...EMPTY_BINDINGS, schedule }, settings: undefined };
+  return { version, bindings: { ...NO_BINDINGS, schedule }, settings: undefined };
 }
 
 /** The name in `metadata` of a hook; empty if there is none. */
@@ -127,7 +118,7 @@ function readName(value: Json): string {
 
 /** A batch file may have hooks that never run. */
 const HOOK_WITHOUT_BINDINGS: ParsedHookConfig = {
-  config: { version: "v1", bindings: EMPTY_BINDINGS, settings: undefined },
+  config: { version: "v1", bindings: NO_BINDINGS, settings: undefined },
   warnings: [],
 };
 
