@@ -39,6 +39,8 @@ export interface StaticValues {
   readonly file: string;
   readonly section: Section | undefined;
   readonly enabled: boolean | undefined;
+  /** The file cannot be read or parsed: it may enable or disable the module. */
+  readonly isUnreadable?: boolean;
   /** File and line of each key, by a JSON pointer that begins with the section's key. */
   readonly findPosition?: (pointer: string) => string | undefined;
 }

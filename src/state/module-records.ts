@@ -231,6 +231,7 @@ export function buildModuleView(
   const { run, ...facts } = record;
   const { module } = facts;
   const [global, own] = [values.mergedSection(GLOBAL), values.mergedSection(module.valuesKey)];
+  const flag = values.flag(module);
   const basis = values.digests.configBasis(module);
   const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
   return {
@@ -240,7 +241,8 @@ export function buildModuleView(
     health: getCurrentHealth(record),
     ...values.settings(module),
     problem: problemOf(record),
-    flag: values.flag(module).enabled,
+    flag: flag.enabled,
+    isFlagUnknown: module.own.isUnreadable === true && (flag.by === "values" || flag.by === "none"),
     awaitsCrds: module.crdFiles.length > 0 && module !== record.crdsAppliedFor,
     missingValues: sources.flatMap(({ missingSources }) => missingSources),
     staleValues: sources.flatMap(({ issues }) => issues),

@@ -51,6 +51,8 @@ export interface ModuleView extends ModuleSettings, RunRecord, Omit<ModuleRecord
   readonly problem: Problem | undefined;
   /** The current flag; `enabled` is the decision of the last discovery. */
   readonly flag: boolean;
+  /** The module's `values.yaml` cannot be read, and no layer above it sets the flag: a user may have enabled the module there. */
+  readonly isFlagUnknown: boolean;
   /** CRDs of the module must be applied before its next run. */
   readonly awaitsCrds: boolean;
   /** Digest of the ConfigMap content that affects this module (section, settings, all flags, retained releases, global section). */

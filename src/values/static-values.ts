@@ -24,6 +24,8 @@ export interface CommonValues {
 
 /** One module's own `values.yaml`. */
 export interface ModuleValues extends SectionAndFlag {
+  /** The file cannot be read or parsed: it may enable or disable the module. */
+  readonly isUnreadable?: boolean;
   readonly findPosition: FindPosition;
   readonly warnings: readonly string[];
 }

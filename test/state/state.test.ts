@@ -54,6 +54,16 @@ function lab(...names: string[]) {
   return { clock, state, seen, changes };
 }
 
+it("the flag of a module with an unreadable values.yaml is unknown, unless the ConfigMap sets it", () => {
+  const { state, seen } = lab();
+  const [a, b] = [moduleOf("a"), moduleOf("b")];
+  state.recordTree({ ...treeOf(), modules: [{ ...a, own: { ...a.own, isUnreadable: true } }, b] });
+  const unknown = () => [...state.view.modules.values()].map(({ isFlagUnknown }) => isFlagUnknown);
+  expect(unknown()).toEqual([true, false]);
+  state.inputs.recordConfig(seen({ aEnabled: "false" }), FRONT);
+  expect(unknown()).toEqual([false, false]);
+});
+
 it("the health of a revision says nothing of the next one", () => {
   const state = new State({ clock: new ManualClock(), ready: "healthy" });
   state.recordTree(treeOf("a"));

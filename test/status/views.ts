@@ -38,6 +38,7 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     handled: basis(),
     leftRevision: 3,
     flag: true,
+    isFlagUnknown: false,
     awaitsCrds: false,
     missingValues: [],
     staleValues: [],

@@ -38,7 +38,7 @@ export async function readModule(
   const addonPath = addonFilePath(dir);
   problems.push(...checkNamespaceLength(namespace, addonPath));
   const script = listing.files.get("enabled");
-  const values = readOrReport(EMPTY_VALUES, () => readOwnValues(reading, candidate, listing));
+  const values = readOrReport(UNREADABLE_VALUES, () => readOwnValues(reading, candidate, listing));
   const { warnings: valuesWarnings, ...own } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
   const chart = await findChart(reading, listing, problems);
@@ -219,6 +219,7 @@ const EMPTY_VALUES: ModuleValues = {
   findPosition: () => undefined,
   warnings: [],
 };
+const UNREADABLE_VALUES: ModuleValues = { ...EMPTY_VALUES, isUnreadable: true };
 
 /** The module's own `values.yaml`. A missing file is an error in strict mode only. */
 function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing: Listing): ModuleValues {

@@ -136,10 +136,11 @@ function describeConvergeProgress({ boot, converge, missingGlobals }: View): Ope
  * on. The operator reports failures of modules that are on as failures, and those of others as remaining work or not at all.
  */
 function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabling" | "unused" {
-  const { enabled, flag, problem } = modules.get(name) ?? {};
-  if (enabled !== true && problem !== undefined) return flag === true ? "on" : "unused";
-  if (enabled !== true) return "off";
-  return flag === true ? "on" : "disabling";
+  const module = modules.get(name);
+  if (module === undefined) return "off";
+  if (module.enabled) return module.flag ? "on" : "disabling";
+  if (module.problem === undefined) return "off";
+  return isEnabledOrSwitchedOn(module) ? "on" : "unused";
 }
 
 /** The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. */
@@ -192,10 +193,12 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
 
 /**
  * Whether the module is enabled, or would be if its files could be read: discovery never enables a module with unreadable
- * files, but its flags say that a user wants it.
+ * files, but its flags say that a user wants it. An unknown flag counts as set, so that the operator is not Ready while it
+ * lacks a module that a user enabled.
  */
 export function isEnabledOrSwitchedOn(module: ModuleView | undefined): boolean {
-  return module !== undefined && (module.enabled || (module.problem !== undefined && module.flag));
+  if (module === undefined || module.enabled) return module !== undefined;
+  return module.problem !== undefined && (module.flag || module.isFlagUnknown);
 }
 
 /** Names of the modules that are in one of these states. */

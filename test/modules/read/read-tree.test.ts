@@ -168,6 +168,7 @@ describe("bad input", () => {
     expect(tree.problems).toEqual([]);
     expect(tree.modules[0]?.problem?.message).toMatch(message);
     expect(tree.modules[0]?.problem?.file).toBe(join(root, "m/x", file));
+    expect(tree.modules[0]?.own.isUnreadable ?? false).toBe(file === "values.yaml");
     expect(tree.modules[1]?.problem).toBeUndefined();
   });
 

@@ -122,6 +122,12 @@ const rows: readonly Row[] = [
     ...up,
   },
   {
+    name: "a broken module that its unreadable values.yaml may switch on",
+    modules: [good, { ...broken, enabled: false, flag: false, isFlagUnknown: true }],
+    ...bad,
+    reason: "ModulesInvalid",
+  },
+  {
     name: "a broken module that is switched on, and never was on",
     modules: [good, { ...broken, enabled: false }],
     ...bad,
