@@ -10,13 +10,16 @@ import { root } from "./setup/versions.mjs";
 const chart = join(root, "charts", "addon-operator");
 const target = join(root, "deploy", "manifests");
 
-/** The chart with its defaults, without what only helm needs. */
+/**
+ * The chart with its defaults, without what only helm needs, and without the AddonOperator: kubectl cannot apply it together
+ * with its new CRD, and the operator creates it.
+ */
 export function renderDeploy() {
   const args = ["template", "addon-operator", chart, "-n", "addon-operator", "--kube-version", "1.34.0"];
   const options = { stripFinalNewline: false };
   const { stdout } = execaSync(
     tools(process.env, ["helm"]).helm,
-    [...args, "--set", "tests.enabled=false"],
+    [...args, "--set", "tests.enabled=false,addonOperator.create=false"],
     options,
   );
   const plain = stdout.replace(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, "");

@@ -34,6 +34,8 @@ test("the API server accepts what kustomize makes of deploy/manifests", async ()
   const answer = await cluster().kubectl(["apply", "--dry-run=server", "--validate=strict", "-f", "-"], text);
   expect(answer).toContain("deployment.apps/addon-operator created (server dry run)");
   expect(answer.trim().split("\n").length).toBe(built.split(/^---$/m).length);
+  // In a new cluster, kubectl cannot apply objects of a CRD together with the CRD.
+  expect(built).not.toMatch(/^apiVersion: addon-operator\.io/m);
 });
 
 function moved<T extends { metadata: JsonObject }>(object: T, namespace: string): T {
