@@ -2,12 +2,12 @@
 
 import { computed, signal, type Signal } from "@preact/signals";
 
-import type { TableChange, ModuleRow, StreamMessage, OperatorRow, QueueRow } from "../src/ui/wire.ts";
+import type { TableChange, PageModuleRow, StreamMessage, OperatorRow, QueueRow } from "../src/ui/wire.ts";
 
 type Table<T> = ReadonlyMap<string, T>;
 
 /** Undefined before the first message. */
-export const modules: Signal<Table<ModuleRow> | undefined> = signal(undefined);
+export const modules: Signal<Table<PageModuleRow> | undefined> = signal(undefined);
 export const queues: Signal<Table<QueueRow>> = signal(new Map());
 const operators: Signal<Table<OperatorRow>> = signal(new Map());
 export const operator = computed(() => [...operators.value.values()][0]);

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 
-import type { ModuleDetail, ModuleRow, ValuesDetail } from "../src/ui/wire.ts";
+import type { ModuleDetail, PageModuleRow, ValuesDetail } from "../src/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now } from "./live.ts";
 import { route, buildHref } from "./router.ts";
@@ -12,7 +12,7 @@ import { Search, State } from "./state.tsx";
 import { formatAge, withoutRepetition } from "./format.ts";
 
 interface RowProps {
-  readonly row: ModuleRow;
+  readonly row: PageModuleRow;
 }
 
 const PARTS: readonly (readonly [name: string, title: string, part: ComponentType<RowProps>])[] = [

@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import type { ModuleRow } from "../src/ui/wire.ts";
+import type { PageModuleRow } from "../src/ui/wire.ts";
 import { modules, now } from "./live.ts";
 import { previousModule, buildHref, focusFirstResult } from "./router.ts";
 import { Search, State } from "./state.tsx";
@@ -26,15 +26,15 @@ const rows = computed(() => {
   return found.sort(COMPARE[order.value]);
 });
 
-const searchText = ({ name, state, message, source }: ModuleRow): string =>
+const searchText = ({ name, state, message, source }: PageModuleRow): string =>
   `${name} ${state} ${message} ${source?.next?.message ?? ""}`.toLowerCase();
-const urgency = ({ state, healthy, drifted }: ModuleRow): number =>
+const urgency = ({ state, healthy, drifted }: PageModuleRow): number =>
   2 * TONES_BY_URGENCY.indexOf(getTone(state)) - (healthy === "False" || drifted > 0 ? 1 : 0);
-const startedAt = ({ lastRun }: ModuleRow): string => lastRun?.startedAt ?? "";
+const startedAt = ({ lastRun }: PageModuleRow): string => lastRun?.startedAt ?? "";
 
-const byName = (a: ModuleRow, b: ModuleRow): number => (a.name < b.name ? -1 : 1);
-const byOrder = (a: ModuleRow, b: ModuleRow): number => a.order - b.order || byName(a, b);
-const COMPARE: Readonly<Record<Order, (a: ModuleRow, b: ModuleRow) => number>> = {
+const byName = (a: PageModuleRow, b: PageModuleRow): number => (a.name < b.name ? -1 : 1);
+const byOrder = (a: PageModuleRow, b: PageModuleRow): number => a.order - b.order || byName(a, b);
+const COMPARE: Readonly<Record<Order, (a: PageModuleRow, b: PageModuleRow) => number>> = {
   state: (a, b) => urgency(a) - urgency(b) || byOrder(a, b),
   name: byName,
   order: byOrder,
@@ -178,7 +178,7 @@ function Spacer({ px }: { readonly px: number }) {
   );
 }
 
-function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }) {
+function Row({ row, index }: { readonly row: PageModuleRow; readonly index: number }) {
   return (
     <tr aria-rowindex={index}>
       <td>
@@ -210,7 +210,7 @@ function Row({ row, index }: { readonly row: ModuleRow; readonly index: number }
 }
 
 /** The message of the state, and the new version of the module that waits, if there is one. */
-function Message({ row: { message, source } }: { readonly row: ModuleRow }) {
+function Message({ row: { message, source } }: { readonly row: PageModuleRow }) {
   const { version, message: why } = source?.next ?? {};
   if (version === undefined)
     return (
@@ -225,7 +225,7 @@ function Message({ row: { message, source } }: { readonly row: ModuleRow }) {
   );
 }
 
-function LastRun({ row: { lastRun } }: { readonly row: ModuleRow }) {
+function LastRun({ row: { lastRun } }: { readonly row: PageModuleRow }) {
   if (lastRun === undefined) return <td class="faint">–</td>;
   const { startedAt, seconds, cause } = lastRun;
   const since = (now.value - Date.parse(startedAt)) / 1000;

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 
-import type { ModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
+import type { PageModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now, queues } from "./live.ts";
 import { buildHref } from "./router.ts";
@@ -20,7 +20,7 @@ export function Runs() {
   );
 }
 
-export function ModuleRuns({ row }: { readonly row: ModuleRow }) {
+export function ModuleRuns({ row }: { readonly row: PageModuleRow }) {
   return <RunList query={{ name: row.name }} />;
 }
 

@@ -156,6 +156,25 @@ function cycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   return [...left];
 }
 
+/** Names that several files declare and export, with the files. */
+function repeatedExports(sources: readonly SourceFile[]): string[] {
+  const declared = sources.flatMap(({ path, program }) =>
+    [...nodes(program)]
+      .filter(({ type }) => type === "ExportNamedDeclaration")
+      .flatMap(({ declaration }) =>
+        isNode(declaration) ? [declaration, ...((declaration["declarations"] ?? []) as readonly Node[])] : [],
+      )
+      .flatMap(({ type, id }) =>
+        type !== "VariableDeclaration" && isNode(id) ? [{ name: id["name"], path }] : [],
+      ),
+  );
+  const paths = Map.groupBy(declared, ({ name }) => name);
+  return [...paths]
+    .map(([name, each]) => [name, new Set(each.map(({ path }) => path))] as const)
+    .filter(([name, files]) => typeof name === "string" && files.size > 1)
+    .map(([name, files]) => `${String(name)}: ${[...files].join(", ")}`);
+}
+
 describe("the layers (src/README.md)", () => {
   it("has the packages and root files of the list", () => {
     const expected = [...PACKAGES, ...Object.keys(ROOT_FILES)].sort();
@@ -187,6 +206,10 @@ describe("the layers (src/README.md)", () => {
 
   it("has no cycles of imports, those of types included", () => {
     expect(cycles(importsBetween(files))).toEqual([]);
+  });
+
+  it("has no two exports of one name, which a reader would take for the same thing", () => {
+    expect(repeatedExports(files)).toEqual([]);
   });
 
   it("lists every package in the map", () => {
@@ -229,6 +252,17 @@ describe("the rules themselves", () => {
     expect(cycles(importsBetween(sources.map(([path, text]) => read(path, text))))).toEqual([
       "a/x.ts",
       "a/y.ts",
+    ]);
+  });
+
+  it("a name that two files declare and export is found, and one that index.ts re-exports is not", () => {
+    const sources = [
+      ["a/x.ts", "export interface Token {} export const x = 1;"],
+      ["b/y.ts", "export async function Token() {}"],
+      ["a/index.ts", 'export { x } from "./x.ts";'],
+    ] as const;
+    expect(repeatedExports(sources.map(([path, text]) => read(path, text)))).toEqual([
+      "Token: a/x.ts, b/y.ts",
     ]);
   });
 

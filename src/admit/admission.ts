@@ -4,7 +4,7 @@ import { FIELD_MANAGER } from "../kube/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import type { AdmissionRequest, AdmissionResponse, AdmissionWebhook } from "../webhooks/index.ts";
 import { checkAnnotations } from "./annotations.ts";
-import { allow, type Answer } from "./answer.ts";
+import { allow, type ReviewAnswer } from "./answer.ts";
 import { checkConfigEdit } from "./config-edit.ts";
 import type { AdmissionSources } from "./forecast.ts";
 import { ADDON_MODULES, ADDON_OPERATORS } from "../status/index.ts";
@@ -42,7 +42,7 @@ export async function answerEdit(
 function checkEdit(
   { kind: { kind }, name = "", namespace, ...request }: AdmissionRequest,
   options: AdmissionOptions,
-): Answer {
+): ReviewAnswer {
   if (namespace !== options.namespace) return allow();
   const before = request.oldObject ?? {};
   const after = request.object ?? {};

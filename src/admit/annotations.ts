@@ -7,7 +7,7 @@ import { REQUESTED_AT, type Question } from "../model/index.ts";
 import { CONFIRM_DELETE, formatConfirmCommand } from "../plan/index.ts";
 import type { View } from "../state/index.ts";
 import { INVALID_TOKEN_MESSAGE, isRequestToken } from "../triggers/index.ts";
-import { allow, refuse, type Answer } from "./answer.ts";
+import { allow, refuse, type ReviewAnswer } from "./answer.ts";
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -32,7 +32,7 @@ const MAX_QUOTED_LENGTH = 20;
  * Refuses malformed requests and confirmations that confirm nothing, with the right command; warns of annotations that have
  * no effect. Decides about changed annotations only, and about removed ones never.
  */
-export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
+export function checkAnnotations(edit: AnnotationEdit, view: View): ReviewAnswer {
   const { kind, before, after } = edit;
   if (kind === "AddonOperator" && edit.name !== view.operator.name) return allow();
   const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);

@@ -12,7 +12,7 @@ import {
   findSizeProblem,
 } from "../values/index.ts";
 import type { ParsedConfig } from "../values/index.ts";
-import { allow, MAX_WARNINGS, refuse, type Answer } from "./answer.ts";
+import { allow, MAX_WARNINGS, refuse, type ReviewAnswer } from "./answer.ts";
 import { describeEffects, forecastEdit, type AdmissionSources, type Forecast } from "./forecast.ts";
 /** Far more than there are keys of modules: more would take long to check. */
 const MAX_KEYS = 20_000;
@@ -37,7 +37,7 @@ export interface ConfigEdit {
  * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
  * nothing: the state is tried on a copy.
  */
-export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
+export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): ReviewAnswer {
   const { name, data } = edit;
   const { state } = sources;
   if (sameJson(edit.before, data)) return allow();
@@ -65,7 +65,7 @@ function findTooManyKeys(file: string, data: Data): Problem | undefined {
 }
 
 /** Refuses an edit with the texts that the Event ConfigMapInvalid would have. */
-function refuseProblems(problems: readonly Problem[]): Answer {
+function refuseProblems(problems: readonly Problem[]): ReviewAnswer {
   const texts = problems.slice(0, MAX_PROBLEMS).map(describeProblem);
   const more = problems.length - MAX_PROBLEMS;
   if (more > 0) texts.push(`and ${more} more problems`);
@@ -84,7 +84,7 @@ function checkValidEdit(
   config: ParsedConfig,
   { edit, simulation, notes }: { edit: ConfigEdit; simulation: Simulation; notes: readonly string[] },
   sources: AdmissionSources,
-): Answer {
+): ReviewAnswer {
   const { state } = sources;
   // Before the first converge there are no decisions to compare with.
   const hasConverged = state.view.converge.handled !== undefined;

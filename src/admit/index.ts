@@ -1,5 +1,5 @@
 export { ADMIT_PATH, answerEdit, type AdmissionOptions, editWebhooks } from "./admission.ts";
 export { checkAnnotations } from "./annotations.ts";
-export type { Answer } from "./answer.ts";
+export type { ReviewAnswer } from "./answer.ts";
 export { checkConfigEdit } from "./config-edit.ts";
 export type { AdmissionSources } from "./forecast.ts";

@@ -2,11 +2,11 @@
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
-import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
+import type { BindingKind, Complain, BindingReadOptions } from "./kind.ts";
 import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
-import { STRING, objectShape, type ValueOf } from "./shape.ts";
+import { STRING_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
-const TEXTS = { kind: "array", of: STRING, min: 1 } as const;
+const TEXTS = { kind: "array", of: STRING_SHAPE, min: 1 } as const;
 const OPERATIONS = ["CREATE", "UPDATE", "DELETE", "CONNECT", "*"] as const;
 const RULE = objectShape(
   {
@@ -18,11 +18,14 @@ const RULE = objectShape(
   },
   { required: ["apiGroups", "apiVersions", "resources", "operations"] },
 );
-const CONDITION = objectShape({ name: STRING, expression: STRING }, { required: ["name", "expression"] });
+const CONDITION = objectShape(
+  { name: STRING_SHAPE, expression: STRING_SHAPE },
+  { required: ["name", "expression"] },
+);
 const ITEM_SHAPE = objectShape(
   {
-    name: STRING,
-    group: STRING,
+    name: STRING_SHAPE,
+    group: STRING_SHAPE,
     includeSnapshotsFrom: ITEM_FIELDS.includeSnapshotsFrom,
     rules: { kind: "array", of: RULE, min: 1 },
     failurePolicy: { kind: "string", oneOf: ["Ignore", "Fail"] },
@@ -76,7 +79,7 @@ function commonAdmissionParts(
 type Item = Omit<ValidatingBinding, "type">;
 
 /** Reads the items under one key, and complains about items with equal names: webhooks need unique names. */
-function readAdmissionItems(config: JsonObject, key: string, options: ReadOptions): Item[] {
+function readAdmissionItems(config: JsonObject, key: string, options: BindingReadOptions): Item[] {
   // The shape was checked before.
   const raw = (config[key] ?? []) as unknown as RawItem[];
   const items = raw.map((item, index) => readItem(item, { key, index }, options));
@@ -87,7 +90,7 @@ function readAdmissionItems(config: JsonObject, key: string, options: ReadOption
 }
 
 /** Reads one item, applies the defaults and checks what the shape cannot express. */
-function readItem(raw: RawItem, place: { key: string; index: number }, options: ReadOptions): Item {
+function readItem(raw: RawItem, place: { key: string; index: number }, options: BindingReadOptions): Item {
   const common = readCommonBinding(raw, place, options.queue);
   const { id } = common;
   const { complain } = options;

@@ -1,20 +1,26 @@
 /** Webhooks that convert: they run when the API server needs custom resources in another version (docs/reference/hooks.md, "Webhooks"). */
 
 import type { ConversionBinding, JsonObject } from "../model/index.ts";
-import { ITEM_FIELDS, readCommonBinding, nonEmptyList, type BindingKind, type ReadOptions } from "./kind.ts";
-import { STRING, objectShape, type ValueOf } from "./shape.ts";
+import {
+  ITEM_FIELDS,
+  readCommonBinding,
+  nonEmptyList,
+  type BindingKind,
+  type BindingReadOptions,
+} from "./kind.ts";
+import { STRING_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
 const KEY = "kubernetesCustomResourceConversion";
 const RULE = objectShape(
-  { fromVersion: STRING, toVersion: STRING },
+  { fromVersion: STRING_SHAPE, toVersion: STRING_SHAPE },
   { required: ["fromVersion", "toVersion"] },
 );
 const ITEM_SHAPE = objectShape(
   {
-    name: STRING,
-    crdName: STRING,
+    name: STRING_SHAPE,
+    crdName: STRING_SHAPE,
     conversions: { kind: "array", of: RULE, min: 1 },
-    group: STRING,
+    group: STRING_SHAPE,
     includeSnapshotsFrom: ITEM_FIELDS.includeSnapshotsFrom,
   },
   { required: ["name", "crdName", "conversions"] },
@@ -37,7 +43,7 @@ export const conversion: BindingKind<ConversionBinding> = {
 };
 
 /** Reads the conversion bindings of a configuration; complains about invalid names and repeated conversions. */
-function read(config: JsonObject, { complain, queue }: ReadOptions): ConversionBinding[] {
+function read(config: JsonObject, { complain, queue }: BindingReadOptions): ConversionBinding[] {
   // The shape was checked before.
   const raw = (config[KEY] ?? []) as unknown as ValueOf<typeof ITEM_SHAPE>[];
   const seen = new Set<string>();

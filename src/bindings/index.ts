@@ -11,5 +11,5 @@ export * from "./kubernetes/kube-bindings.ts";
 export type { BindingTimes } from "./kubernetes/informer.ts";
 export { MISPLACED_BINDINGS, createLifecycleBinding, type HookKind } from "./lifecycle.ts";
 export { SnapshotList, JsonBytes, snapshotItemMembers } from "./kind.ts";
-export type { Complain, ContextMembers, Snapshots, Source } from "./kind.ts";
-export { STRING, findMismatches, objectShape, pruneToShape, type ValueOf } from "./shape.ts";
+export type { Complain, ContextMembers, Snapshots, TriggerSource } from "./kind.ts";
+export { STRING_SHAPE, findMismatches, objectShape, pruneToShape, type ValueOf } from "./shape.ts";

@@ -2,13 +2,13 @@
 
 import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, Json } from "../model/index.ts";
 import type { JsonObject, SnapshotItem } from "../model/index.ts";
-import { BOOLEAN, STRING, type ValueOf, type Shape } from "./shape.ts";
+import { BOOLEAN_SHAPE, STRING_SHAPE, type ValueOf, type Shape } from "./shape.ts";
 
 /** Collects problems, or warnings, while a configuration is read. */
 export type Complain = (problem: string) => void;
 
 /** Input of `read`: where errors and warnings go, and the default queue. */
-export interface ReadOptions {
+export interface BindingReadOptions {
   readonly complain: Complain;
   readonly warn: Complain;
   readonly queue: string;
@@ -22,7 +22,7 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
   /** The configuration keys of such bindings and the shapes of their values, by configuration version. */
   readonly shapesByVersion: Readonly<Record<HookConfig["version"], Readonly<Record<string, Shape>>>>;
   /** Reads the bindings of a configuration whose shape is valid. */
-  read(config: JsonObject, options: ReadOptions): readonly B[];
+  read(config: JsonObject, options: BindingReadOptions): readonly B[];
   /** Builds the members of the binding context besides `binding` and the requested snapshots. */
   buildContext(trigger: TriggerOf<B>, config: HookConfig, snapshots: Snapshots): ContextMembers;
   /** Builds the members of the binding context in version 0, which has a few of its own. */
@@ -36,7 +36,7 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
 }
 
 /** Triggers hooks for their bindings. */
-export interface Source {
+export interface TriggerSource {
   /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;
   /** Stops a hook's bindings. */
@@ -46,11 +46,11 @@ export interface Source {
 
 /** Shapes of the fields that items of `schedule` and `kubernetes` share in version 1. */
 export const ITEM_FIELDS = {
-  name: STRING,
-  allowFailure: BOOLEAN,
-  queue: STRING,
-  group: STRING,
-  includeSnapshotsFrom: { kind: "array", of: STRING, min: 1 },
+  name: STRING_SHAPE,
+  allowFailure: BOOLEAN_SHAPE,
+  queue: STRING_SHAPE,
+  group: STRING_SHAPE,
+  includeSnapshotsFrom: { kind: "array", of: STRING_SHAPE, min: 1 },
 } as const satisfies Record<string, Shape>;
 
 /** The shape of a list with at least one item. */

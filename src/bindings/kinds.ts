@@ -7,7 +7,7 @@ import { traceEvent, withoutActiveSpan } from "../trace/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
 import { snapshotsByName } from "./kind.ts";
-import type { BindingKind, ReadOptions, ContextMembers, Snapshots, Source } from "./kind.ts";
+import type { BindingKind, BindingReadOptions, ContextMembers, Snapshots, TriggerSource } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
 import { Schedules, schedule, type ScheduleOptions } from "./schedule.ts";
@@ -38,7 +38,7 @@ export function listBindingShapes(version: HookConfig["version"]): Record<string
 }
 
 /** Reads all bindings of a configuration that matches `bindingKeys`. */
-export function readBindings(config: JsonObject, options: ReadOptions): Bindings {
+export function readBindings(config: JsonObject, options: BindingReadOptions): Bindings {
   const read = Object.entries(KIND_BY_TYPE).map(
     ([type, kind]) => [type, kind.read(config, options)] as const,
   );
@@ -57,7 +57,7 @@ export const NO_BINDINGS = Object.fromEntries(
 function withSnapshots(
   binding: Binding,
   { kubernetes: kubernetesBindings }: Bindings,
-  { complain }: ReadOptions,
+  { complain }: BindingReadOptions,
 ): Binding {
   const { id, group, includeSnapshotsFrom: ownNames } = binding;
   for (const name of ownNames) {
@@ -158,6 +158,6 @@ export function isReviewBinding(binding: Binding): binding is ReviewTrigger["bin
 /** Creates the source of all bindings that neither a task nor a watch triggers: the schedules. */
 export function createSources(
   options: Omit<ScheduleOptions, "emit"> & { readonly queues: HookQueues },
-): Source {
+): TriggerSource {
   return new Schedules({ ...options, emit: (hook, trigger) => enqueueHook(options.queues, hook, trigger) });
 }

@@ -3,31 +3,34 @@
 import type { JsonObject, KubernetesBinding, LabelSelector } from "../model/index.ts";
 import type { WatchEvent } from "../model/index.ts";
 import { ITEM_FIELDS, SnapshotList, readCommonBinding, snapshotItemMembers, nonEmptyList } from "./kind.ts";
-import type { BindingKind, Complain, ReadOptions } from "./kind.ts";
-import { BOOLEAN, STRING, STRINGS, objectShape, type ValueOf } from "./shape.ts";
+import type { BindingKind, Complain, BindingReadOptions } from "./kind.ts";
+import { BOOLEAN_SHAPE, STRING_SHAPE, STRINGS_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
 const FIELD_OPERATOR = { kind: "string", oneOf: ["=", "==", "Equals", "!=", "NotEquals"] } as const;
 
 /** `operation` is an older spelling of `operator`; `labelSelector` checks that one of them is set. */
 const LABEL_EXPRESSION = objectShape(
-  { key: STRING, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS },
+  { key: STRING_SHAPE, operator: LABEL_OPERATOR, operation: LABEL_OPERATOR, values: STRINGS_SHAPE },
   { required: ["key"] },
 );
 const FIELD_EXPRESSION = objectShape(
-  { field: STRING, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING },
+  { field: STRING_SHAPE, operator: FIELD_OPERATOR, operation: FIELD_OPERATOR, value: STRING_SHAPE },
   { required: ["field", "value"] },
 );
 /** A label selector, as `readLabelSelector` reads it. */
 export const LABEL_SELECTOR = objectShape(
-  { matchLabels: { kind: "map", of: STRING }, matchExpressions: { kind: "array", of: LABEL_EXPRESSION } },
+  {
+    matchLabels: { kind: "map", of: STRING_SHAPE },
+    matchExpressions: { kind: "array", of: LABEL_EXPRESSION },
+  },
   { min: 1 },
 );
 const FIELD_SELECTOR = objectShape(
   { matchExpressions: { kind: "array", of: FIELD_EXPRESSION } },
   { required: ["matchExpressions"] },
 );
-const NAME_SELECTOR = objectShape({ matchNames: STRINGS }, { required: ["matchNames"] });
+const NAME_SELECTOR = objectShape({ matchNames: STRINGS_SHAPE }, { required: ["matchNames"] });
 
 const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
 
@@ -36,15 +39,15 @@ const V0_EVENT_NAMES = { Added: "add", Modified: "update", Deleted: "delete" } a
 /** The shape of an item in version 0; unknown keys are tolerated. */
 const V0_ITEM_SHAPE = objectShape(
   {
-    name: STRING,
-    kind: STRING,
-    event: STRINGS,
+    name: STRING_SHAPE,
+    kind: STRING_SHAPE,
+    event: STRINGS_SHAPE,
     selector: LABEL_SELECTOR,
-    objectName: STRING,
-    namespaceSelector: objectShape({ matchNames: STRINGS, any: BOOLEAN }, { open: true }),
-    jqFilter: STRING,
-    allowFailure: BOOLEAN,
-    disableDebug: BOOLEAN,
+    objectName: STRING_SHAPE,
+    namespaceSelector: objectShape({ matchNames: STRINGS_SHAPE, any: BOOLEAN_SHAPE }, { open: true }),
+    jqFilter: STRING_SHAPE,
+    allowFailure: BOOLEAN_SHAPE,
+    disableDebug: BOOLEAN_SHAPE,
   },
   { required: ["kind"], open: true },
 );
@@ -53,15 +56,15 @@ const EVENTS = { kind: "array", of: { kind: "string", oneOf: ALL_EVENTS } } as c
 const ITEM_SHAPE = objectShape(
   {
     ...ITEM_FIELDS,
-    apiVersion: STRING,
-    kind: STRING,
+    apiVersion: STRING_SHAPE,
+    kind: STRING_SHAPE,
     executeHookOnEvent: EVENTS,
     watchEvent: EVENTS,
-    executeHookOnSynchronization: BOOLEAN,
-    waitForSynchronization: BOOLEAN,
-    keepFullObjectsInMemory: BOOLEAN,
-    jqFilter: STRING,
-    resynchronizationPeriod: STRING,
+    executeHookOnSynchronization: BOOLEAN_SHAPE,
+    waitForSynchronization: BOOLEAN_SHAPE,
+    keepFullObjectsInMemory: BOOLEAN_SHAPE,
+    jqFilter: STRING_SHAPE,
+    resynchronizationPeriod: STRING_SHAPE,
     nameSelector: NAME_SELECTOR,
     labelSelector: LABEL_SELECTOR,
     fieldSelector: FIELD_SELECTOR,
@@ -97,7 +100,7 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
 };
 
 /** Reads the kubernetes bindings of a configuration: the items of version 1, or those of version 0. */
-function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
+function read(config: JsonObject, options: BindingReadOptions): KubernetesBinding[] {
   // The shape was checked before.
   const raw = (config["kubernetes"] ?? []) as unknown as RawKubernetes[];
   const old = (config["onKubernetesEvent"] ?? []) as unknown as ValueOf<typeof V0_ITEM_SHAPE>[];
@@ -108,7 +111,7 @@ function read(config: JsonObject, options: ReadOptions): KubernetesBinding[] {
 }
 
 /** Reads an item of version 1 and applies the defaults. */
-function readItem(raw: RawKubernetes, index: number, options: ReadOptions): KubernetesBinding {
+function readItem(raw: RawKubernetes, index: number, options: BindingReadOptions): KubernetesBinding {
   const common = readCommonBinding(raw, { key: "kubernetes", index }, options.queue);
   const { id, queue } = common;
   checkItem(raw, id, options);
@@ -128,7 +131,7 @@ function readItem(raw: RawKubernetes, index: number, options: ReadOptions): Kube
 }
 
 /** What the binding selects: names, namespaces, labels and fields. */
-function readSelection(raw: RawKubernetes, id: string, { complain }: ReadOptions) {
+function readSelection(raw: RawKubernetes, id: string, { complain }: BindingReadOptions) {
   const place = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
     names: undefinedIfEmpty(raw.nameSelector?.matchNames),
@@ -140,7 +143,7 @@ function readSelection(raw: RawKubernetes, id: string, { complain }: ReadOptions
 }
 
 /** Complains about values that fit the shape but make no sense. */
-function checkItem(raw: RawKubernetes, id: string, { complain, warn }: ReadOptions): void {
+function checkItem(raw: RawKubernetes, id: string, { complain, warn }: BindingReadOptions): void {
   if (raw.kind.trim() === "") complain(`${id}.kind must not be empty`);
   if (raw.apiVersion !== undefined && raw.apiVersion.split("/").length > 2) {
     complain(`${id}.apiVersion is invalid: "${raw.apiVersion}" is neither "version" nor "group/version"`);
@@ -160,7 +163,7 @@ function checkItem(raw: RawKubernetes, id: string, { complain, warn }: ReadOptio
 function readV0Item(
   raw: ValueOf<typeof V0_ITEM_SHAPE>,
   index: number,
-  { complain, queue }: ReadOptions,
+  { complain, queue }: BindingReadOptions,
 ): KubernetesBinding {
   // Other keys of items are tolerated and ignored.
   const { name, allowFailure } = raw;

@@ -4,13 +4,13 @@ import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine, type Clock } from "../lib/index.ts";
 import type { Hook, HookTrigger, JsonObject, ScheduleBinding } from "../model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
-import type { BindingKind, ReadOptions, Source } from "./kind.ts";
-import { BOOLEAN, STRING, objectShape, type ValueOf } from "./shape.ts";
+import type { BindingKind, BindingReadOptions, TriggerSource } from "./kind.ts";
+import { BOOLEAN_SHAPE, STRING_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
 const required = ["crontab"] as const;
-const V1_ITEM_SHAPE = objectShape({ ...ITEM_FIELDS, crontab: STRING }, { required });
+const V1_ITEM_SHAPE = objectShape({ ...ITEM_FIELDS, crontab: STRING_SHAPE }, { required });
 const V0_ITEM_SHAPE = objectShape(
-  { name: STRING, crontab: STRING, allowFailure: BOOLEAN },
+  { name: STRING_SHAPE, crontab: STRING_SHAPE, allowFailure: BOOLEAN_SHAPE },
   { required, open: true },
 );
 
@@ -26,7 +26,7 @@ export const schedule: BindingKind<ScheduleBinding> = {
 };
 
 /** Reads the schedule bindings of a configuration, and checks their crontabs. */
-function read(config: JsonObject, { complain, warn, queue }: ReadOptions): ScheduleBinding[] {
+function read(config: JsonObject, { complain, warn, queue }: BindingReadOptions): ScheduleBinding[] {
   // The shape was checked before.
   const raw = (config["schedule"] ?? []) as unknown as ValueOf<typeof V1_ITEM_SHAPE>[];
   return raw.map((item, index) => {
@@ -50,7 +50,7 @@ export interface ScheduleOptions {
 }
 
 /** Triggers hooks at the times of their crontabs, with one timer for each crontab line. Hooks that share a line run in alphabetical order. */
-export class Schedules implements Source {
+export class Schedules implements TriggerSource {
   readonly #table: CronTable;
   readonly #emit: ScheduleOptions["emit"];
   readonly #hooks = new Map<string, Hook>();

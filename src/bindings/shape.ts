@@ -35,9 +35,9 @@ export function objectShape<
   return { kind: "object", fields, ...(rest as Rest) };
 }
 
-export const STRING = { kind: "string" } as const;
-export const BOOLEAN = { kind: "boolean" } as const;
-export const STRINGS = { kind: "array", of: STRING } as const;
+export const STRING_SHAPE = { kind: "string" } as const;
+export const BOOLEAN_SHAPE = { kind: "boolean" } as const;
+export const STRINGS_SHAPE = { kind: "array", of: STRING_SHAPE } as const;
 
 /** The type of the values that match a shape. */
 export type ValueOf<S> = S extends { kind: "string"; oneOf: readonly (infer Word)[] }

@@ -5,11 +5,11 @@ import { SETTINGS, type SettingRow } from "../setting-names.ts";
 import type { Flag, CommandRow } from "./table/row.ts";
 import { COMMANDS, GROUPS, VISIBLE_COMMANDS } from "./table/commands.ts";
 
-export const PROGRAM = "addon-operator";
+export const PROGRAM_NAME = "addon-operator";
 
 /** The usage of a command: `addon-operator module values NAME [flags]`. */
 export function usageLine({ words, args, flags = [] }: CommandRow): string {
-  return [PROGRAM, words, args, flags.length > 0 ? "[flags]" : undefined].filter(Boolean).join(" ");
+  return [PROGRAM_NAME, words, args, flags.length > 0 ? "[flags]" : undefined].filter(Boolean).join(" ");
 }
 
 /** The help for a command, a group or, for other words, the whole program. */
@@ -29,8 +29,10 @@ function commandHelp(row: CommandRow): string {
     `usage: ${usageLine(row)}`,
     about,
     `Flags:\n${flagList}`,
-    `Example:\n  ${PROGRAM} ${row.example}`,
-    row.words === "start" ? settingsHelp() : `It also accepts settings. List them with: ${PROGRAM} --help`,
+    `Example:\n  ${PROGRAM_NAME} ${row.example}`,
+    row.words === "start"
+      ? settingsHelp()
+      : `It also accepts settings. List them with: ${PROGRAM_NAME} --help`,
   ];
   return `${parts.join("\n\n").trimEnd()}\n`;
 }
@@ -43,16 +45,16 @@ function flagColumns({ flags, help }: Flag): [string, string] {
 /** The help of a group of commands, such as `module`. */
 function groupHelp(name: string, about: string): string {
   const rows = VISIBLE_COMMANDS.filter(({ words }) => words.startsWith(`${name} `));
-  const usage = `usage: ${PROGRAM} ${name} COMMAND`;
+  const usage = `usage: ${PROGRAM_NAME} ${name} COMMAND`;
   const example = rows[0]?.example ?? "";
-  return `${usage}\n\n${toSentence(about)}\n\nCommands:\n${commandLines(rows)}\n\nExample:\n  ${PROGRAM} ${example}\n\n${DETAILS_HINT}\n`;
+  return `${usage}\n\n${toSentence(about)}\n\nCommands:\n${commandLines(rows)}\n\nExample:\n  ${PROGRAM_NAME} ${example}\n\n${DETAILS_HINT}\n`;
 }
 
-const DETAILS_HINT = `For details of a command: ${PROGRAM} COMMAND --help`;
+const DETAILS_HINT = `For details of a command: ${PROGRAM_NAME} COMMAND --help`;
 
 /** The help of the whole program: all commands and all settings. */
 function fullHelp(): string {
-  return `usage: ${PROGRAM} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
+  return `usage: ${PROGRAM_NAME} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
 }
 
 /** Commands with their arguments and their help, in two columns. */

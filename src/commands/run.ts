@@ -7,7 +7,7 @@ import { findNearestName } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../setting-names.ts";
 import { NoOperatorError, type Flag, type CommandLine, type CommandRow, type Terminal } from "./table/row.ts";
-import { wrapText, helpFor, PROGRAM, usageLine } from "./help.ts";
+import { wrapText, helpFor, PROGRAM_NAME, usageLine } from "./help.ts";
 import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORTCUTS, VISIBLE_COMMANDS } from "./table/commands.ts";
 
 const EXIT_REFUSED = 1;
@@ -71,7 +71,7 @@ function silentCommand(name: string, words: string, state: ParseState): Command 
 
 /** Builds the parser of all commands. Its callbacks write their results into `state`. */
 function buildParser(state: ParseState): Command {
-  const program = silentCommand(PROGRAM, "", state);
+  const program = silentCommand(PROGRAM_NAME, "", state);
   for (const option of buildSettingOptions(state.typedSettings)) program.addOption(option);
   const groups = new Map(Object.keys(GROUPS).map((name) => [name, silentCommand(name, name, state)]));
   for (const group of groups.values()) program.addCommand(group);
@@ -127,7 +127,7 @@ function buildSettingOptions({ texts, ignored }: ParseState["typedSettings"]): O
   return options;
 }
 
-const SEE_HELP = `see ${PROGRAM} --help`;
+const SEE_HELP = `see ${PROGRAM_NAME} --help`;
 
 /** Throws UsageError for an empty required argument or an excess one. */
 function checkArguments(row: CommandRow, args: readonly string[]): void {

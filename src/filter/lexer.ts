@@ -20,10 +20,10 @@ export class FilterError extends Error {
 type TokenKind = "field" | "word" | "variable" | "format" | "string" | "number" | "punctuator";
 
 /** A token of jq's language. `nested` are the tokens inside a string's `\(…)`. */
-export interface Token {
+export interface FilterToken {
   readonly kind: TokenKind;
   readonly text: string;
-  readonly nested?: readonly Token[];
+  readonly nested?: readonly FilterToken[];
 }
 
 /** The filter is not in the subset that runs in JavaScript, so jq must check and run it. */
@@ -54,8 +54,8 @@ class Lexer {
   }
 
   /** Reads tokens to the end. With `inString`, stops after the parenthesis that ends the interpolation in a string. */
-  readTokens(inString: boolean): Token[] {
-    const found: Token[] = [];
+  readTokens(inString: boolean): FilterToken[] {
+    const found: FilterToken[] = [];
     let openParentheses = 0;
     for (this.#skipBlanks(); this.#position < this.#text.length; this.#skipBlanks()) {
       const token = this.#readToken();
@@ -82,7 +82,7 @@ class Lexer {
   }
 
   /** Reads the token at the current position, which is not a blank. */
-  #readToken(): Token {
+  #readToken(): FilterToken {
     if (this.#text[this.#position] === '"') return this.#readString();
     for (const [kind, rule] of TOKEN_RULES) {
       const text = this.#readMatch(rule);
@@ -92,9 +92,9 @@ class Lexer {
   }
 
   /** A string with its quotes. The tokens of its interpolations are nested. */
-  #readString(): Token {
+  #readString(): FilterToken {
     const start = this.#position++;
-    const nested: Token[] = [];
+    const nested: FilterToken[] = [];
     while (this.#text[this.#position] !== '"') {
       if (this.#text.startsWith("\\(", this.#position)) {
         this.#position += 2;
@@ -141,7 +141,7 @@ const REASON_BY_REFUSED_WORD: Readonly<Record<string, string>> = {
  * Reads the tokens of a filter, without comments. Throws FilterError if the filter uses a function that filters may not use, or a comment
  * that jq's versions read differently; OutsideSubset if this lexer does not support the text.
  */
-export function readAllowedTokens(text: string): readonly Token[] {
+export function readAllowedTokens(text: string): readonly FilterToken[] {
   if (text.includes("\0")) throw new FilterError("syntax", "a NUL character in the filter");
   const tokens = new Lexer(text).readTokens(false);
   refuseForbiddenWords(tokens);
@@ -153,7 +153,7 @@ export function readAllowedTokens(text: string): readonly Token[] {
 }
 
 /** Throws FilterError if a token, also inside a string, is a function that filters may not use. */
-function refuseForbiddenWords(tokens: readonly Token[]): void {
+function refuseForbiddenWords(tokens: readonly FilterToken[]): void {
   const openBrackets: string[] = [];
   let previousText = "";
   for (const token of tokens) {

@@ -1,7 +1,7 @@
 /** Parses the subset of jq's language that runs in JavaScript. */
 
 import type { Json } from "../model/index.ts";
-import { OutsideSubset, type Token } from "./lexer.ts";
+import { OutsideSubset, type FilterToken } from "./lexer.ts";
 
 /** A filter as a tree. `field`, `index` and `each` are steps on the input: `.a[0]` is a pipe of two steps. */
 export type Node =
@@ -21,7 +21,7 @@ const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, nu
  * Parses a filter. Throws OutsideSubset if a part of the filter is not in the subset, or if jq and gojq disagree on the order of its
  * results; RangeError if it is nested too deep for this recursive parser.
  */
-export function parseSubset(tokens: readonly Token[]): Node {
+export function parseSubset(tokens: readonly FilterToken[]): Node {
   if (tokens.length === 0) return IDENTITY;
   const tree = new Parser(tokens).parseFilter();
   if (dependsOnKeyOrder(tree)) throw new OutsideSubset();
@@ -30,10 +30,10 @@ export function parseSubset(tokens: readonly Token[]): Node {
 
 /** A recursive-descent parser. Methods are ordered from the weakest operator (`|`) to the strongest. */
 class Parser {
-  readonly #tokens: readonly Token[];
+  readonly #tokens: readonly FilterToken[];
   #position = 0;
 
-  constructor(tokens: readonly Token[]) {
+  constructor(tokens: readonly FilterToken[]) {
     this.#tokens = tokens;
   }
 
@@ -190,12 +190,12 @@ class Parser {
     return node;
   }
 
-  #peek(): Token | undefined {
+  #peek(): FilterToken | undefined {
     return this.#tokens[this.#position];
   }
 
   /** Consumes the next token. At the end of the filter, jq must report the error. */
-  #next(): Token {
+  #next(): FilterToken {
     const token = this.#tokens[this.#position++];
     if (token === undefined) throw new OutsideSubset();
     return token;
@@ -216,7 +216,7 @@ class Parser {
 }
 
 /** The value of a string token. Leaves strings with interpolations to jq. */
-function parseString(token: Token): string {
+function parseString(token: FilterToken): string {
   if (token.nested !== undefined) throw new OutsideSubset();
   try {
     const value: unknown = JSON.parse(token.text);

@@ -9,7 +9,7 @@ import {
   readGeneration,
   createInProgress,
   getMember,
-  readText,
+  readTextField,
   UnreadableError,
   type Assessment,
   type Rule,
@@ -106,7 +106,7 @@ export function groupKind(apiVersion: string, kind: string): string {
 
 /** `groupKind` of an object. */
 export function groupKindOf(object: JsonObject): string {
-  return groupKind(readText(object, "apiVersion"), readText(object, "kind"));
+  return groupKind(readTextField(object, "apiVersion"), readTextField(object, "kind"));
 }
 
 /** Built-in kinds without a status, or whose status says nothing about health: they are healthy once they exist. */
@@ -135,14 +135,14 @@ export function hasStatus(apiVersion: string, kind: string): boolean {
 
 /** A PersistentVolumeClaim is Current once it is bound to a volume. */
 const assessVolumeClaim: Rule = ({ object }) => {
-  const phase = readText(object, "status.phase", "unknown");
+  const phase = readTextField(object, "status.phase", "unknown");
   return assessSteps([[phase !== "Bound", "NotBound", `is not bound, but ${phase}`]]);
 };
 
 /** A Service is Current, except one of type LoadBalancer without a cluster IP. */
 const assessService: Rule = ({ object }) => {
-  const isLoadBalancer = readText(object, "spec.type") === "LoadBalancer";
-  const lacksIp = isLoadBalancer && readText(object, "spec.clusterIP") === "";
+  const isLoadBalancer = readTextField(object, "spec.type") === "LoadBalancer";
+  const lacksIp = isLoadBalancer && readTextField(object, "spec.clusterIP") === "";
   return assessSteps([[lacksIp, "NoIPAssigned", "has no cluster IP"]]);
 };
 
@@ -182,14 +182,17 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
 
 /** Assesses a Rollout by `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
 export function assessRollout(object: JsonObject): Assessment | undefined {
-  if (groupKindOf(object) !== "argoproj.io/Rollout" || readText(object, "metadata.deletionTimestamp") !== "")
+  if (
+    groupKindOf(object) !== "argoproj.io/Rollout" ||
+    readTextField(object, "metadata.deletionTimestamp") !== ""
+  )
     return undefined;
   const generation = String(readInt(object, "metadata.generation", 0));
-  const observed = readText(object, "status.observedGeneration", "none");
+  const observed = readTextField(object, "status.observedGeneration", "none");
   const lag = `its controller has seen generation ${observed}, not ${generation}`;
   if (observed !== generation) return createInProgress("LatestGenerationNotObserved", lag);
-  const phase = readText(object, "status.phase", "Progressing");
-  const message = readText(object, "status.message", `its phase is ${phase}`);
+  const phase = readTextField(object, "status.phase", "Progressing");
+  const message = readTextField(object, "status.message", `its phase is ${phase}`);
   if (phase === "Healthy") return CURRENT;
   if (phase === "Degraded") return createFailed(phase, message);
   return createInProgress(phase === "Paused" ? PAUSED : phase, message);

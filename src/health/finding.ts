@@ -11,7 +11,7 @@ import {
   isObserved,
   readInt,
   PAUSED,
-  readText,
+  readTextField,
   type Assessment,
 } from "./rule.ts";
 
@@ -86,7 +86,7 @@ function assessByCheckOrRules(object: JsonObject, wall: number, check: CelTest |
 /** Adds to the message of an Unknown assessment how a user can define the health of the kind. Returns any other unchanged. */
 function withRemedy(object: JsonObject, assessment: Assessment): Assessment {
   if (assessment.status !== "Unknown") return assessment;
-  const [kind, apiVersion] = [readText(object, "kind"), readText(object, "apiVersion")];
+  const [kind, apiVersion] = [readTextField(object, "kind"), readTextField(object, "apiVersion")];
   const remedy = `add to health.checks in addon.yaml what makes a ${kind} of ${apiVersion} healthy`;
   return { ...assessment, message: `${assessment.message}; ${remedy}` };
 }
@@ -127,7 +127,7 @@ export function createUnwatchedFinding(why: string): Finding {
  * is paused during a rollout is in progress. Returns undefined where the usual rules apply.
  */
 function assessStoppedObject(object: JsonObject): Assessment | undefined {
-  if (readText(object, "metadata.deletionTimestamp") !== "") return undefined;
+  if (readTextField(object, "metadata.deletionTimestamp") !== "") return undefined;
   const spec = objectOf(object["spec"]);
   const kind = groupKindOf(object);
   if (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) return CURRENT;
@@ -156,6 +156,6 @@ function isUnavailable(object: JsonObject): boolean {
 
 /** Whether a StatefulSet waits for each Pod before it handles the next (OrderedReady, the default): a broken Pod blocks the others. */
 function isOrdered(object: JsonObject): boolean {
-  const isParallel = readText(object, "spec.podManagementPolicy") === "Parallel";
+  const isParallel = readTextField(object, "spec.podManagementPolicy") === "Parallel";
   return groupKindOf(object) === "apps/StatefulSet" && !isParallel;
 }

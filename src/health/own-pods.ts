@@ -9,7 +9,7 @@ import {
   type LabelSelector,
 } from "../model/index.ts";
 import { groupKind, groupKindOf } from "./assess.ts";
-import { isObserved, readText } from "./rule.ts";
+import { isObserved, readTextField } from "./rule.ts";
 
 /**
  * How a workload's Pods are recognized. Selectors of workloads may overlap, so the owner reference decides. During a
@@ -35,7 +35,11 @@ export function describeOwnPods(object: JsonObject): OwnPods | undefined {
   const selector = objectOf(object["spec"])["selector"];
   const revision = REVISION_READERS.get(groupKindOf(object));
   if (revision === undefined || !isJsonObject(selector)) return undefined;
-  return { selector: selector as LabelSelector, uid: readText(object, "metadata.uid"), ...revision(object) };
+  return {
+    selector: selector as LabelSelector,
+    uid: readTextField(object, "metadata.uid"),
+    ...revision(object),
+  };
 }
 
 /** Whether objects of a kind create Pods, whose statuses say why the objects are unhealthy. */
@@ -54,7 +58,7 @@ const REVISION_READERS: ReadonlyMap<string, RevisionReader> = new Map<string, Re
   [
     "apps/StatefulSet",
     (object) => {
-      const revision = revisionIfObserved(object, readText(object, "status.updateRevision"));
+      const revision = revisionIfObserved(object, readTextField(object, "status.updateRevision"));
       return { label: ["controller-revision-hash", revision] };
     },
   ],

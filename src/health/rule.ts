@@ -37,7 +37,7 @@ export function readInt(object: JsonObject, path: string, otherwise: number): nu
 }
 
 /** The text at a path; `otherwise` where there is none. */
-export function readText(object: JsonObject, path: string, otherwise = ""): string {
+export function readTextField(object: JsonObject, path: string, otherwise = ""): string {
   return asString(readPath(object, path)) ?? otherwise;
 }
 

@@ -10,7 +10,7 @@ import {
   hasCondition,
   createInProgress,
   readInt,
-  readText,
+  readTextField,
   UnreadableError,
   type RuleInput,
   type Assessment,
@@ -91,14 +91,16 @@ const NO_PARTITION = -1;
 
 /** In progress until all replicas are ready and of the new revision. With a partition, only the replicas above it count. */
 export const assessStatefulSet: Rule = ({ object }) => {
-  if (readText(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
+  if (readTextField(object, "spec.updateStrategy.type") === "OnDelete") return CURRENT;
   const spec = readInt(object, "spec.replicas", 1);
   const all = readInt(object, "status.replicas", 0);
   const updated = readInt(object, "status.updatedReplicas", 0);
   const ready = readInt(object, "status.readyReplicas", 0);
   const current = readInt(object, "status.currentReplicas", 0);
   const partition = readInt(object, "spec.updateStrategy.rollingUpdate.partition", NO_PARTITION);
-  const revisions = ["currentRevision", "updateRevision"].map((key) => readText(object, `status.${key}`));
+  const revisions = ["currentRevision", "updateRevision"].map((key) =>
+    readTextField(object, `status.${key}`),
+  );
   const wanted = spec - partition;
   const rollout: readonly Step[] =
     partition === NO_PARTITION
@@ -142,12 +144,14 @@ export const assessJob: Rule = ({ object, conditions }) => {
   );
   if (end?.type === "Complete") return CURRENT;
   if (end !== undefined) return createFailed("JobFailed", end.message || end.reason || "has failed");
-  return assessSteps([[readText(object, "status.startTime") === "", "JobNotStarted", "has not started"]]);
+  return assessSteps([
+    [readTextField(object, "status.startTime") === "", "JobNotStarted", "has not started"],
+  ]);
 };
 
 /** A Pod that has ended is Current, whether it succeeded or failed. */
 export const assessPod: Rule = (facts) => {
-  const phase = readText(facts.object, "status.phase");
+  const phase = readTextField(facts.object, "status.phase");
   if (phase === "Succeeded" || phase === "Failed") return CURRENT;
   if (phase === "Running") return assessRunningPod(facts);
   if (phase === "Pending") return assessPendingPod(facts);
@@ -170,7 +174,7 @@ const SCHEDULE_WINDOW_MS = 15_000;
 function assessPendingPod({ object, conditions, now }: RuleInput): Assessment {
   const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
   if (unscheduled?.reason !== "Unschedulable") return createInProgress("PodPending", "is pending");
-  const created = parseTime(readText(object, "metadata.creationTimestamp"));
+  const created = parseTime(readTextField(object, "metadata.creationTimestamp"));
   if (now - SCHEDULE_WINDOW_MS < created) return createInProgress("PodNotScheduled", "has no node yet");
   return createFailed("PodUnschedulable", unscheduled.message || "no node takes it");
 }

@@ -3,7 +3,7 @@
 import { oneLine } from "../lib/index.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
-import { GO_LABELS, isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { GO_LABELS, isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 
 /** Which releases of others a module takes over (`--adopt`). */
 export type AdoptPolicy = "all" | "go" | "none";
@@ -20,7 +20,7 @@ export function determineReleaseOwner(
   managedBy: string,
   hasGoOperatorMark: boolean,
 ): ReleaseOwner {
-  const label = labels[LABELS.managedBy];
+  const label = labels[RELEASE_LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
   // A label of another scheme version does not show which operator wrote it. An upgrade must not disown all releases, so it counts.

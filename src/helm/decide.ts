@@ -6,7 +6,7 @@ import { objectOf, retriesOf } from "../model/index.ts";
 import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
-import { toArtifactLabel, isPendingStatus, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { toArtifactLabel, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
 import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/revision-labels.ts";
 import { findRefusalAfterUserRollback } from "./rollback/rollback.ts";
@@ -141,16 +141,16 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (refusal !== undefined)
     return { act: refusal.isRolledBack ? "stay" : "rollback", why: "these inputs were rejected", refusal };
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
-  if (labels[LABELS.managedBy] !== managedBy)
+  if (labels[RELEASE_LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
-  if (labels[LABELS.inputs] !== inputsDigest) return { act: "compare", why: "inputs changed" };
+  if (labels[RELEASE_LABELS.inputs] !== inputsDigest) return { act: "compare", why: "inputs changed" };
   return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
 }
 
 /** The label that names the artifact of a registry from which the module comes; none for other modules. */
 export function buildArtifactLabels({ request }: Pick<Reconciliation, "request">): Record<string, string> {
   const digest = request.module.origin?.digest;
-  return digest === undefined ? {} : { [LABELS.artifact]: toArtifactLabel(digest) };
+  return digest === undefined ? {} : { [RELEASE_LABELS.artifact]: toArtifactLabel(digest) };
 }
 
 /**
@@ -164,14 +164,14 @@ export function buildRevisionLabels(
 ): Record<string, string> {
   const { inputsDigest, tools, policy } = reconciliation;
   const labelValue = manifest ?? (isFirst ? undefined : "null");
-  const manifestLabel = labelValue === undefined ? {} : { [LABELS.manifest]: labelValue };
+  const manifestLabel = labelValue === undefined ? {} : { [RELEASE_LABELS.manifest]: labelValue };
   const policyLabels = policy && {
-    [LABELS.userInputs]: policy.userInputsDigest,
-    [LABELS.content]: policy.contentDigest,
+    [RELEASE_LABELS.userInputs]: policy.userInputsDigest,
+    [RELEASE_LABELS.content]: policy.contentDigest,
   };
   return {
-    [LABELS.managedBy]: tools.managedBy,
-    [LABELS.inputs]: inputsDigest,
+    [RELEASE_LABELS.managedBy]: tools.managedBy,
+    [RELEASE_LABELS.inputs]: inputsDigest,
     ...buildArtifactLabels(reconciliation),
     ...manifestLabel,
     ...policyLabels,

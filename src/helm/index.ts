@@ -5,7 +5,7 @@ export { listOrphans, type OrphanFacts } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { Helm, type HelmRecorder } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./hook-watch.ts";
-export { LABELS, managedByDigest } from "./release/revisions.ts";
+export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
 export { listManifestObjects, changedObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
 export { manifestChecksum, resourceName, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
 export { MAX_RECORD_BYTES, findManifestProblems, computeRecordSize } from "./manifest/manifest-problems.ts";

@@ -12,7 +12,7 @@ import {
 import { withHookWatch } from "./hook-watch.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
-import { LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { ChartChangedError, withUpgradeOptions } from "./rendering.ts";
 import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
 import {
@@ -130,7 +130,8 @@ async function updateLabels(
   reportAdoption(reconciliation);
   // The owner must be on the server at once. The other labels only save a later rendering, so a converge of many modules
   // does not wait for them.
-  if (differs(LABELS.managedBy)) await store.setLabels(release, labels, reconciliation.request.signal);
+  if (differs(RELEASE_LABELS.managedBy))
+    await store.setLabels(release, labels, reconciliation.request.signal);
   else {
     store.deferLabels(release, labels);
     deferredLabels.schedule(release.name);

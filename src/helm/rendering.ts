@@ -16,7 +16,7 @@ import {
   listObjectRefs,
 } from "./manifest/manifest.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
-import { isCurrentScheme, LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
 /** Renders the chart as helm would install or upgrade it now, and summarizes the result for comparisons and adoptions. */
@@ -78,10 +78,10 @@ export async function hasSameManifest(
   release: ReleaseMeta,
   rendered: RenderedChart,
 ): Promise<boolean> {
-  const label = release.labels[LABELS.manifest];
+  const label = release.labels[RELEASE_LABELS.manifest];
   if (isCurrentScheme(label)) return label === rendered.checksum;
   const stored = await store.readSummary(release);
-  if (release.labels[LABELS.managedBy] !== undefined) return stored.checksum === rendered.checksum;
+  if (release.labels[RELEASE_LABELS.managedBy] !== undefined) return stored.checksum === rendered.checksum;
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 

@@ -73,7 +73,7 @@ export interface DiffRequest extends ReconcileRequest {
 }
 
 /** Tools to read the objects of a release. */
-export interface CheckTools {
+export interface ReleaseCheckTools {
   readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
   /** Namespace of the release, and of its objects without one. */
@@ -98,7 +98,7 @@ interface OperatorTools {
 }
 
 /** Tools to work on a release. */
-export interface Reconciler extends CheckTools {
+export interface Reconciler extends ReleaseCheckTools {
   readonly operator: OperatorTools;
   readonly store: ReleaseStore;
   readonly helm: Helm;

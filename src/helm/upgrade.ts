@@ -11,7 +11,7 @@ import { retainBeforeUpgrade } from "./objects/retain.ts";
 import {
   findComparedRevisions,
   isPendingStatus,
-  LABELS,
+  RELEASE_LABELS,
   releaseSecretName,
   type ReleaseMeta,
 } from "./release/revisions.ts";
@@ -79,7 +79,7 @@ async function findReusableRendering({
   inputsDigest,
 }: Reconciliation): Promise<RenderedChart | undefined> {
   const release = tools.store.get(request.module.name);
-  if (release?.labels[LABELS.inputs] !== inputsDigest || chart.reach.lookup) return undefined;
+  if (release?.labels[RELEASE_LABELS.inputs] !== inputsDigest || chart.reach.lookup) return undefined;
   return tools.store.readSummary(release);
 }
 

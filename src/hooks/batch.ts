@@ -32,7 +32,7 @@ export function getTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: num
 }
 
 /** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
-export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult): string {
+export function describeFailedResult({ item }: Pick<Hook, "item">, result: RunResult): string {
   const message = item === undefined ? undefined : parseErrorMessage(result.stderr);
   return message === undefined || result.exitCode === undefined
     ? result.message

@@ -6,7 +6,7 @@ import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
 import { withAccess } from "./actor.ts";
 import { currentTraceParent } from "../trace/index.ts";
-import { batchArguments, batchEnvironment, describeFailure, getTimeLimitMs } from "./batch.ts";
+import { batchArguments, batchEnvironment, describeFailedResult, getTimeLimitMs } from "./batch.ts";
 import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
@@ -112,7 +112,7 @@ export async function runHookFile(request: HookFileRun): Promise<HookRunResult> 
       logger: request.logger.child(request.fields),
       hide: request.hide,
     });
-    if (result.outcome !== "succeeded") return { failure: describeFailure(request.hook, result) };
+    if (result.outcome !== "succeeded") return { failure: describeFailedResult(request.hook, result) };
     return { output: await readOutputs(scratch) };
   });
   return { result, ...end };

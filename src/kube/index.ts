@@ -24,7 +24,7 @@ export {
   isNotFound,
   retryConflicts,
 } from "./api-errors.ts";
-export { formatIdentity, readOwnIdentity, type Identity } from "./leader/identity.ts";
+export { formatIdentity, readOwnIdentity, type LeaderIdentity } from "./leader/identity.ts";
 export { FOLLOWER_HEADER, type Address, type LeaderAnswer } from "./leader/leader-port.ts";
 export { Leadership, leaseNameOf } from "./leader/leadership.ts";
 export * from "./leader/lease.ts";

@@ -4,10 +4,10 @@
  */
 
 import { findNextOpening } from "../cron/index.ts";
-import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
+import { formatDuration, isInRange, isOlderVersion, isVersion, releaseNumbersOf } from "../lib/index.ts";
 import type {
   ChartContent,
-  Candidate,
+  CandidateVersion,
   Choice,
   ChoiceInput,
   ResolvedCandidate,
@@ -34,7 +34,7 @@ export function isRejected(locked: LockEntry | undefined, request: ModuleRequest
 }
 
 /** Turns the tags of a repository that are versions into candidates. `_` in a tag is read as `+`, which tags cannot contain. */
-export function parseVersionTags(tags: readonly string[]): Candidate[] {
+export function parseVersionTags(tags: readonly string[]): CandidateVersion[] {
   return tags.flatMap((tag) => {
     const version = tag.replaceAll("_", "+");
     return isVersion(version) ? [{ version, tag, digest: undefined }] : [];
@@ -57,7 +57,7 @@ export function chooseContent(input: ChoiceInput): Choice {
 }
 
 /** Finds the candidate that the request names: of a range, the approved version, else the newest one. */
-function findRequestedCandidate(input: ChoiceInput): Candidate | undefined {
+function findRequestedCandidate(input: ChoiceInput): CandidateVersion | undefined {
   const { request, locked, candidates } = input;
   const { version, digest } = request;
   if (digest !== undefined)
@@ -67,7 +67,7 @@ function findRequestedCandidate(input: ChoiceInput): Candidate | undefined {
   const approved = matching.find((each) => isApproved(each, input));
   return (
     approved ??
-    matching.reduce<Candidate | undefined>((best, each) => pickNewer(best, each, locked), undefined)
+    matching.reduce<CandidateVersion | undefined>((best, each) => pickNewer(best, each, locked), undefined)
   );
 }
 
@@ -80,42 +80,46 @@ function matchesVersion(version: string | undefined, request: string): boolean {
  * Whether a user has approved a candidate that is newer than the locked version. While its digest is unknown, the version
  * decides.
  */
-function isApproved({ version, digest }: Candidate, { approved, locked }: ChoiceInput): boolean {
+function isApproved({ version, digest }: CandidateVersion, { approved, locked }: ChoiceInput): boolean {
   if (approved === undefined || version === undefined) return false;
   const isNamed =
     digest === undefined ? approved.startsWith(`${version}@`) : approved === `${version}@${digest}`;
-  return isNamed && (locked === undefined || isOlder(locked.version, version));
+  return isNamed && (locked === undefined || isOlderVersion(locked.version, version));
 }
 
 /** Picks the newer of two candidates. Versions that differ in build metadata only are equal: then `isPreferred` decides. */
 function pickNewer(
-  best: Candidate | undefined,
-  other: Candidate,
+  best: CandidateVersion | undefined,
+  other: CandidateVersion,
   locked: LockEntry | undefined,
-): Candidate | undefined {
+): CandidateVersion | undefined {
   const [left, right] = [best?.version, other.version];
   if (left === undefined || right === undefined) return best ?? other;
-  if (isOlder(left, right)) return other;
-  return isOlder(right, left) || !isPreferred(other, best, locked) ? best : other;
+  if (isOlderVersion(left, right)) return other;
+  return isOlderVersion(right, left) || !isPreferred(other, best, locked) ? best : other;
 }
 
 /**
  * Whether `other` is used instead of `best`, a candidate of an equal version: the locked one is, else the one whose tag
  * sorts last.
  */
-function isPreferred(other: Candidate, best: Candidate | undefined, locked: LockEntry | undefined): boolean {
+function isPreferred(
+  other: CandidateVersion,
+  best: CandidateVersion | undefined,
+  locked: LockEntry | undefined,
+): boolean {
   if (best?.version === locked?.version) return false;
   return other.version === locked?.version || (other.tag ?? "") > (best?.tag ?? "");
 }
 
 /** Whether a candidate is the locked content. The digest of a locked version is not looked up again: versions do not change. */
-function isAlreadyLocked({ version, digest }: Candidate, { request, locked }: ChoiceInput): boolean {
+function isAlreadyLocked({ version, digest }: CandidateVersion, { request, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
   return request.tag === undefined && version === locked.version;
 }
 
-function isResolved(candidate: Candidate): candidate is ResolvedCandidate {
+function isResolved(candidate: CandidateVersion): candidate is ResolvedCandidate {
   return candidate.version !== undefined && candidate.digest !== undefined;
 }
 
@@ -154,7 +158,9 @@ function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Cho
 function describeDowngrade(version: string, { request, locked }: ChoiceInput): string | undefined {
   if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isDowngrade =
-    locked !== undefined && isOlder(version, locked.version) && !rangeExcludes(request, locked.version);
+    locked !== undefined &&
+    isOlderVersion(version, locked.version) &&
+    !rangeExcludes(request, locked.version);
   return isDowngrade
     ? `${version} is older than ${locked.version}, which is in use: modules do not go back by themselves`
     : undefined;

@@ -8,7 +8,7 @@ import type { RequestedModule } from "./locked-modules.ts";
 import type { SourceSpec } from "./types.ts";
 
 /** One ModuleSource. */
-export interface Source {
+export interface SourceEntry {
   readonly name: string;
   readonly object: IModuleSource;
   /** Undefined while the spec is invalid and no earlier one was valid. */
@@ -19,10 +19,10 @@ export interface Source {
 
 /** All ModuleSources, the oldest first. Immutable. */
 export class SourceList {
-  readonly #byName: ReadonlyMap<string, Source>;
+  readonly #byName: ReadonlyMap<string, SourceEntry>;
   readonly #requested: ReadonlyMap<string, RequestedModule>;
 
-  constructor(sources: readonly Source[] = []) {
+  constructor(sources: readonly SourceEntry[] = []) {
     this.#byName = new Map(sources.toSorted(compareByAge).map((source) => [source.name, source]));
     const requested = new Map<string, RequestedModule>();
     for (const { name: source, spec } of this.#byName.values())
@@ -38,11 +38,11 @@ export class SourceList {
     );
   }
 
-  get(name: string): Source | undefined {
+  get(name: string): SourceEntry | undefined {
     return this.#byName.get(name);
   }
 
-  all(): Iterable<Source> {
+  all(): Iterable<SourceEntry> {
     return this.#byName.values();
   }
 
@@ -67,13 +67,13 @@ export class SourceList {
 }
 
 /** Sorts the older source first, because it wins if two sources name a module; by name if both are equally old. */
-function compareByAge({ object: a }: Source, { object: b }: Source): number {
+function compareByAge({ object: a }: SourceEntry, { object: b }: SourceEntry): number {
   const [left, right] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp ?? ""} ${metadata.name}`);
   return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
 /** Reads one ModuleSource. Parses the spec only if it has changed; an invalid spec leaves the earlier one in force. */
-function readSource(object: IModuleSource, before: Source | undefined): Source {
+function readSource(object: IModuleSource, before: SourceEntry | undefined): SourceEntry {
   const { name, uid, generation } = object.metadata;
   const known = before?.object.metadata;
   if (before !== undefined && known?.uid === uid && known?.generation === generation)

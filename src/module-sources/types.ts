@@ -111,7 +111,7 @@ export interface LockEntry {
 export type Lock = ReadonlyMap<string, LockEntry>;
 
 /** A content that the registry has. */
-export interface Candidate {
+export interface CandidateVersion {
   readonly version: string | undefined;
   /** Names it in the registry. */
   readonly tag: string | undefined;
@@ -120,7 +120,7 @@ export interface Candidate {
 }
 
 /** A candidate whose version and digest are known. */
-export interface ResolvedCandidate extends Candidate {
+export interface ResolvedCandidate extends CandidateVersion {
   readonly version: string;
   readonly digest: string;
 }
@@ -130,7 +130,7 @@ export interface ChoiceInput {
   readonly request: ModuleRequest;
   readonly locked: LockEntry | undefined;
   /** What the registry has for the request, in any order. */
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly CandidateVersion[];
   readonly update: Omit<UpdatePolicy, "parallel"> | undefined;
   /** The content that a user has approved: `VERSION@sha256:…`. */
   readonly approved: string | undefined;
@@ -145,7 +145,7 @@ export type Choice =
   /** Keep the locked content; with a reason if the registry has nothing for the request. */
   | { readonly kind: "keep"; readonly reason?: string }
   /** The caller has to look up version and digest of this candidate in the registry, and then choose again. */
-  | { readonly kind: "resolve"; readonly candidate: Candidate }
+  | { readonly kind: "resolve"; readonly candidate: CandidateVersion }
   /** Lock this content and use it. */
   | { readonly kind: "apply"; readonly candidate: ResolvedCandidate }
   | {

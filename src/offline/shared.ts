@@ -137,7 +137,7 @@ export function listModulesDirs({ modulesDir = "modules" }: Settings): readonly 
 }
 
 /** Finds a module by its name or directory name, in the first modules directory that contains it. Throws ProblemError. */
-export function findModule(settings: Settings, wanted: string): { dir: string; name: string } {
+export function findModuleDir(settings: Settings, wanted: string): { dir: string; name: string } {
   const dirs = listModulesDirs(settings);
   for (const dir of dirs.filter((each) => existsSync(each))) {
     for (const entry of readdirSync(dir)) {

@@ -113,7 +113,7 @@ export async function pullSource(
   const signers = await readSigners(request);
   await mkdir(dirname(target), { recursive: true });
   return withRepository(reference, { access: request, env }, async (named) => {
-    const found = await registry.findModule(named, signers);
+    const found = await registry.findModuleArtifact(named, signers);
     await registry.unpackModule(named.repository, found, target);
     const { name, version, digest, verified } = found;
     const signed =

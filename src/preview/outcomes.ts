@@ -9,7 +9,7 @@ import { problemOf, type State } from "../state/index.ts";
 import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
 
 /** The outcome of a start for one module, or for a release without a module. */
-export type Outcome =
+export type PreviewOutcome =
   | "install"
   | "upgrade"
   | "delete"
@@ -29,7 +29,7 @@ interface Facts {
   readonly tree: Tree;
 }
 
-export type ModuleOutcome = readonly [name: string, outcome: Outcome, reason: string];
+export type ModuleOutcome = readonly [name: string, outcome: PreviewOutcome, reason: string];
 
 /**
  * Previews the outcome of a start for a module: by its problems, whether it is enabled, and what helm would do. `deletes` are the

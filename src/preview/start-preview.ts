@@ -33,7 +33,7 @@ import {
   previewOrphans,
   buildRequiredOutcome,
   type ModuleOutcome,
-  type Outcome,
+  type PreviewOutcome,
   describeModuleOrigins,
 } from "./outcomes.ts";
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
@@ -69,7 +69,7 @@ interface Inputs {
 }
 
 /** The groups that the result always contains. */
-const ALWAYS_LISTED: readonly Outcome[] = ["install", "upgrade", "delete", "purge"];
+const ALWAYS_LISTED: readonly PreviewOutcome[] = ["install", "upgrade", "delete", "purge"];
 
 /**
  * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by

@@ -2,7 +2,7 @@
 
 import { WallTimes, sleep } from "../lib/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../model/index.ts";
-import type { Failure, Outcome, Position, QueueView, QueuesOptions, RunContext } from "./types.ts";
+import type { Failure, Outcome, QueuePosition, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import { Slots } from "./limits.ts";
 import { Worker } from "./worker.ts";
 
@@ -50,7 +50,7 @@ export class Queues<T extends QueueTask> {
   }
 
   /** Adds a task to a queue, which is created on first use. Returns false where the queue has a task with its key. */
-  offer(queue: string, task: T, place: Position = "back"): boolean {
+  offer(queue: string, task: T, place: QueuePosition = "back"): boolean {
     return this.#getWorker(queue).offer(task, place);
   }
 

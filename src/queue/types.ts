@@ -24,7 +24,7 @@ export interface Failure<T> {
 }
 
 /** The place of an offered task: behind all others, or before everything that is not running. */
-export type Position = "back" | "front";
+export type QueuePosition = "back" | "front";
 
 /**
  * Operations on a queue, as the metrics of the Go operator name them: a task is added in front or at the back, the head is

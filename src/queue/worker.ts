@@ -5,7 +5,7 @@ import type { QueueTask } from "../model/index.ts";
 import { withoutActiveSpan } from "../trace/index.ts";
 import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
-import type { Outcome, Position, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
+import type { Outcome, QueuePosition, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import type { Slots } from "./limits.ts";
 
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
@@ -50,7 +50,7 @@ export class Worker<T extends QueueTask> {
   }
 
   /** Adds a task. Returns false if a task with the same key makes it unnecessary. */
-  offer(task: T, place: Position): boolean {
+  offer(task: T, place: QueuePosition): boolean {
     if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
     if (place === "front") this.#prepend([task]);

@@ -1,4 +1,10 @@
-export { findChart, findModule, moveTag, pushModule, unpackModule } from "./artifact/module-artifact.ts";
+export {
+  findChart,
+  findModuleArtifact,
+  moveTag,
+  pushModule,
+  unpackModule,
+} from "./artifact/module-artifact.ts";
 export type { FoundChart, FoundModule, NamedRepository } from "./artifact/module-artifact.ts";
 export { packDirectory } from "./artifact/pack.ts";
 export { unpackLayer } from "./artifact/unpack.ts";

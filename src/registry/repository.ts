@@ -13,7 +13,7 @@ import {
 } from "./manifest.ts";
 import { RegistryError } from "./errors.ts";
 import { discardBody, getFirstHeader } from "./http/client.ts";
-import type { Answer, RegistryRequest, RegistryClient } from "./http/client.ts";
+import type { RegistryAnswer, RegistryRequest, RegistryClient } from "./http/client.ts";
 
 /** The bytes of a manifest as the registry stores them, with their digest and type. */
 export interface StoredManifest {
@@ -182,7 +182,7 @@ export class Repository {
   async *#fetchPages(
     first: RegistryRequest,
     statuses: readonly number[],
-  ): AsyncGenerator<Answer & { readonly bytes: Buffer }> {
+  ): AsyncGenerator<RegistryAnswer & { readonly bytes: Buffer }> {
     let path: RegistryRequest["path"] | undefined = first.path;
     for (let page = 0; page < MAX_PAGES && path !== undefined; page += 1) {
       const answer = await this.#client.sendAndRead({ ...first, path }, statuses, MAX_PAGE_BYTES);
@@ -213,7 +213,7 @@ export class Repository {
 }
 
 /** The URL of the next page in the `Link` header (`rel="next"`); undefined on the last page. */
-function findNextPageUrl({ headers, url }: Answer): URL | undefined {
+function findNextPageUrl({ headers, url }: RegistryAnswer): URL | undefined {
   const link = /^<([^>]*)>;[^,]*\brel="?next"?/.exec(getFirstHeader(headers, "link") ?? "")?.[1];
   return link === undefined ? undefined : (URL.parse(link, url.href) ?? undefined);
 }

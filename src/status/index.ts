@@ -22,7 +22,7 @@ export {
 export { projectModule } from "./project/module-status.ts";
 export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
-export { buildOverview, summarizeState, type ModuleRow, type Overview } from "./project/overview.ts";
+export { buildOverview, summarizeState, type OverviewRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
 export { evaluateModule, isRunUnannounced } from "./project/evaluation.ts";

@@ -1,6 +1,6 @@
 /** The ports by which tasks reach other packages. `wiring/` connects them. */
 
-import type { KubeBindings, Source } from "../bindings/index.ts";
+import type { KubeBindings, TriggerSource } from "../bindings/index.ts";
 import type { Release, ReleaseOutcome, Releases } from "../helm/index.ts";
 import type {
   HookLoader,
@@ -89,7 +89,7 @@ export interface Ports {
   readonly deleteBrake: Limit;
   readonly watches: WatchesPort;
   /** Schedules and webhooks of hooks. */
-  readonly sources: Pick<Source, "enable" | "disable">;
+  readonly sources: Pick<TriggerSource, "enable" | "disable">;
   /** Resolves when the API server knows which webhooks of hooks are served. Throws ApiError, ConnectionError. */
   readonly webhooksSettled?: (() => Promise<void>) | undefined;
   readonly releases: ReleasesPort;

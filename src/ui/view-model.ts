@@ -6,13 +6,13 @@ import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { buildOverview, omitUndefined } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
-import type { ModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
+import type { PageModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
 
 /** The tables at one moment. */
 export interface PageState {
   /** Exactly one row. */
   readonly operator: readonly OperatorRow[];
-  readonly modules: readonly ModuleRow[];
+  readonly modules: readonly PageModuleRow[];
   readonly queues: readonly QueueRow[];
 }
 
@@ -204,7 +204,7 @@ export function buildPageState(
 function withoutElapsedTime({
   lastRun,
   ...row
-}: ReturnType<typeof buildOverview>["modules"][number]): ModuleRow {
+}: ReturnType<typeof buildOverview>["modules"][number]): PageModuleRow {
   if (lastRun === undefined || lastRun.result !== undefined) return { ...row, ...(lastRun && { lastRun }) };
   const { seconds: _, ...run } = lastRun;
   return { ...row, lastRun: run };

@@ -14,7 +14,7 @@ interface LastRunRow {
 }
 
 /** A row of the list of modules. */
-export interface ModuleRow {
+export interface PageModuleRow {
   readonly name: string;
   readonly order: number;
   readonly enabled: boolean;
@@ -84,7 +84,7 @@ export interface StreamMessage {
   /** The operator's time, in ms since the epoch. */
   readonly now: number;
   readonly operator?: TableChange<OperatorRow>;
-  readonly modules?: TableChange<ModuleRow>;
+  readonly modules?: TableChange<PageModuleRow>;
   readonly queues?: TableChange<QueueRow>;
 }
 

@@ -22,7 +22,7 @@ type Peer = Pick<Socket, "remoteAddress" | "remotePort">;
  * Closes connections above the limit of their address, and connections on which no request arrives in time. At the total
  * limit, a new client takes the oldest connection of the address that has the most, if that address has more than the client.
  */
-export class Connections {
+export class WebhookConnections {
   readonly #options: ConnectionOptions;
   /** Open connections by address, the oldest first. */
   readonly #sockets = new Map<string, Set<Socket>>();
@@ -123,8 +123,12 @@ export interface ResponseContent {
   readonly body: string;
 }
 
-export const TEXT = "text/plain; charset=utf-8";
-export const TOO_MANY: ResponseContent = { status: 429, type: TEXT, body: "too many requests at one time\n" };
+export const TEXT_TYPE = "text/plain; charset=utf-8";
+export const TOO_MANY: ResponseContent = {
+  status: 429,
+  type: TEXT_TYPE,
+  body: "too many requests at one time\n",
+};
 
 /** Sends a whole response, unless the client has disconnected or a response was sent. */
 export function sendResponse(response: Http2ServerResponse, { status, type, body }: ResponseContent): void {

@@ -39,7 +39,7 @@ export interface WebhookLimits extends BodyLimits {
 }
 
 const MIB = 1024 * 1024;
-export const LIMITS: WebhookLimits = {
+export const WEBHOOK_LIMITS: WebhookLimits = {
   connections: { total: 256, perAddress: 32 },
   // An API server sends all its requests from one address.
   requests: { total: 256, perAddress: 128 },

@@ -13,8 +13,8 @@ import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import {
-  Connections,
-  TEXT,
+  WebhookConnections,
+  TEXT_TYPE,
   TOO_MANY,
   addressOf,
   closeConnection,
@@ -22,7 +22,7 @@ import {
   sendResponse,
   type ResponseContent,
 } from "./connections.ts";
-import { AddressRateLimiter, LIMITS, Shares, type WebhookLimits } from "./limits.ts";
+import { AddressRateLimiter, WEBHOOK_LIMITS, Shares, type WebhookLimits } from "./limits.ts";
 import { ReviewError, parseReview, type ReviewHandler } from "./review.ts";
 
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
@@ -62,17 +62,17 @@ export class WebhookServer {
   readonly #options: ServerOptions;
   readonly #limits: WebhookLimits;
   readonly #server: Http2SecureServer;
-  readonly #connections: Connections;
+  readonly #connections: WebhookConnections;
   readonly #requests: Shares;
   readonly #bodies: Bodies;
   readonly #rates: AddressRateLimiter;
 
   private constructor(options: ServerOptions, certificate: Certificate) {
     this.#options = options;
-    this.#limits = { ...LIMITS, ...options.limits };
+    this.#limits = { ...WEBHOOK_LIMITS, ...options.limits };
     const { arriveMs, idleMs, connections: limit, requests, rates } = this.#limits;
     const { clock } = options;
-    this.#connections = new Connections({ clock, limit, rate: rates.connections, arriveMs });
+    this.#connections = new WebhookConnections({ clock, limit, rate: rates.connections, arriveMs });
     this.#rates = new AddressRateLimiter(clock, rates.requests);
     const resets = Math.min(rates.requests, NO_NODE_LIMIT);
     this.#requests = new Shares(requests);
@@ -204,7 +204,7 @@ export class WebhookServer {
     } catch (error) {
       const status = httpStatusOf(error);
       if (status === 500 && !ended.signal.aborted) this.#options.onError(error);
-      return { status, type: TEXT, body: `${oneLine(error)}\n` };
+      return { status, type: TEXT_TYPE, body: `${oneLine(error)}\n` };
     }
   }
 

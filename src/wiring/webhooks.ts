@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 
-import type { Source } from "../bindings/index.ts";
+import type { TriggerSource } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import {
   requestOwnUserName,
@@ -134,7 +134,7 @@ export class WebhookWiring {
   }
 
   /** Returns a source that enables and disables hooks in `other`, and their webhooks. */
-  addHookWebhooks(other: Source): Source {
+  addHookWebhooks(other: TriggerSource): TriggerSource {
     return {
       enable: (hook) => {
         other.enable(hook);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { checkAnnotations, type Answer } from "../../src/admit/index.ts";
+import { checkAnnotations, type ReviewAnswer } from "../../src/admit/index.ts";
 import type { Problem } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { begin } from "../support/state.ts";
@@ -51,9 +51,12 @@ interface Place {
   readonly name?: string;
 }
 
-const onModule = (lab: EngineLab, after: Annotations, { before = {}, name = "a" }: Place = {}): Answer =>
-  checkAnnotations({ kind: "AddonModule", name, before, after }, lab.state.view);
-const onOperator = (lab: EngineLab, after: Annotations, name = "addon-operator"): Answer =>
+const onModule = (
+  lab: EngineLab,
+  after: Annotations,
+  { before = {}, name = "a" }: Place = {},
+): ReviewAnswer => checkAnnotations({ kind: "AddonModule", name, before, after }, lab.state.view);
+const onOperator = (lab: EngineLab, after: Annotations, name = "addon-operator"): ReviewAnswer =>
   checkAnnotations({ kind: "AddonOperator", name, before: {}, after }, lab.state.view);
 
 const ALLOWED = { allowed: true, warnings: [] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { checkConfigEdit, type AdmissionSources, type Answer } from "../../src/admit/index.ts";
+import { checkConfigEdit, type AdmissionSources, type ReviewAnswer } from "../../src/admit/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import { CONFIG_MAP_LIMIT, validateConfig } from "../../src/values/index.ts";
@@ -39,7 +39,7 @@ interface Circumstances {
 }
 
 /** The answer to an edit of some keys; undefined removes one. */
-function check(lab: EngineLab, change: Change, circumstances: Circumstances = {}): Answer {
+function check(lab: EngineLab, change: Change, circumstances: Circumstances = {}): ReviewAnswer {
   const merged = { ...lab.data, ...change };
   const data = Object.fromEntries(Object.entries(merged).filter(([, text]) => text !== undefined));
   const edit = { name: "addon-operator", before: lab.data, data: data as Record<string, string> };

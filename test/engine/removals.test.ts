@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { buildOverview } from "../../src/status/index.ts";
-import type { ModuleRow, Overview } from "../../src/status/index.ts";
+import type { OverviewRow, Overview } from "../../src/status/index.ts";
 import { renderStatus } from "../../src/commands/operator/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
@@ -11,7 +11,7 @@ function reported(lab: EngineLab): Overview {
   return buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
 }
 
-function rowOf(lab: EngineLab, name: string): ModuleRow | undefined {
+function rowOf(lab: EngineLab, name: string): OverviewRow | undefined {
   return reported(lab).modules.find((row) => row.name === name);
 }
 

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
 
 import { decide, mayAdopt, determineReleaseOwner } from "../../src/helm/index.ts";
-import { LABELS, listOrphans } from "../../src/helm/index.ts";
+import { RELEASE_LABELS, listOrphans } from "../../src/helm/index.ts";
 import type { AdoptPolicy, DecisionInput, ReleaseOwner, OrphanFacts } from "../../src/helm/index.ts";
 import type { Module } from "../../src/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
 const OTHER = `v1-${"b".repeat(40)}`;
 const labels = (managedBy: string, inputs = "v1-now"): Record<string, string> => ({
-  [LABELS.managedBy]: managedBy,
-  [LABELS.inputs]: inputs,
+  [RELEASE_LABELS.managedBy]: managedBy,
+  [RELEASE_LABELS.inputs]: inputs,
 });
 
 describe("decide", () => {

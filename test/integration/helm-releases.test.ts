@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { RELEASE_VARIABLE } from "../../src/helm/binary/binary.ts";
-import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
+import { RELEASE_LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
@@ -869,7 +869,11 @@ ${CONFIG_MAP}`;
     await reconcile({ m: { a: 1 } });
     const meta = releases.store.get("m");
     if (meta === undefined) throw new Error("no release");
-    const old = { [LABELS.managedBy]: "v0-a", [LABELS.inputs]: "v0-b", [LABELS.manifest]: "v0-c" };
+    const old = {
+      [RELEASE_LABELS.managedBy]: "v0-a",
+      [RELEASE_LABELS.inputs]: "v0-b",
+      [RELEASE_LABELS.manifest]: "v0-c",
+    };
     await releases.store.setLabels(meta, old);
     await restart();
     expect(releases.observed.ownership("m")).toBe("ours");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-import { LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
+import { RELEASE_LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
@@ -152,8 +152,8 @@ describe.each(HELMS)("rollback with %s", (which) => {
     expect((await reconcile()).refusal).toBeUndefined();
     expect(await data()).toContain("2.0.1");
     const { labels = {} } = releases.store.get("m") ?? {};
-    expect(Object.keys(labels)).not.toContain(LABELS.rejected);
-    expect(Object.keys(labels)).not.toContain(LABELS.tries);
+    expect(Object.keys(labels)).not.toContain(RELEASE_LABELS.rejected);
+    expect(Object.keys(labels)).not.toContain(RELEASE_LABELS.tries);
   });
 
   test("a person goes back by hand, which holds over restarts until people change something", async () => {
@@ -270,7 +270,13 @@ describe.each(HELMS)("rollback with %s", (which) => {
     await putChart("2.0.0", true);
     for (let turn = 0; turn < 4; turn++) expect(await reported({ module })).toBe("failed");
     const names = releases.store.revisions("m").flatMap(({ labels }) => Object.keys(labels));
-    const ours = [LABELS.good, LABELS.userInputs, LABELS.content, LABELS.tries, LABELS.rejected];
+    const ours = [
+      RELEASE_LABELS.good,
+      RELEASE_LABELS.userInputs,
+      RELEASE_LABELS.content,
+      RELEASE_LABELS.tries,
+      RELEASE_LABELS.rejected,
+    ];
     expect(names.filter((name) => ours.some((each) => each === name))).toEqual([]);
   });
 

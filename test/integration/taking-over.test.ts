@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
-import { LABELS, managedByDigest } from "../../src/helm/index.ts";
+import { RELEASE_LABELS, managedByDigest } from "../../src/helm/index.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
@@ -40,7 +40,7 @@ test("releases that are there already", { timeout: 180_000 }, async () => {
   await hand("platform", "addon-operator", JSON.stringify(keys));
   for (const name of ["own", "ignored", "taken", "other", "gone", "others-gone"])
     await hand(name, `map-${name}`);
-  const theirs = `${LABELS.managedBy}=${managedByDigest(namespace, "another")}`;
+  const theirs = `${RELEASE_LABELS.managedBy}=${managedByDigest(namespace, "another")}`;
   for (const name of ["other", "others-gone"])
     await kubectl(["label", "secret", "-n", namespace, "-l", `owner=helm,name=${name}`, theirs]);
   for (const name of names) chart(`modules/${name}`, `map-${name}`, '{new: "yes"}');

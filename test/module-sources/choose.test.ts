@@ -7,14 +7,14 @@ import {
   serializeRequest,
 } from "../../src/module-sources/choose.ts";
 import type {
-  Candidate,
+  CandidateVersion,
   Choice,
   ChoiceInput,
   ResolvedCandidate,
   LockEntry,
   ModuleRequest,
 } from "../../src/module-sources/types.ts";
-import { isInRange, isOlder } from "../../src/lib/index.ts";
+import { isInRange, isOlderVersion } from "../../src/lib/index.ts";
 
 type Policy = NonNullable<ChoiceInput["update"]>;
 
@@ -43,7 +43,7 @@ interface Case {
   readonly request: ModuleRequest;
   readonly locked?: LockEntry;
   /** Versions are tags that nobody has asked for yet. */
-  readonly offers?: readonly (string | Candidate)[];
+  readonly offers?: readonly (string | CandidateVersion)[];
   readonly update?: Partial<Policy>;
   readonly approved?: string;
 }
@@ -548,7 +548,7 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
     expect(entry.rejected).not.toContain(choice.candidate.digest);
     // A range that has nothing for the locked version excludes it.
     const isExcluded = request.version !== undefined && !isInRange(entry.version, request.version);
-    expect(isExcluded || !isOlder(choice.candidate.version, entry.version)).toBe(true);
+    expect(isExcluded || !isOlderVersion(choice.candidate.version, entry.version)).toBe(true);
   }
   expect([...kinds].sort()).toEqual(["apply", "defer", "keep"]);
 });

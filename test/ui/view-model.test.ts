@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 
 import { ViewModel, type PageState } from "../../src/ui/view-model.ts";
 import { HEARTBEAT_MS, MAX_STREAMS, STALL_TIMEOUT_MS, type StreamSink } from "../../src/ui/streams.ts";
-import type { ModuleRow, StreamMessage } from "../../src/ui/wire.ts";
+import type { PageModuleRow, StreamMessage } from "../../src/ui/wire.ts";
 import { ManualClock } from "../support/clock.ts";
 
 /** A page that reads a stream. */
@@ -41,7 +41,7 @@ class Viewer implements StreamSink {
   }
 }
 
-const row = (name: string, change: Partial<ModuleRow> = {}): ModuleRow => ({
+const row = (name: string, change: Partial<PageModuleRow> = {}): PageModuleRow => ({
   name,
   order: 1,
   enabled: true,
@@ -66,7 +66,7 @@ const join = (): Viewer => {
   return viewer;
 };
 
-const set = (modules: readonly ModuleRow[]): void => {
+const set = (modules: readonly PageModuleRow[]): void => {
   pageState = { ...pageState, modules };
   viewModel.notifyChange();
 };

@@ -4,7 +4,7 @@ import type { LeaseSpec } from "../../kube/index.ts";
 import { medianOf } from "../../lib/index.ts";
 import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
 import { omitUndefined } from "../../status/index.ts";
-import type { IAddonModule, IAddonOperator, ModuleRow, Overview } from "../../status/index.ts";
+import type { IAddonModule, IAddonOperator, OverviewRow, Overview } from "../../status/index.ts";
 
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 
@@ -88,7 +88,7 @@ export function toOverview({ operator, modules, lease }: Resources, now: number)
 function findCondition(
   conditions: NonNullable<ModuleStatus["conditions"]> = [],
   type: string,
-): { status: ModuleRow["ready"]; reason: string; message: string } {
+): { status: OverviewRow["ready"]; reason: string; message: string } {
   const found = conditions.find((each) => each.type === type);
   const status = found?.status === "True" || found?.status === "False" ? found.status : "Unknown";
   return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
@@ -99,7 +99,7 @@ export function toCurrentModuleRow(
   module: IAddonModule,
   lease: LeaseSpec | undefined,
   now: number,
-): ModuleRow {
+): OverviewRow {
   const row = toModuleRow(module, now);
   const stopped = lease && describeStoppedOperator(lease, now);
   if (stopped === undefined) return row;
@@ -107,7 +107,7 @@ export function toCurrentModuleRow(
 }
 
 /** The row of a module, from its AddonModule. */
-function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
+function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): OverviewRow {
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
   const unmet = requires.find(({ met }) => !met);
@@ -130,7 +130,7 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
 function nameAndOrder(
   metadata: IAddonModule["metadata"],
   { order = 0, enabled = false }: IAddonModule["spec"] = {},
-): Pick<ModuleRow, "name" | "order" | "enabled"> {
+): Pick<OverviewRow, "name" | "order" | "enabled"> {
   return { name: metadata?.name ?? "", order, enabled };
 }
 
@@ -138,7 +138,7 @@ function nameAndOrder(
 function toLastRun(
   run: NonNullable<ModuleStatus["lastRun"]>,
   now: number,
-): NonNullable<ModuleRow["lastRun"]> {
+): NonNullable<OverviewRow["lastRun"]> {
   const { trigger = "", startedAt = "", durationSeconds, step = "", attempts = 1, result } = run;
   const seconds = durationSeconds ?? Math.max(0, now - Date.parse(startedAt)) / 1000;
   return omitUndefined({ cause: trigger, startedAt, seconds, step, attempts, result });

@@ -1,7 +1,7 @@
 /** Text for `module list` and `status`. */
 
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
-import { isOperatorReason, getRunbookPath, type ModuleRow, type Overview } from "../../status/index.ts";
+import { isOperatorReason, getRunbookPath, type OverviewRow, type Overview } from "../../status/index.ts";
 import type { Colour } from "./query.ts";
 
 /** The rendering of a table. */
@@ -13,7 +13,7 @@ export interface Style {
   readonly paint: (colour: Colour, text: string) => string;
 }
 
-type Cell = (row: ModuleRow, style: Style) => string;
+type Cell = (row: OverviewRow, style: Style) => string;
 
 const COLUMNS: readonly (readonly [string, Cell])[] = [
   ["NAME", ({ name }) => name],
@@ -44,7 +44,7 @@ const OPTIONAL_COLUMNS = ["DRIFTED", "VERSION", "LAST RUN", "HEALTHY"];
 const MIN_MESSAGE_WIDTH = 40;
 
 /** Renders rows with a header, as lines of at most the terminal's width, coloured by severity. */
-function renderTable(rows: readonly ModuleRow[], style: Style): string {
+function renderTable(rows: readonly OverviewRow[], style: Style): string {
   const columns = COLUMNS.map(([head, cell]) => {
     const cells = [head, ...rows.map((row) => cell(row, style))];
     return { head, cells, width: Math.max(...cells.map(({ length }) => length)) };
@@ -80,7 +80,7 @@ function fitColumns<T extends { readonly head: string; readonly width: number }>
 }
 
 /** Red for a module that is not Ready, yellow for one that waits or has warnings; undefined if all is well. */
-function rowColour({ ready, drifted, healthy, warnings }: ModuleRow): Colour | undefined {
+function rowColour({ ready, drifted, healthy, warnings }: OverviewRow): Colour | undefined {
   if (ready === "False") return "red";
   return ready === "Unknown" || drifted > 0 || healthy === "False" || warnings !== undefined
     ? "yellow"
@@ -92,7 +92,7 @@ function truncate(text: string, columns: number): string {
 }
 
 /** The cell LAST RUN: the step of a run that is not over, or how long ago the last one ended and how long it took. */
-function lastRunText({ lastRun: run }: ModuleRow, { now }: Style): string {
+function lastRunText({ lastRun: run }: OverviewRow, { now }: Style): string {
   if (run === undefined) return "-";
   const took = formatDuration(run.seconds * 1000);
   if (run.result === undefined) return `at ${run.step} for ${took}`;
@@ -128,7 +128,7 @@ export function renderStatus(overview: Overview, style: Style): string {
 const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as const;
 
 /** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
-function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
+function findRunbook(rows: readonly OverviewRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
   if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
@@ -153,7 +153,7 @@ const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
 ]);
 
 /** The name of the runbook section about a module's problem. */
-function runbookSection(row: ModuleRow): string {
+function runbookSection(row: OverviewRow): string {
   const { state, drifted, healthy, lastRun: run } = row;
   if (state === "Retrying") return failureSection(row);
   if (state === "Running" && run !== undefined && !HELM_STEPS.has(run.step)) return "HookFailed";
@@ -162,13 +162,13 @@ function runbookSection(row: ModuleRow): string {
 }
 
 /** The name of the runbook section about a module whose run fails. */
-function failureSection({ state, reason, enabled }: ModuleRow): string {
+function failureSection({ state, reason, enabled }: OverviewRow): string {
   if (REASONS_WITH_SECTION.has(reason)) return reason;
   return enabled ? state : "Deleting";
 }
 
 /** A rank for sorting modules by severity; 0 is the worst. */
-function severityRank({ ready }: ModuleRow): number {
+function severityRank({ ready }: OverviewRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
 
@@ -176,7 +176,7 @@ function severityRank({ ready }: ModuleRow): number {
 function toProgress({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
   if (progress === undefined) return undefined;
   const [done = 0, total = 0] = progress.split("/").map(Number);
-  const runsInState = (wanted: ModuleRow["state"]): Progress["running"] =>
+  const runsInState = (wanted: OverviewRow["state"]): Progress["running"] =>
     modules.flatMap(({ name, state, lastRun: run, usualSeconds }) =>
       state === wanted && run !== undefined ? { name, seconds: run.seconds, usualSeconds } : [],
     );
@@ -198,17 +198,17 @@ function convergeLine(overview: Overview): string | undefined {
 }
 
 /** States in which several modules may have one cause. */
-const GROUPED_STATES: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
+const GROUPED_STATES: ReadonlySet<OverviewRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
 
 /** Groups modules whose state and message are equal except for their names: one cause, such as a missing node, is one entry. */
-function groupByCause(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
-  const key = ({ name, state, message }: ModuleRow): string =>
+function groupByCause(rows: readonly OverviewRow[]): readonly (readonly OverviewRow[])[] {
+  const key = ({ name, state, message }: OverviewRow): string =>
     GROUPED_STATES.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
   return [...Map.groupBy(rows, key).values()];
 }
 
 /** One module in detail, or several with a common cause as one entry. */
-function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): string {
+function renderGroup([row, ...others]: readonly OverviewRow[], style: Style): string {
   if (row === undefined) return "";
   if (others.length === 0) return renderModule(row, style);
   const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
@@ -217,7 +217,7 @@ function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): stri
 }
 
 /** State and message of a module, with facts that the message does not contain. */
-function renderModule(row: ModuleRow, style: Style): string {
+function renderModule(row: OverviewRow, style: Style): string {
   const { name, state, message, waitsFor, lastRun: run, drifted, healthy, warnings = [] } = row;
   const facts: string[] = [];
   if (waitsFor !== undefined && !message.includes(waitsFor)) facts.push(`waits for ${waitsFor}`);
@@ -233,7 +233,7 @@ function renderModule(row: ModuleRow, style: Style): string {
 }
 
 /** The last or current run of a module: when, how long, its cause and its attempts. */
-function describeRun(row: ModuleRow, run: NonNullable<ModuleRow["lastRun"]>, style: Style): string {
+function describeRun(row: OverviewRow, run: NonNullable<OverviewRow["lastRun"]>, style: Style): string {
   const runLabel = run.result === undefined ? "runs" : "last run";
   return `${runLabel}: ${lastRunText(row, style)} (${run.cause})${describeAttempts(run.attempts, row.failingSince)}`;
 }
@@ -244,7 +244,7 @@ function describeAttempts(attempts: number, since: string | undefined): string {
   return attempts > 1 ? `, tried ${attempts} times${first}` : "";
 }
 
-type Update = NonNullable<NonNullable<ModuleRow["source"]>["next"]>;
+type Update = NonNullable<NonNullable<OverviewRow["source"]>["next"]>;
 
 /** The reasons for which updates wait, in the order of the output: what a user has to do comes first. */
 const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
@@ -261,7 +261,7 @@ const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
 ];
 
 /** Lines about newer content of modules that waits, one for each reason; empty if none waits. */
-function pendingUpdateLines(modules: readonly ModuleRow[]): string[] {
+function pendingUpdateLines(modules: readonly OverviewRow[]): string[] {
   const lines = UPDATE_GROUPS.flatMap(([waitsFor, title]) => {
     const names = modules.flatMap(({ name, source }) =>
       source?.next?.waitsFor === waitsFor ? [updateLabel(name, source.next)] : [],

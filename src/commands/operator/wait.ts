@@ -9,7 +9,7 @@ import {
   escapeControlCharacters,
   type Clock,
 } from "../../lib/index.ts";
-import { STALLED, type ModuleRow } from "../../status/index.ts";
+import { STALLED, type OverviewRow } from "../../status/index.ts";
 import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
 import { refusalMessage } from "./query.ts";
 import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
@@ -21,7 +21,7 @@ const STALLED_STATES: ReadonlySet<string> = new Set(STALLED);
 /** How long a module may be Stalled: the operator may not have processed the latest edit yet. */
 const STALLED_MS = 5000;
 
-type ModuleStatus = Pick<ModuleRow, "state" | "message" | "ready" | "healthy" | "usualSeconds">;
+type ModuleStatus = Pick<OverviewRow, "state" | "message" | "ready" | "healthy" | "usualSeconds">;
 
 export interface WaitOptions {
   readonly clock: Clock;

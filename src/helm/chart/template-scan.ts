@@ -1,6 +1,6 @@
 /** Finds out which values and functions the templates of a chart use. */
 
-import { parseActions, type Token } from "./template-tokens.ts";
+import { parseActions, type TemplateToken } from "./template-tokens.ts";
 
 /** What templates can reach beyond their own section of values. */
 export interface Reach {
@@ -115,7 +115,7 @@ function scanFile(scan: Scan, text: string): void {
  * Scans the words and strings of one template action, and tracks the blocks that it opens or ends, because `with` and `range` change
  * what the dot means.
  */
-function scanAction(file: FileScan, tokens: readonly Token[]): void {
+function scanAction(file: FileScan, tokens: readonly TemplateToken[]): void {
   const keyword = tokens[0]?.text;
   if (keyword === "end") {
     file.mayDotBeRootByBlock.pop();
@@ -144,7 +144,7 @@ function scanString(scan: Scan, text: string): void {
 }
 
 /** Records which functions, values or root context a word of an action names. The root context contains all values, so its way matters. */
-function scanWord(file: FileScan, tokens: readonly Token[], at: number): void {
+function scanWord(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";
   if (word === "tpl") scan.tpl = true;
@@ -187,7 +187,7 @@ function mayDotBeRoot(file: FileScan): boolean {
  * Records where the root context goes, because values can be read from there, too: into a variable, into a `dict`, or where
  * the scan cannot follow it, so that all values count as used. An action that only inspects it (`if`, a comparison) reads none.
  */
-function recordRootUse(file: FileScan, tokens: readonly Token[], at: number): void {
+function recordRootUse(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const use = classifyUse(tokens, at);
   if (use === "escapes") file.scan.dynamic = true;
   else if (use !== "inspected" && "variable" in use) file.rootVariables.add(use.variable);
@@ -195,7 +195,7 @@ function recordRootUse(file: FileScan, tokens: readonly Token[], at: number): vo
 }
 
 /** Records where the value of a field goes, because `dict` may have put the root context into that field. */
-function recordFieldUse(file: FileScan, tokens: readonly Token[], at: number): void {
+function recordFieldUse(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const word = tokens[at]?.text ?? "";
   const field = findField(file, word);
   if (field === undefined) return;
@@ -212,7 +212,7 @@ function findField(file: FileScan, word: string): string | undefined {
 }
 
 /** Classifies what an action does with the value of the token at index `at`. */
-function classifyUse(tokens: readonly Token[], at: number): Use {
+function classifyUse(tokens: readonly TemplateToken[], at: number): Use {
   const start = findCommandStart(tokens, at);
   if (start < at) return classifyArgumentUse(tokens, start, at);
   const next = tokens[at + 1]?.text;
@@ -222,7 +222,7 @@ function classifyUse(tokens: readonly Token[], at: number): Use {
 }
 
 /** Classifies what a function, whose name is the token at `start`, does with its argument at `at`. */
-function classifyArgumentUse(tokens: readonly Token[], start: number, at: number): Use {
+function classifyArgumentUse(tokens: readonly TemplateToken[], start: number, at: number): Use {
   const head = tokens[start]?.text ?? "";
   if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "inspected";
   const previous = tokens[at - 1];
@@ -233,7 +233,7 @@ function classifyArgumentUse(tokens: readonly Token[], start: number, at: number
 }
 
 /** Classifies the use of a value that is the whole pipeline of an action: it is assigned, tested, or printed. */
-function classifyPipelineUse(tokens: readonly Token[], at: number): Use {
+function classifyPipelineUse(tokens: readonly TemplateToken[], at: number): Use {
   const previous = tokens[at - 1]?.text;
   if (previous === ":=" || previous === "=") {
     const variable = tokens[at - 2]?.text ?? "";
@@ -246,10 +246,10 @@ function classifyPipelineUse(tokens: readonly Token[], at: number): Use {
 const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "else"]);
 
 /** Finds the index of the first token of the command (function call) that the token at `at` belongs to. Skips commands in parentheses. */
-function findCommandStart(tokens: readonly Token[], at: number): number {
+function findCommandStart(tokens: readonly TemplateToken[], at: number): number {
   let depth = 0;
   for (let i = at - 1; i >= 0; i--) {
-    const { text, type } = tokens[i] as Token;
+    const { text, type } = tokens[i] as TemplateToken;
     if (type !== "string" && text === ")") depth++;
     else if (type !== "string" && text === "(" && depth > 0) depth--;
     else if (type !== "string" && depth === 0 && COMMAND_STARTS.has(text)) return i + 1;
@@ -258,7 +258,7 @@ function findCommandStart(tokens: readonly Token[], at: number): number {
 }
 
 /** Records whether the dot may be the root context in the block that begins here. */
-function openBlock(file: FileScan, tokens: readonly Token[], keyword: string): void {
+function openBlock(file: FileScan, tokens: readonly TemplateToken[], keyword: string): void {
   if (keyword === "define" || keyword === "block") file.mayDotBeRootByBlock.push(true);
   else if (keyword === "if") file.mayDotBeRootByBlock.push(mayDotBeRoot(file));
   else if (keyword === "range") file.mayDotBeRootByBlock.push(false);
@@ -266,7 +266,7 @@ function openBlock(file: FileScan, tokens: readonly Token[], keyword: string): v
 }
 
 /** Whether the dot may be the root context within `with …`, which sets the dot to the last value of its action. */
-function mayDotBeRootInWith(file: FileScan, tokens: readonly Token[]): boolean {
+function mayDotBeRootInWith(file: FileScan, tokens: readonly TemplateToken[]): boolean {
   const last = tokens.at(-1)?.text ?? "";
   if (mayBeRoot(file, last)) return true;
   const field = findField(file, last);

@@ -1,7 +1,7 @@
 /** Splits templates into actions and tokens. */
 
 /** One word of a template action: a string literal, a path such as `$.Values.a`, or punctuation. */
-export interface Token {
+export interface TemplateToken {
   readonly type: "string" | "word" | "mark";
   readonly text: string;
 }
@@ -18,8 +18,8 @@ const QUOTES = "\"'`";
  * Splits a template into its actions (`{{ … }}`), each as a list of tokens, without comments. An unterminated action extends to the
  * end.
  */
-export function parseActions(template: string): Token[][] {
-  const actions: Token[][] = [];
+export function parseActions(template: string): TemplateToken[][] {
+  const actions: TemplateToken[][] = [];
   const quoted = new StringLiterals(template);
   // Behind the last end of a comment none is searched for, so that many unclosed comments take linear time.
   const lastComment = template.lastIndexOf("*/");
@@ -58,8 +58,8 @@ function withoutTrimMarks(body: string): string {
 }
 
 /** Splits the content of an action into tokens, without white space. */
-function tokenize(body: string): Token[] {
-  const tokens: Token[] = [];
+function tokenize(body: string): TemplateToken[] {
+  const tokens: TemplateToken[] = [];
   const quoted = new StringLiterals(body);
   for (let at = 0; at < body.length;) {
     const token = SPACE.test(body.charAt(at)) ? undefined : readToken(body, at, quoted);
@@ -70,7 +70,7 @@ function tokenize(body: string): Token[] {
 }
 
 /** Reads the token that begins at `at`: a string literal, a word, or a punctuator. */
-function readToken(body: string, at: number, quoted: StringLiterals): Token {
+function readToken(body: string, at: number, quoted: StringLiterals): TemplateToken {
   const close = quoted.findEnd(at);
   if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };
   WORD.lastIndex = at;

@@ -12,7 +12,7 @@ import {
   listManifestObjects,
   parseDocuments,
 } from "./manifest.ts";
-import type { CheckTools } from "../types.ts";
+import type { ReleaseCheckTools } from "../types.ts";
 
 /** Removes objects from a manifest. Documents without such an object keep their text. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
@@ -35,7 +35,7 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
  * objects of kinds that the server does not know get no namespace.
  */
 export async function createNamespaceAdder(
-  discovery: CheckTools["discovery"],
+  discovery: ReleaseCheckTools["discovery"],
   manifests: readonly string[],
   namespace: string,
 ): Promise<(manifest: string) => string> {

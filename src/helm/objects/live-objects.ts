@@ -29,7 +29,7 @@ import {
   asString,
 } from "../../model/index.ts";
 import { indexLastingObjects, namespacedKey, parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
-import type { CheckTools } from "../types.ts";
+import type { ReleaseCheckTools } from "../types.ts";
 
 /** Annotations that helm puts on each object of a release. */
 const OWNER_ANNOTATIONS = {
@@ -93,17 +93,17 @@ interface CallOptions {
 
 /** Reads and writes one object of the cluster, as helm does. Its methods throw ApiError, ConnectionError. */
 export class LiveObjectClient {
-  readonly #client: CheckTools["client"];
+  readonly #client: ReleaseCheckTools["client"];
   readonly #target: Target;
 
-  private constructor(client: CheckTools["client"], target: Target) {
+  private constructor(client: ReleaseCheckTools["client"], target: Target) {
     this.#client = client;
     this.#target = target;
   }
 
   /** Finds the resource of the object's kind by discovery; undefined if the server does not serve the kind. */
   static async resolve(
-    { client, discovery, namespace: own }: CheckTools,
+    { client, discovery, namespace: own }: ReleaseCheckTools,
     { apiVersion, kind, name, namespace = own }: ObjectRef,
   ): Promise<LiveObjectClient | undefined> {
     const resource = await discovery.resolve(kind, apiVersion);
@@ -140,11 +140,11 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 /** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */
 export class RecordedObjects {
-  readonly #tools: CheckTools;
+  readonly #tools: ReleaseCheckTools;
   readonly #release: string;
   readonly #recordedByKey: ReturnType<typeof indexLastingObjects>;
 
-  constructor(tools: CheckTools, release: string, manifest: string) {
+  constructor(tools: ReleaseCheckTools, release: string, manifest: string) {
     this.#tools = tools;
     this.#release = release;
     this.#recordedByKey = indexLastingObjects(parseDocuments(manifest), tools.namespace);

@@ -6,7 +6,7 @@ import { confirmationToken, mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
-import type { CheckTools, Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
+import type { ReleaseCheckTools, Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
 import { helmMetadata, readOwner, type Owner } from "./live-objects.ts";
 import {
   parseDocuments,
@@ -80,7 +80,7 @@ export interface LiveObject {
  * the object.
  */
 export async function readLiveObject(
-  { client, discovery, namespace }: CheckTools,
+  { client, discovery, namespace }: ReleaseCheckTools,
   ref: ObjectRef,
   signal: AbortSignal | undefined,
 ): Promise<LiveObject | undefined> {
@@ -120,7 +120,11 @@ interface ClaimOptions {
  * Marks an object as owned by a release, with the labels and annotations that helm requires before it changes an existing
  * object. Throws ApiError if the object was replaced meanwhile.
  */
-export async function claimObject(tools: CheckTools, object: LiveObject, how: ClaimOptions): Promise<void> {
+export async function claimObject(
+  tools: ReleaseCheckTools,
+  object: LiveObject,
+  how: ClaimOptions,
+): Promise<void> {
   const { labels, annotations } = helmMetadata(how.release, tools.namespace);
   const keep = how.keep === true ? { [RESOURCE_POLICY]: KEEP } : {};
   const metadata = { uid: object.uid, labels, annotations: { ...annotations, ...keep } };
@@ -204,7 +208,7 @@ async function findUnownedObjects(
 
 /** Reads the metadata of several objects with a few parallel requests; missing objects are left out. */
 export async function readLiveObjects(
-  tools: CheckTools,
+  tools: ReleaseCheckTools,
   refs: readonly ObjectRef[],
   signal: AbortSignal | undefined,
 ): Promise<LiveObject[]> {

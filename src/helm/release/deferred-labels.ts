@@ -2,7 +2,7 @@
 
 import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
-import { LABELS } from "./revisions.ts";
+import { RELEASE_LABELS } from "./revisions.ts";
 
 const DEBOUNCE_MS = 1000;
 
@@ -70,7 +70,9 @@ export class DeferredLabels {
       const newest = store.get(release);
       if (newest === undefined) return;
       const { deferredLabels } = newest;
-      const labels = deferredLabels ?? { [LABELS.manifest]: (await store.readSummary(newest)).checksum };
+      const labels = deferredLabels ?? {
+        [RELEASE_LABELS.manifest]: (await store.readSummary(newest)).checksum,
+      };
       await store.setLabels(newest, labels);
     } catch (error) {
       logger.debug("Labels were not written", { release, error: oneLine(error) });

@@ -6,7 +6,7 @@ import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } 
 import type { ObjectRef } from "../manifest/manifest.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { readArtifactDigest, LABELS, type ReleaseMeta } from "./revisions.ts";
+import { readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** Whose release it is: this operator's, another owner's, or there is none. */
 export type Ownership = "ours" | "foreign" | "none";
@@ -53,7 +53,7 @@ export class ObservedReleases {
       revision: meta.revision,
       status: meta.status,
       chartVersion: summary?.chartVersion,
-      manifestChecksum: meta.labels[LABELS.manifest] ?? summary?.checksum,
+      manifestChecksum: meta.labels[RELEASE_LABELS.manifest] ?? summary?.checksum,
       lastDeployed: summary?.lastDeployed,
     };
   }
@@ -190,7 +190,7 @@ export function listOrphans(input: OrphanFacts): string[] {
     .filter((release) =>
       policy === "all"
         ? determineReleaseOwner(release, managedBy, false) !== "other"
-        : release.labels[LABELS.managedBy] === managedBy,
+        : release.labels[RELEASE_LABELS.managedBy] === managedBy,
     )
     .map((release) => release.name)
     .filter((name) => !present.has(name) && !excluded.has(name))

@@ -16,7 +16,7 @@ import {
 } from "./record.ts";
 import type { RecordChange, ReleaseRecord, ReleaseSummary, SecretTarget } from "./record.ts";
 import { ReleaseWatches, selectReleaseSecrets, type WatchOptions } from "./release-watches.ts";
-import { LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
+import { RELEASE_LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
 
 export interface ReleaseStoreOptions extends WatchOptions {
   /** Name of the Secret that lists the releases in other namespaces; without it, they are forgotten with this process. */
@@ -230,7 +230,7 @@ export class ReleaseStore {
 
   /** Replaces the manifest in the record of a revision, and removes the labels that describe the old manifest. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    const labels = { [LABELS.inputs]: null, [LABELS.manifest]: null };
+    const labels = { [RELEASE_LABELS.inputs]: null, [RELEASE_LABELS.manifest]: null };
     await this.#rewriteRecord(meta, { change: { manifest }, labels, signal });
   }
 

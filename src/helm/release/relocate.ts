@@ -15,7 +15,7 @@ import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
 import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
-import { findComparedRevisions, isPendingStatus, LABELS, type ReleaseMeta } from "./revisions.ts";
+import { findComparedRevisions, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** A release that has to be in `tools.namespace`, the namespace of its module. */
 interface Relocation {
@@ -179,7 +179,11 @@ async function copyRecord(
     changeEncodedRecord(encoded, { namespace: to, mapManifests }),
   );
   // They describe the old inputs and the old manifest.
-  const { [LABELS.inputs]: _, [LABELS.manifest]: __, ...labels } = secret.metadata.labels ?? {};
+  const {
+    [RELEASE_LABELS.inputs]: _,
+    [RELEASE_LABELS.manifest]: __,
+    ...labels
+  } = secret.metadata.labels ?? {};
   const metadata = { name: meta.secret, namespace: to, labels };
   const body = { apiVersion: "v1", kind: "Secret", type: secret.type, metadata, data: { release } };
   const target = { ...secretRef(meta), namespace: to };

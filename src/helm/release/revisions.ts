@@ -5,7 +5,7 @@ import { digest, DIGEST_SCHEME } from "../../lib/index.ts";
 import { objectOf } from "../../model/index.ts";
 
 /** This operator's labels on helm's release Secrets. */
-export const LABELS = {
+export const RELEASE_LABELS = {
   managedBy: "addon-operator.io/managed-by",
   inputs: "addon-operator.io/inputs",
   manifest: "addon-operator.io/manifest",
@@ -76,7 +76,7 @@ export function toArtifactLabel(artifactDigest: string): string {
 
 /** Reads the digest `sha256:HEX` of an artifact from the label of a revision; undefined without a valid label. */
 export function readArtifactDigest({ labels }: Pick<ReleaseMeta, "labels">): string | undefined {
-  const label = labels[LABELS.artifact];
+  const label = labels[RELEASE_LABELS.artifact];
   if (label?.startsWith(LABEL_PREFIX) !== true) return undefined;
   return DIGEST_PREFIX + Buffer.from(label.slice(LABEL_PREFIX.length), "base64url").toString("hex");
 }

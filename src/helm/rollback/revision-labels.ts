@@ -1,6 +1,6 @@
 /** Which revisions of a release are good, failed or rejected, as their labels record (docs/reference/lifecycle.md, "Rollback"). */
 
-import { GO_LABELS, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import { GO_LABELS, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
 import type { Refusal, RollbackPolicy } from "../types.ts";
 
 /** A rollback needs three revisions: the failed one, the good one, and its own. */
@@ -33,8 +33,8 @@ export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseM
 export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
   const [newest] = revisions;
   const last = findRejectedRevision(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
-  if (last === undefined || last.labels[LABELS.userInputs] !== userInputsDigest) return 0;
-  return Number(last.labels[LABELS.tries] ?? 0) || 0;
+  if (last === undefined || last.labels[RELEASE_LABELS.userInputs] !== userInputsDigest) return 0;
+  return Number(last.labels[RELEASE_LABELS.tries] ?? 0) || 0;
 }
 
 /**
@@ -53,11 +53,11 @@ export function findRefusalAfterRejection(
   const [newest] = revisions;
   const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
   // The current inputs are those of the installed revision, so there is nothing to refuse.
-  if (isRolledBack && newest.labels[LABELS.inputs] === inputsDigest) return undefined;
+  if (isRolledBack && newest.labels[RELEASE_LABELS.inputs] === inputsDigest) return undefined;
   // Another helm binary, from another image of the operator, does not change rejected inputs.
   const isSame =
-    rejectedRevision.labels[LABELS.inputs] === inputsDigest ||
-    rejectedRevision.labels[LABELS.content] === contentDigest;
+    rejectedRevision.labels[RELEASE_LABELS.inputs] === inputsDigest ||
+    rejectedRevision.labels[RELEASE_LABELS.content] === contentDigest;
   return isSame || countFailedTries(revisions, userInputsDigest) >= 2 * retries
     ? { rejectedRevision, goodRevision, isRolledBack }
     : undefined;
@@ -68,9 +68,9 @@ export function findRefusalAfterRejection(
  * attempt: it is good and has the inputs of the newest revision, so it is skipped.
  */
 export function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
-  const restoredInputs = revisions[0]?.labels[LABELS.inputs];
+  const restoredInputs = revisions[0]?.labels[RELEASE_LABELS.inputs];
   const isAttempt = (meta: ReleaseMeta): boolean =>
-    isRejectedRevision(meta) || !isGood(meta) || meta.labels[LABELS.inputs] !== restoredInputs;
+    isRejectedRevision(meta) || !isGood(meta) || meta.labels[RELEASE_LABELS.inputs] !== restoredInputs;
   const last = revisions.find(isAttempt);
   return last !== undefined && isRejectedRevision(last) ? last : undefined;
 }
@@ -83,7 +83,7 @@ type RejectReason = "failed" | "unhealthy";
 
 /** The labels that record `tries` failures on a revision. With a `reason`, the labels also reject the revision. */
 export function buildFailureLabels(tries: number, reason?: RejectReason): Record<string, string> {
-  return { [LABELS.tries]: String(tries), ...(reason && { [LABELS.rejected]: reason }) };
+  return { [RELEASE_LABELS.tries]: String(tries), ...(reason && { [RELEASE_LABELS.rejected]: reason }) };
 }
 
 /**
@@ -96,7 +96,7 @@ export function findRefusalOfUnhealthy(
 ): Refusal | undefined {
   const rejectedRevision = findMarkableRevision(revisions);
   const goodRevision = findLastGoodRevision(revisions);
-  if (rejectedRevision?.labels[LABELS.inputs] !== inputsDigest || goodRevision === undefined)
+  if (rejectedRevision?.labels[RELEASE_LABELS.inputs] !== inputsDigest || goodRevision === undefined)
     return undefined;
   return { rejectedRevision, goodRevision, isRolledBack: false };
 }
@@ -107,7 +107,7 @@ export function lacksRollbackTarget(revisions: readonly ReleaseMeta[]): boolean 
 }
 
 /** The label of a good revision, to which failed upgrades are rolled back. */
-export const GOOD_LABEL = { [LABELS.good]: LABEL_SET } as const;
+export const GOOD_LABEL = { [RELEASE_LABELS.good]: LABEL_SET } as const;
 
 /**
  * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes
@@ -116,17 +116,17 @@ export const GOOD_LABEL = { [LABELS.good]: LABEL_SET } as const;
  */
 export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
   const copiedByHelm = [
-    LABELS.good,
-    LABELS.rejected,
-    LABELS.rolledBackTo,
-    LABELS.tries,
-    LABELS.userInputs,
-    LABELS.content,
-    LABELS.artifact,
+    RELEASE_LABELS.good,
+    RELEASE_LABELS.rejected,
+    RELEASE_LABELS.rolledBackTo,
+    RELEASE_LABELS.tries,
+    RELEASE_LABELS.userInputs,
+    RELEASE_LABELS.content,
+    RELEASE_LABELS.artifact,
     ...GO_LABELS,
   ];
   const stale = copiedByHelm.filter((name) => newest?.labels[name] !== undefined);
-  const triesLabel = tries > 0 ? { [LABELS.tries]: String(tries) } : {};
+  const triesLabel = tries > 0 ? { [RELEASE_LABELS.tries]: String(tries) } : {};
   return { ...Object.fromEntries(stale.map((name) => [name, "null"])), ...triesLabel };
 }
 
@@ -145,10 +145,10 @@ export function computeHistoryMax(configuredMax: number, revisions: readonly Rel
 }
 
 function isGood({ labels }: ReleaseMeta): boolean {
-  return labels[LABELS.good] === LABEL_SET;
+  return labels[RELEASE_LABELS.good] === LABEL_SET;
 }
 
 /** Whether a revision was rejected, so that its inputs are not applied again. */
 export function isRejectedRevision({ labels }: ReleaseMeta): boolean {
-  return labels[LABELS.rejected] !== undefined;
+  return labels[RELEASE_LABELS.rejected] !== undefined;
 }

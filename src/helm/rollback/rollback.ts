@@ -11,7 +11,7 @@ import { refuseHookReplacements } from "../objects/hook-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
-import { isPendingStatus, LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import { isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciliation, Refusal } from "../types.ts";
 import { recoverPendingRelease } from "../upgrade.ts";
 import {
@@ -33,7 +33,7 @@ export async function markInstalledRevisionGood({ tools, request, policy }: Reco
   const { store, managedBy } = tools;
   const installed = findMarkableRevision(store.revisions(request.module.name));
   if (policy === undefined || !mayBeRollbackTarget(request.unhealthy) || installed === undefined) return;
-  const labels = { ...installed.deferredLabels, ...GOOD_LABEL, [LABELS.managedBy]: managedBy };
+  const labels = { ...installed.deferredLabels, ...GOOD_LABEL, [RELEASE_LABELS.managedBy]: managedBy };
   await store.setLabels(installed, labels, request.signal);
 }
 
@@ -108,7 +108,10 @@ export async function rollBack(
   const { signal } = request;
   if (!isRejectedRevision(rejectedRevision)) {
     // An unhealthy revision uses up all tries: helm was successful, so another try would have the same result.
-    const tries = Math.max(Number(rejectedRevision.labels[LABELS.tries] ?? 0) + 1, policy?.retries ?? 0);
+    const tries = Math.max(
+      Number(rejectedRevision.labels[RELEASE_LABELS.tries] ?? 0) + 1,
+      policy?.retries ?? 0,
+    );
     const why = request.unhealthy?.message ?? "";
     const labels = buildFailureLabels(tries, "unhealthy");
     await store.markRejected(rejectedRevision, { labels, why }, signal);
@@ -172,9 +175,9 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
 
 /** Describes the reason in the label of a rejected revision. `why` is the description in its record. */
 function describeRejection({ labels }: ReleaseMeta, why: string): string {
-  const reason = labels[LABELS.rejected];
+  const reason = labels[RELEASE_LABELS.rejected];
   if (reason === BY_HAND)
-    return `was taken out of force by hand, for revision ${labels[LABELS.rolledBackTo] ?? "?"}`;
+    return `was taken out of force by hand, for revision ${labels[RELEASE_LABELS.rolledBackTo] ?? "?"}`;
   return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
 }
 
@@ -216,11 +219,11 @@ export function findRefusalAfterUserRollback(
 ): Refusal | undefined {
   const rejectedRevision = findRejectedRevision(revisions);
   if (
-    rejectedRevision?.labels[LABELS.rejected] !== BY_HAND ||
-    rejectedRevision.labels[LABELS.userInputs] !== userInputsDigest
+    rejectedRevision?.labels[RELEASE_LABELS.rejected] !== BY_HAND ||
+    rejectedRevision.labels[RELEASE_LABELS.userInputs] !== userInputsDigest
   )
     return undefined;
-  const to = Number(rejectedRevision.labels[LABELS.rolledBackTo]);
+  const to = Number(rejectedRevision.labels[RELEASE_LABELS.rolledBackTo]);
   const goodRevision = revisions.find(({ revision }) => revision === to);
   if (goodRevision === undefined) return undefined;
   const [newest] = revisions;
@@ -246,15 +249,25 @@ export async function rollBackByHand(
   await store.refresh(module.name, signal);
   if (isPendingStatus(store.get(module.name)?.status ?? "")) await recoverPendingRelease(reconciliation);
   const goodRevision = findRollbackTarget(store.revisions(module.name), wanted);
-  const withoutRejection = { [LABELS.rejected]: null, [LABELS.rolledBackTo]: null, [LABELS.tries]: null };
+  const withoutRejection = {
+    [RELEASE_LABELS.rejected]: null,
+    [RELEASE_LABELS.rolledBackTo]: null,
+    [RELEASE_LABELS.tries]: null,
+  };
   await store.setLabels(
     goodRevision,
-    { ...withoutRejection, ...GOOD_LABEL, [LABELS.managedBy]: managedBy },
+    { ...withoutRejection, ...GOOD_LABEL, [RELEASE_LABELS.managedBy]: managedBy },
     signal,
   );
   const rejectedRevision = store.get(module.name) ?? goodRevision;
-  const inputLabels = { [LABELS.userInputs]: reconciliation.userInputsDigest, [LABELS.good]: null };
-  const rollbackLabels = { [LABELS.rejected]: BY_HAND, [LABELS.rolledBackTo]: String(goodRevision.revision) };
+  const inputLabels = {
+    [RELEASE_LABELS.userInputs]: reconciliation.userInputsDigest,
+    [RELEASE_LABELS.good]: null,
+  };
+  const rollbackLabels = {
+    [RELEASE_LABELS.rejected]: BY_HAND,
+    [RELEASE_LABELS.rolledBackTo]: String(goodRevision.revision),
+  };
   await store.setLabels(rejectedRevision, { ...inputLabels, ...rollbackLabels }, signal);
   await rollBackTo(reconciliation, { rejectedRevision, goodRevision });
 }

@@ -1,6 +1,6 @@
 /** Reads and checks what a hook prints for `--config`. */
 
-import { MISPLACED_BINDINGS, STRING, listBindings, listBindingShapes } from "../../bindings/index.ts";
+import { MISPLACED_BINDINGS, STRING_SHAPE, listBindings, listBindingShapes } from "../../bindings/index.ts";
 import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";
 import type { Complain, ValueOf, HookKind } from "../../bindings/index.ts";
 import { MAIN_QUEUE, isJsonObject } from "../../model/index.ts";
@@ -14,8 +14,8 @@ export type ParsedHookConfig =
 
 /** docs/reference/hooks.md, "Rate limits". */
 const SETTINGS_SHAPE = objectShape({
-  executionMinInterval: STRING,
-  executionMinPeriod: STRING,
+  executionMinInterval: STRING_SHAPE,
+  executionMinPeriod: STRING_SHAPE,
   executionBurst: { kind: "integer" },
 });
 type RawSettings = ValueOf<typeof SETTINGS_SHAPE>;
@@ -24,7 +24,7 @@ type RawSettings = ValueOf<typeof SETTINGS_SHAPE>;
 export const CONFIG_SHAPES = {
   v0: objectShape(listBindingShapes("v0"), { min: 1 }),
   v1: objectShape(
-    { configVersion: STRING, settings: SETTINGS_SHAPE, ...listBindingShapes("v1") },
+    { configVersion: STRING_SHAPE, settings: SETTINGS_SHAPE, ...listBindingShapes("v1") },
     { min: 2 },
   ),
 };

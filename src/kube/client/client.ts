@@ -6,7 +6,7 @@ import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
 import { cutDeepParts, Deadline, orAborted, sleep, systemClock, TokenBucket } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
-import { Connections, type PoolName } from "./connections.ts";
+import { ApiConnections, type PoolName } from "./connections.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";
 import { toPathTemplate } from "../resources.ts";
 import {
@@ -51,13 +51,13 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 /** Creates a client for the credentials that the options name; nothing is sent yet. Throws ProblemError if they cannot be read. */
 export function connect(options: ConnectOptions): KubeClient {
   const clock = options.clock ?? systemClock;
-  const connections = new Connections(options, clock);
+  const connections = new ApiConnections(options, clock);
   return new KubeClient({ connections, clock, listeners: [], options, pool: "unary" });
 }
 
 /** What a client is made of; derived clients (see `impersonate`) share most of it. */
 interface ClientParts {
-  readonly connections: Connections;
+  readonly connections: ApiConnections;
   readonly clock: Clock;
   readonly listeners: ((report: RequestReport) => void)[];
   readonly options: ConnectOptions;

@@ -9,7 +9,7 @@ import type { CredentialsOptions } from "./kubeconfig.ts";
 import { isWrite } from "./request.ts";
 
 /** Owns the connection pools of the current credentials, and replaces the pools when the credentials change. */
-export class Connections {
+export class ApiConnections {
   readonly credentials: Credentials;
   /** Decides before each write, except those of the lease, whether it may be sent. */
   mayWrite: () => boolean = () => true;

@@ -7,7 +7,7 @@ import { attempt } from "../../lib/index.ts";
 import { readStatSync } from "../../process/index.ts";
 
 /** Identifies one process as holder of a Lease. Unknown parts are empty. */
-export interface Identity {
+export interface LeaderIdentity {
   /** Pod or host name. */
   readonly name: string;
   readonly pid: string;
@@ -21,7 +21,7 @@ export interface Identity {
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
 /** Reads the identity of this process. */
-export function readOwnIdentity(pod?: string): Identity {
+export function readOwnIdentity(pod?: string): LeaderIdentity {
   return {
     name: pod || hostname(),
     pid: String(process.pid),
@@ -32,13 +32,13 @@ export function readOwnIdentity(pod?: string): Identity {
 }
 
 /** Formats an identity as the `holderIdentity` of a Lease: `name/pid/start/bootId/pidNamespace`. */
-export function formatIdentity(identity: Identity): string {
+export function formatIdentity(identity: LeaderIdentity): string {
   const { name, pid, start, bootId, pidNamespace } = identity;
   return [name, pid, start, bootId, pidNamespace].join("/");
 }
 
 /** Parses a `holderIdentity` that `formatIdentity` wrote; undefined for holders of another form. */
-export function parseIdentity(text: string): Identity | undefined {
+export function parseIdentity(text: string): LeaderIdentity | undefined {
   const [name, pid, start, bootId, pidNamespace, ...more] = text.split("/");
   if (name === undefined || pid === undefined || start === undefined) return undefined;
   if (bootId === undefined || pidNamespace === undefined || more.length > 0) return undefined;
@@ -49,7 +49,7 @@ export function parseIdentity(text: string): Identity | undefined {
  * Whether the process of `holder` has certainly ended, so that a restarted operator need not wait until its Lease expires: it was started in
  * the same boot and PID namespace as this process (`own`), and its pid is free, a zombie, or reused.
  */
-export function hasHolderEnded(holder: string, own: Identity): boolean {
+export function hasHolderEnded(holder: string, own: LeaderIdentity): boolean {
   const other = parseIdentity(holder);
   if (other === undefined || other.start === "" || !/^[1-9]\d*$/.test(other.pid)) return false;
   if (own.bootId === "" || own.pidNamespace === "") return false;

@@ -6,7 +6,7 @@ import { ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-
 import type { KubeAccess } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, formatMicroTime, type LeaseObject, type LeaseSpec } from "../resources.ts";
-import { formatIdentity, hasHolderEnded, type Identity } from "./identity.ts";
+import { formatIdentity, hasHolderEnded, type LeaderIdentity } from "./identity.ts";
 
 /** Time limit of a request, and its abort signal. */
 interface RequestLimits {
@@ -33,7 +33,7 @@ interface LeaseTimes {
 
 interface LeaseOptions extends KubeAccess {
   readonly name: string;
-  readonly identity: Identity;
+  readonly identity: LeaderIdentity;
   readonly times: LeaseTimes;
   readonly events: LeaseEvents;
 }

@@ -5,7 +5,7 @@ import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { ApiRequest } from "../client/request.ts";
 
-export interface ReadOptions {
+export interface StreamOptions {
   readonly client: Pick<KubeClient, "stream">;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -19,7 +19,7 @@ export interface ReadOptions {
  */
 export async function readStream(
   request: ApiRequest,
-  options: ReadOptions,
+  options: StreamOptions,
   onChunk: (chunk: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const requestController = new AbortController();
@@ -63,7 +63,7 @@ interface Watchdog {
 }
 
 /** Calls `onExpire` after `silenceMs` of silence. One long timer checks when the last chunk came, instead of a timer per chunk. */
-function startWatchdog(options: ReadOptions, onExpire: () => void): Watchdog {
+function startWatchdog(options: StreamOptions, onExpire: () => void): Watchdog {
   const { clock, silenceMs } = options;
   let silentSince = clock.monotonic();
   let isPaused = false;

@@ -32,7 +32,7 @@ export function releaseNumbersOf(version: string): string | undefined {
 }
 
 /** Semver order: a pre-release is older than its release. False for invalid versions. */
-export function isOlder(version: string, other: string): boolean {
+export function isOlderVersion(version: string, other: string): boolean {
   const [left, right] = [parseVersion(version), parseVersion(other)];
   return left !== null && right !== null && left.compare(right) < 0;
 }

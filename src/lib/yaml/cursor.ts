@@ -1,7 +1,7 @@
 /** A position in a YAML text that moves forward, the classes of characters, and the error for a position. */
 
 /** A position in a text; both count from 1. */
-export interface Position {
+export interface YamlPosition {
   readonly line: number;
   readonly column: number;
 }
@@ -11,7 +11,7 @@ export class YamlError extends Error {
   readonly line: number;
   readonly column: number;
 
-  constructor(reason: string, position: Position) {
+  constructor(reason: string, position: YamlPosition) {
     super(reason);
     this.name = "YamlError";
     this.line = position.line;
@@ -115,7 +115,7 @@ export class Cursor {
     return found;
   }
 
-  get position(): Position {
+  get position(): YamlPosition {
     return { line: this.line + 1, column: this.column + 1 };
   }
 

@@ -2,11 +2,11 @@
 
 import { DepthError, MAX_DEPTH } from "../json.ts";
 import { Scanner } from "./scanner.ts";
-import type { Token, TokenType } from "./token.ts";
-import { YamlError, type Position } from "./cursor.ts";
+import type { YamlToken, TokenType } from "./token.ts";
+import { YamlError, type YamlPosition } from "./cursor.ts";
 
 interface Node {
-  readonly position: Position;
+  readonly position: YamlPosition;
   /** In full, `!foo` or `tag:yaml.org,2002:str`; "" for none. */
   readonly tag: string;
   readonly anchor: string | undefined;
@@ -40,7 +40,7 @@ export interface Document {
   /** Undefined if the text has no document. */
   readonly root: YamlNode | undefined;
   /** Start of text after the document that belongs to no other document. It is not read. */
-  readonly rest: Position | undefined;
+  readonly rest: YamlPosition | undefined;
 }
 
 /** Reads the first document of `text`; what follows it is not parsed. Throws YamlError. */
@@ -97,7 +97,7 @@ class Parser {
   }
 
   /** Returns the next token and moves behind it. */
-  #readToken(): Token {
+  #readToken(): YamlToken {
     const token = this.#scanner.peek();
     this.#scanner.skip();
     return token;
@@ -172,7 +172,7 @@ class Parser {
   }
 
   /** The tag with its handle replaced by the prefix of the handle. */
-  #resolveTag({ text, position }: Token): string {
+  #resolveTag({ text, position }: YamlToken): string {
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];
     const prefix = this.#tags.get(handle);

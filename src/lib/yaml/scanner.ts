@@ -6,7 +6,7 @@
 import { MAX_DEPTH, DepthError } from "../json.ts";
 import { Cursor, YamlError } from "./cursor.ts";
 import { readBlockScalar, readPlainScalar, readQuotedScalar } from "./scalars.ts";
-import { SimpleKeys, type SimpleKey, readName, readTag, type Token, type TokenType } from "./token.ts";
+import { SimpleKeys, type SimpleKey, readName, readTag, type YamlToken, type TokenType } from "./token.ts";
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
@@ -14,9 +14,9 @@ const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */
-  readonly #queue: Token[] = [];
+  readonly #queue: YamlToken[] = [];
   /** The token that was requested last and not yet skipped. */
-  #current: Token | undefined;
+  #current: YamlToken | undefined;
   #deliveredCount = 0;
   /** Columns of the block collections around, the outermost first. */
   readonly #outerIndentations: number[] = [];
@@ -30,10 +30,10 @@ export class Scanner {
   }
 
   /** The next token. Throws YamlError. */
-  peek(): Token {
+  peek(): YamlToken {
     if (this.#current === undefined) {
       while (this.#mustScanMore()) this.#scanToken();
-      this.#current = this.#queue.shift() as Token;
+      this.#current = this.#queue.shift() as YamlToken;
       this.#deliveredCount++;
     }
     return this.#current;

@@ -1,6 +1,6 @@
 /** The tokens of a YAML text, and which of them become keys of a map if a colon follows: the simple keys of libyaml. */
 
-import type { Cursor, Position } from "./cursor.ts";
+import type { Cursor, YamlPosition } from "./cursor.ts";
 
 export type TokenType =
   | "%YAML"
@@ -26,11 +26,11 @@ export type TokenType =
   | "quoted"
   | "block";
 
-export interface Token {
+export interface YamlToken {
   readonly type: TokenType;
   /** The text of a scalar; the name of an anchor or an alias; a tag or a directive as written. */
   readonly text: string;
-  readonly position: Position;
+  readonly position: YamlPosition;
 }
 
 const NAME = /[\w-]+/y;
@@ -65,7 +65,7 @@ export interface SimpleKey {
   readonly index: number;
   readonly line: number;
   readonly column: number;
-  readonly position: Position;
+  readonly position: YamlPosition;
   /** Nothing but a key may be at this position. */
   readonly isRequired: boolean;
 }

@@ -7,7 +7,13 @@ import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import { digestOf, findModule, isWithinLocations, isDigest, NotVerifiedError } from "../../registry/index.ts";
+import {
+  digestOf,
+  findModuleArtifact,
+  isWithinLocations,
+  isDigest,
+  NotVerifiedError,
+} from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
@@ -139,7 +145,10 @@ export class BlobStore implements ArtifactReader, BlobReader {
     }
     if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
-    const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
+    const found = await findModuleArtifact(
+      { repository: this, reference: { host: "disk", name, digest } },
+      keys,
+    );
     if (version !== undefined && found.version !== version)
       throw new WrongContentError(`${digest} is version "${found.version}" of ${name}, not "${version}"`);
     return { ...found, chart };

@@ -6,7 +6,7 @@ import { oneLine, plainLine, type Memo } from "../../lib/index.ts";
 import {
   CannotVerifyError,
   findChart,
-  findModule,
+  findModuleArtifact,
   isChartRepository,
   NotVerifiedError,
   RegistryError,
@@ -99,7 +99,7 @@ async function fetchArtifact(
     const reference = { host: "registry", name: repository.name, digest };
     const artifact = { repository: recording, reference };
     const { layer } = await (chart === undefined
-      ? findModule(artifact, keys)
+      ? findModuleArtifact(artifact, keys)
       : findChart(artifact, chart.unsigned === true ? undefined : keys));
     await recording.storeAnswers(store);
     await fetchLayer(repository, store, { layer, maxBytes }).catch((error: unknown) => {

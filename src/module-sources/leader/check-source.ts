@@ -7,7 +7,7 @@ import type { Json } from "../../model/index.ts";
 import { NotVerifiedError } from "../../registry/index.ts";
 import { areVersionsComparable, toApproval } from "../choose.ts";
 import { RegistryAccess } from "../fetch/registry-access.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import { toChartContent } from "../source-spec.ts";
 import type {
   CheckFindings,
@@ -28,7 +28,7 @@ import {
   restoreLostEntry,
   rollBackFailedUpdate,
   toNewEntryContent,
-  type CheckTools,
+  type ModuleCheckTools,
   type ModuleCheck,
 } from "./module-check.ts";
 import { buildKeptEntry, buildUpdatedEntry, findUnrequestedRollback, toEntryContent } from "./next-entry.ts";
@@ -36,8 +36,8 @@ import { describeBlockingUpdate, getApproval } from "./update-progress.ts";
 
 /** Checks modules of a source, the `names` among those that its spec requests. `onAnswer` gets the status of each answer of its registry. A failure of one does not affect the others. Never throws. */
 export async function checkSource(
-  tools: CheckTools,
-  source: Source,
+  tools: ModuleCheckTools,
+  source: SourceEntry,
   { names, onAnswer }: { readonly names: readonly string[]; readonly onAnswer: (code: string) => void },
 ): Promise<CheckFindings> {
   const errors = new Map<string, ModuleError>();

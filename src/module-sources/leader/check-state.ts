@@ -4,10 +4,10 @@ import { exponentialDelay, type Timer } from "../../lib/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import type { ModuleError, PendingUpdate } from "../types.ts";
 import { checkSource } from "./check-source.ts";
-import type { CheckTools } from "./module-check.ts";
+import type { ModuleCheckTools } from "./module-check.ts";
 import { FINDINGS_BEFORE_CHECK } from "./source-status.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
@@ -42,8 +42,8 @@ export function readCheckToken({ metadata }: IModuleSource): string | undefined 
 
 /** Checks the modules of a source, unless it is suspended. Records findings and the next check. */
 export async function runCheck(
-  checkTools: CheckTools,
-  source: Source,
+  checkTools: ModuleCheckTools,
+  source: SourceEntry,
   checkState: CheckState,
 ): Promise<void> {
   const { context } = checkTools;
@@ -82,7 +82,7 @@ export async function runCheck(
  */
 function findOverriddenModules(
   { sources, options }: SourcesContext,
-  { name, spec }: Source,
+  { name, spec }: SourceEntry,
 ): [module: string, error: ModuleError][] {
   const errors: [string, ModuleError][] = [];
   for (const module of spec?.modules.keys() ?? []) {

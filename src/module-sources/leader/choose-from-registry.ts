@@ -4,7 +4,7 @@ import { isVersion } from "../../lib/index.ts";
 import { RegistryError, versionToTag } from "../../registry/index.ts";
 import { chooseContent, parseVersionTags } from "../choose.ts";
 import type { RegistryAccess } from "../fetch/registry-access.ts";
-import type { Candidate, Choice, ChoiceInput, ResolvedCandidate } from "../types.ts";
+import type { CandidateVersion, Choice, ChoiceInput, ResolvedCandidate } from "../types.ts";
 
 /** What a choice depends on, and how to reach the registry. */
 export interface RegistryChoiceInput extends Omit<ChoiceInput, "candidates"> {
@@ -35,7 +35,7 @@ export async function chooseFromRegistry(question: RegistryChoiceInput): Promise
 }
 
 /** Lists the candidates for a request: the exact version or digest, the digest of the tag, or all version tags for a range. */
-async function listCandidates(question: RegistryChoiceInput): Promise<readonly Candidate[]> {
+async function listCandidates(question: RegistryChoiceInput): Promise<readonly CandidateVersion[]> {
   const { version, tag, digest } = question.request;
   if (digest !== undefined) return [{ version, tag: undefined, digest }];
   if (tag !== undefined) {
@@ -55,7 +55,7 @@ async function listCandidates(question: RegistryChoiceInput): Promise<readonly C
 /** Looks up version and digest of a candidate. Content that was verified before is not fetched again for its version. */
 async function resolveCandidate(
   question: RegistryChoiceInput,
-  { version, tag, digest }: Candidate,
+  { version, tag, digest }: CandidateVersion,
 ): Promise<ResolvedCandidate> {
   const resolvedDigest = digest ?? (await readTagDigest(question, tag ?? ""));
   if (resolvedDigest === undefined)

@@ -6,11 +6,11 @@
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
 import { Memo, oneLine } from "../../lib/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
-import { Removals } from "./removals.ts";
+import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import { CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
-import type { CheckTools } from "./module-check.ts";
+import type { ModuleCheckTools } from "./module-check.ts";
 import { CheckReporter } from "./reporter.ts";
 import { ApprovalObserver, getApproval, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
 import type { UpdateObserverPorts } from "./update-progress.ts";
@@ -24,11 +24,11 @@ const MAX_INDEXES = 100;
 /** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
 export class SourceController {
   readonly #context: SourcesContext;
-  readonly #removals: Removals;
+  readonly #removals: SourceRemovals;
   readonly #checkStates = new Map<string, CheckState>();
   readonly #sourceObjects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
-  readonly #checkTools: CheckTools;
+  readonly #checkTools: ModuleCheckTools;
   readonly #statusWriter: StatusWriter;
   readonly #startedAt: number;
   #isReconcileScheduled = false;
@@ -47,7 +47,7 @@ export class SourceController {
       getFindings: (name) => this.#checkStates.get(name)?.findings,
     });
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
-    this.#removals = new Removals(context, commit);
+    this.#removals = new SourceRemovals(context, commit);
     this.#checkTools = {
       context,
       access: { ...options, indexes: new Memo(MAX_INDEXES) },
@@ -146,7 +146,7 @@ export class SourceController {
   }
 
   /** Checks a source now if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
-  #checkIfDue(source: Source): void {
+  #checkIfDue(source: SourceEntry): void {
     const checkState = this.#getOrCreateState(source.name);
     const { uid, generation } = source.object.metadata;
     const isNew = checkState.checkedSpec !== `${uid} ${generation}`;
@@ -160,7 +160,7 @@ export class SourceController {
   }
 
   /** The time that a check waits after the start of the operator, in ms: its modules do not need it, and run first. */
-  #getStartDelay({ name }: Source): number {
+  #getStartDelay({ name }: SourceEntry): number {
     const { options, lockedModules, sources } = this.#context;
     const isComplete = sources
       .listModules(name)
@@ -227,7 +227,7 @@ export class SourceController {
   }
 
   /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
-  #isStillRequested({ name, object }: Source, module: string): boolean {
+  #isStillRequested({ name, object }: SourceEntry, module: string): boolean {
     const { sources } = this.#context;
     const isSameSpec = sources.get(name)?.object.metadata.generation === object.metadata.generation;
     return !this.#closed && isSameSpec && sources.requested.get(module)?.source === name;

@@ -5,7 +5,7 @@ import type { SourcesContext } from "../context.ts";
 import type { RequestedContent } from "../disk/content.ts";
 import { fetchContent, type RefusalMemo, type VerifiedContent } from "../fetch/fetch-content.ts";
 import type { AccessOptions, RegistryAccess } from "../fetch/registry-access.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import { filterKeys } from "../trusted-keys.ts";
 import type { ChartContent, LockEntry, ModuleRequest, PendingUpdate } from "../types.ts";
 import { describeContentProblem } from "./check-content.ts";
@@ -14,7 +14,7 @@ import type { CheckReporter } from "./reporter.ts";
 import { findUpdateFailure } from "./update-progress.ts";
 
 /** What the checks of all sources use. */
-export interface CheckTools {
+export interface ModuleCheckTools {
   readonly context: SourcesContext;
   readonly access: AccessOptions;
   /** Digests that were refused, with the keys at that time. */
@@ -23,14 +23,14 @@ export interface CheckTools {
   /** Changes lock and content, while nothing else does, and then publishes both. */
   readonly commit: (work: () => Promise<void>) => Promise<void>;
   /** Whether the source still names the module in this way: it may have changed during the check. */
-  readonly isStillRequested: (source: Source, name: string) => boolean;
+  readonly isStillRequested: (source: SourceEntry, name: string) => boolean;
   /** What waited for the module at the last check. */
   readonly getPendingUpdate: (source: string, module: string) => PendingUpdate | undefined;
 }
 
 /** One module of a check. */
-export interface ModuleCheck extends CheckTools {
-  readonly source: Source;
+export interface ModuleCheck extends ModuleCheckTools {
+  readonly source: SourceEntry;
   readonly name: string;
   readonly request: ModuleRequest;
   /** The chart that the request names, if it names one. */

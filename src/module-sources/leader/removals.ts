@@ -14,7 +14,7 @@ import type { LockEntry } from "../types.ts";
 const CRD = "modulesources.addon-operator.io";
 
 /** Decides what is removed. Nothing but a user's change of a ModuleSource removes a module. */
-export class Removals {
+export class SourceRemovals {
   readonly #context: SourcesContext;
   readonly #commit: (work: () => Promise<void>) => Promise<void>;
   #timer: Timer | undefined;

@@ -7,7 +7,7 @@ import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { allowsVersion, toApproval } from "../choose.ts";
 import type { LockedModules } from "../locked-modules.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";
 
 type Status = NonNullable<IModuleSource["status"]>;
@@ -44,7 +44,7 @@ const MAX_ERROR_CHARS = 1000;
 
 /** What a status is built from. */
 interface StatusInput {
-  readonly source: Source;
+  readonly source: SourceEntry;
   readonly lockedModules: Pick<LockedModules, "entries" | "getContent">;
   readonly findings: SourceFindings;
   readonly now: number;
@@ -198,7 +198,7 @@ function buildModulesCondition(
 
 /** The condition Stalled if a user has to act, else Reconciling; none if the source is Ready (kstatus). */
 function buildProgressCondition(
-  { problem }: Source,
+  { problem }: SourceEntry,
   { status, reason, message }: UntimedCondition,
   { errors }: SourceFindings,
 ): UntimedCondition[] {
@@ -222,7 +222,7 @@ const REACHABLE_BY_ANSWER = {
 
 /** Evaluates Ready: the spec is valid, and each module has its requested content. Unknown before the first check. */
 function evaluateReady(
-  { spec, problem }: Source,
+  { spec, problem }: SourceEntry,
   rows: readonly ModuleRow[],
   { errors }: SourceFindings,
 ): Pick<UntimedCondition, "status" | "reason" | "message"> {

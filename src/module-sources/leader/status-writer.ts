@@ -7,7 +7,7 @@ import { oneLine, type Timer } from "../../lib/index.ts";
 import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
 import { MODULE_SOURCES, toStatusLine, type IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { Source } from "../source-list.ts";
+import type { SourceEntry } from "../source-list.ts";
 import type { LockEntry, ModuleError, PendingUpdate } from "../types.ts";
 import { buildStatus, describePendingUpdate, isSameStatus, type SourceFindings } from "./source-status.ts";
 
@@ -78,7 +78,7 @@ export class StatusWriter {
   }
 
   /** Writes a status, unless the object was created again meanwhile (its uid). Tries again later after an error. */
-  async #patchStatus({ name, object }: Source, status: IModuleSource["status"]): Promise<void> {
+  async #patchStatus({ name, object }: SourceEntry, status: IModuleSource["status"]): Promise<void> {
     const { client, namespace, logger, clock } = this.#context.options;
     const body = [
       { op: "test", path: "/metadata/uid", value: object.metadata.uid },

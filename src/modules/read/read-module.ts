@@ -15,10 +15,10 @@ import type { FoundFile } from "./files.ts";
 import { findNonExecutableScripts, listOwnCrds, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
-import type { Candidate } from "./scan-dir.ts";
+import type { ModuleDirectory } from "./scan-dir.ts";
 
 /** A module directory to read, with the module's values from `modules/values.yaml`. */
-export interface ModuleCandidate extends Candidate {
+export interface ModuleCandidate extends ModuleDirectory {
   readonly common: StaticValues;
 }
 

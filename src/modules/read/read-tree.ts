@@ -30,7 +30,7 @@ import {
   refreshModule,
   rememberModule,
 } from "./refresh-module.ts";
-import { byOrder, findFlagCollision, scanDir, type Candidate, type DirScan } from "./scan-dir.ts";
+import { byOrder, findFlagCollision, scanDir, type ModuleDirectory, type DirScan } from "./scan-dir.ts";
 
 /** Modules that are read before the event loop gets a turn, so that probes and watches are not delayed. */
 const MODULES_PER_SLICE = 64;
@@ -171,7 +171,7 @@ async function readModules(
 /** Reads one module. Returns its last content if its directory cannot be read, or if this read is for other modules only. */
 async function readCandidate(
   reading: Reading,
-  candidate: Candidate,
+  candidate: ModuleDirectory,
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
   const before = reading.before.modules.get(candidate.name);

@@ -9,7 +9,7 @@ import { MODULE_SETTINGS } from "../../values/index.ts";
 import { toFoundFile, type FoundFile } from "./files.ts";
 
 /** A sub-directory (or a symlink to one) with a valid module name. */
-export interface Candidate {
+export interface ModuleDirectory {
   readonly name: string;
   readonly order: number;
   readonly dir: string;
@@ -18,7 +18,7 @@ export interface Candidate {
 /** The entries of one modules directory. */
 export interface DirScan {
   readonly dir: string;
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly ModuleDirectory[];
   readonly valuesFile: FoundFile | undefined;
   readonly refused: readonly Problem[];
   readonly warnings: readonly string[];
@@ -34,7 +34,7 @@ const IGNORED_EXTENSIONS = new Set([".md", ".txt"]);
  * releases, unless `mayBeEmpty`. Throws errors of the file system.
  */
 export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false): DirScan {
-  const candidates: Candidate[] = [];
+  const candidates: ModuleDirectory[] = [];
   const refused: Problem[] = [];
   const warnings: string[] = [];
   const unreadable: string[] = [];
@@ -61,7 +61,7 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
 }
 
 /** Compares modules by order, then by name. */
-export function byOrder(a: Candidate, b: Candidate): number {
+export function byOrder(a: ModuleDirectory, b: ModuleDirectory): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
@@ -97,7 +97,10 @@ const MAX_RELEASE_NAME_LENGTH = 53;
 const FLAG_SUFFIXES = ["Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)].map(kebabCase);
 
 /** Splits `010-ingress` into 10 and `ingress`; without a number the order is `unnumberedOrder`. */
-export function splitEntryName(entry: string, unnumberedOrder: number): Pick<Candidate, "order" | "name"> {
+export function splitEntryName(
+  entry: string,
+  unnumberedOrder: number,
+): Pick<ModuleDirectory, "order" | "name"> {
   const match = NUMBERED_NAME.exec(entry);
   if (match === null) return { order: unnumberedOrder, name: entry };
   return { order: Number(match[1]), name: match[2] ?? "" };

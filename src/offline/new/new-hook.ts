@@ -8,7 +8,7 @@ import { parseHookConfig } from "../../hooks/index.ts";
 import { toYaml } from "../../lib/index.ts";
 import { ProblemError, type JsonObject } from "../../model/index.ts";
 import { lintDirs } from "../lint.ts";
-import { findModule, type CommandResult } from "../shared.ts";
+import { findModuleDir, type CommandResult } from "../shared.ts";
 
 /** The arguments of `new hook`. */
 export interface NewHookRequest {
@@ -33,7 +33,7 @@ export async function writeHook(
   settings: Settings,
   env: Environment,
 ): Promise<CommandResult> {
-  const { dir, name: module } = findModule(settings, wanted.module);
+  const { dir, name: module } = findModuleDir(settings, wanted.module);
   const script = `${wanted.name}.${ENDINGS[wanted.language]}`;
   const hook = join(dir, "hooks", script);
   const test = join(dir, "tests", wanted.name);

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { basename, dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { isOlder, parseYaml } from "../../lib/index.ts";
+import { isOlderVersion, parseYaml } from "../../lib/index.ts";
 import {
   ProblemError,
   REQUESTED_AT,
@@ -18,7 +18,7 @@ import { OfflineCharts, readValuesFile } from "../charts.ts";
 import { lintDirs } from "../lint.ts";
 import {
   createDraftDir,
-  findModule,
+  findModuleDir,
   readLintDir,
   withTools,
   type OfflineTools,
@@ -59,7 +59,7 @@ export function upgradeChart(
   { settings, env, confirm }: { settings: Settings; env: Environment; confirm: Confirm },
 ): Promise<CommandResult> {
   return withTools(settings, env, async (tools) => {
-    const { dir } = findModule(settings, request.module);
+    const { dir } = findModuleDir(settings, request.module);
     const currentEntry = readChartEntry(dir);
     const { tree, module } = await readModule(dir, tools);
     const source = selectSource(dir, currentEntry, request);
@@ -126,7 +126,7 @@ function changesTitle(module: Module, newChart: DescribedChart): string {
   const newName = newChart.name === name ? "" : `${newChart.name} `;
   const title = `${module.name}: ${name} ${version} → ${newName}${newChart.version}`;
   if (newChart.version === version) return `${title} (the same version with other content)`;
-  if (!isOlder(newChart.version, version)) return title;
+  if (!isOlderVersion(newChart.version, version)) return title;
   return `${title} (a downgrade: charts are seldom tested that way)`;
 }
 

@@ -14,7 +14,7 @@ import { describeBytes, IMAGE_CONFIG, IMAGE_MANIFEST, LAYER_TAR_GZIP, parseManif
 import type { Descriptor, Manifest } from "../manifest.ts";
 import { formatReference, versionToTag, type Reference } from "../reference.ts";
 import type { ArtifactReader, BlobReader, Repository, StoredManifest } from "../repository.ts";
-import { LIMITS, unpackLayer } from "./unpack.ts";
+import { LAYER_LIMITS, unpackLayer } from "./unpack.ts";
 import type { Packed } from "./pack.ts";
 
 const MODULE_TYPE = "application/vnd.addon-operator.module.v1";
@@ -111,7 +111,7 @@ export type FoundChart = FoundArtifact;
  * `signers` is undefined if the user requires no signature. Throws RegistryError, NotVerifiedError,
  * CannotVerifyError.
  */
-export async function findModule(
+export async function findModuleArtifact(
   source: ReadableRepository,
   signers: readonly Signer[] | undefined,
 ): Promise<FoundModule> {
@@ -210,7 +210,7 @@ function findModuleLayer({ layers, artifactType }: Manifest): Descriptor | strin
   if (artifactType !== MODULE_TYPE) return `it is of type ${artifactType ?? "image"}, not a module`;
   if (layer === undefined || layers.length !== 1) return `it has ${layers.length} layers`;
   if (layer.mediaType !== LAYER_TAR_GZIP) return `its layer is of type ${layer.mediaType}`;
-  return layer.size > LIMITS.packed ? `it is larger than ${LIMITS.packed >> 20} MiB` : layer;
+  return layer.size > LAYER_LIMITS.packed ? `it is larger than ${LAYER_LIMITS.packed >> 20} MiB` : layer;
 }
 
 /** Returns the layer with the archive, or the reason why the artifact is no chart that can be used. */

@@ -10,7 +10,7 @@ import { create } from "tar";
 import { hasControlCharacter, escapeControlCharacters } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
-import { DRIVE_PREFIX, LIMITS } from "./unpack.ts";
+import { DRIVE_PREFIX, LAYER_LIMITS } from "./unpack.ts";
 
 /** A directory as the layer of an artifact. */
 export interface Packed {
@@ -33,16 +33,18 @@ const IGNORED_NAMES: ReadonlySet<string> = new Set([".git", ".ds_store"]);
 export async function packDirectory(dir: string): Promise<Packed> {
   const root = realpathSync(dir);
   const entries = listPaths(root, "");
-  if (entries.length > LIMITS.entries) throw toPackProblem(dir, `contains more than ${LIMITS.entries} files`);
+  if (entries.length > LAYER_LIMITS.entries)
+    throw toPackProblem(dir, `contains more than ${LAYER_LIMITS.entries} files`);
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
-  if (bytes > LIMITS.unpacked) throw toPackProblem(dir, `is larger than ${LIMITS.unpacked >> 20} MiB`);
+  if (bytes > LAYER_LIMITS.unpacked)
+    throw toPackProblem(dir, `is larger than ${LAYER_LIMITS.unpacked >> 20} MiB`);
   const contents = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
   const options = { ...contents, cwd: root, strict: true };
   const paths = entries.map(({ path }) => path);
   const tar = await buffer(create({ ...options, onWriteEntry: normalizeMode }, paths));
   const layer = gzipSync(tar, { level: 9 });
-  if (layer.length > LIMITS.packed)
-    throw toPackProblem(dir, `is larger than ${LIMITS.packed >> 20} MiB when packed`);
+  if (layer.length > LAYER_LIMITS.packed)
+    throw toPackProblem(dir, `is larger than ${LAYER_LIMITS.packed >> 20} MiB when packed`);
   return { layer, diffId: digestOf(tar), files: paths.length };
 }
 
@@ -80,7 +82,8 @@ function listPaths(root: string, rel: string): PackedPath[] {
     if (DRIVE_PREFIX.test(path)) throw toPackProblem(full, "has a name that begins as a drive does");
     const stats = statInside(root, full);
     if (stats.isDirectory()) return [{ path, size: 0 }, ...listPaths(root, path)];
-    if (stats.size > LIMITS.file) throw toPackProblem(full, `is larger than ${LIMITS.file >> 20} MiB`);
+    if (stats.size > LAYER_LIMITS.file)
+      throw toPackProblem(full, `is larger than ${LAYER_LIMITS.file >> 20} MiB`);
     return [{ path, size: stats.size }];
   });
 }

@@ -13,7 +13,7 @@ import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
 /** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name. */
-export const LIMITS = {
+export const LAYER_LIMITS = {
   packed: 64 * 1024 * 1024,
   unpacked: 256 * 1024 * 1024,
   file: 64 * 1024 * 1024,
@@ -64,7 +64,7 @@ async function checkArchive(archive: Archive, small: SmallTree | undefined): Pro
   const parser = new Parser({
     strict: true,
     zstd: false,
-    maxMetaEntrySize: LIMITS.header,
+    maxMetaEntrySize: LAYER_LIMITS.header,
     onReadEntry: (entry) => {
       const chunks: Buffer[] = [];
       // Without a reader of its content, the parser would wait at the entry.
@@ -128,8 +128,8 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
   const write = async (chunks: AsyncIterable<Buffer> | Iterable<Buffer>): Promise<void> => {
     for await (const chunk of chunks) {
       size += chunk.length;
-      if (size > LIMITS.unpacked)
-        throw new Error(`it is larger than ${LIMITS.unpacked >> 20} MiB when unpacked`);
+      if (size > LAYER_LIMITS.unpacked)
+        throw new Error(`it is larger than ${LAYER_LIMITS.unpacked >> 20} MiB when unpacked`);
       if (firstBytes.length < GZIP_MAGIC.length)
         firstBytes = Buffer.concat([firstBytes, chunk.subarray(0, GZIP_MAGIC.length)]);
       if (firstBytes.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC))
@@ -163,7 +163,7 @@ function quoteForMessage(path: string): string {
 function findEntryProblem({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
   if (type !== "Directory" && !FILE_TYPES.has(type)) return `is a ${type}`;
   if (linkpath) return "is a file with the target of a link";
-  return size > LIMITS.file ? `is larger than ${LIMITS.file >> 20} MiB` : findPathProblem(path);
+  return size > LAYER_LIMITS.file ? `is larger than ${LAYER_LIMITS.file >> 20} MiB` : findPathProblem(path);
 }
 
 /**
@@ -177,7 +177,7 @@ function findPathProblem(path: string): string | undefined {
   if (DRIVE_PREFIX.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
-  return names.length > LIMITS.depth
+  return names.length > LAYER_LIMITS.depth
     ? "is too deep"
     : names.map(findNameProblem).find((problem) => problem !== undefined);
 }
@@ -192,7 +192,7 @@ export const DRIVE_PREFIX = /^[a-zA-Z]:/;
 function findNameProblem(name: string): string | undefined {
   if (name.startsWith(".wh.")) return "is a whiteout";
   if (name.toLowerCase() === ".git") return "is of a git repository: push the module without .git";
-  return Buffer.byteLength(name) > LIMITS.name ? "has a name that is too long" : undefined;
+  return Buffer.byteLength(name) > LAYER_LIMITS.name ? "has a name that is too long" : undefined;
 }
 
 /**
@@ -209,7 +209,8 @@ class SeenPaths {
   addPath(path: string, isDirectory: boolean): string | undefined {
     const folded = foldCase(path);
     if (this.#entries.has(folded)) return "occurs twice";
-    if (this.#entries.size === LIMITS.entries) return `is one of more than ${LIMITS.entries} entries`;
+    if (this.#entries.size === LAYER_LIMITS.entries)
+      return `is one of more than ${LAYER_LIMITS.entries} entries`;
     const parent = this.#parents.get(folded);
     if (parent !== undefined && (!isDirectory || parent !== path))
       return "is also the directory of another entry";

@@ -5,7 +5,12 @@ import { createGunzip } from "node:zlib";
 
 import { oneLine } from "../../lib/index.ts";
 import { RegistryError } from "../errors.ts";
-import { getFirstHeader, type Answer, type RegistryRequest, type RegistryClient } from "../http/client.ts";
+import {
+  getFirstHeader,
+  type RegistryAnswer,
+  type RegistryRequest,
+  type RegistryClient,
+} from "../http/client.ts";
 import { versionToTag } from "../reference.ts";
 import type { Tags } from "../repository.ts";
 import { IndexScanner, type ChartVersion, type ChartVersions } from "./index-scan.ts";
@@ -148,7 +153,7 @@ export async function fetchIndex(
  * Feeds the body of an answer into the scanner while it arrives: an index can have many megabytes. Throws Error if
  * the body cannot be read in time.
  */
-async function scanBody({ headers, body }: Answer, scan: IndexScanner): Promise<void> {
+async function scanBody({ headers, body }: RegistryAnswer, scan: IndexScanner): Promise<void> {
   const deadline = performance.now() + MAX_READ_MS;
   const isCompressed = getFirstHeader(headers, "content-encoding") === "gzip";
   const decoder = new TextDecoder();
@@ -164,7 +169,7 @@ async function scanBody({ headers, body }: Answer, scan: IndexScanner): Promise<
 }
 
 /** The headers that make the next request conditional: by ETag, else by date. Empty if the server sent neither. */
-function buildConditions({ headers }: Answer): KnownIndex["conditions"] {
+function buildConditions({ headers }: RegistryAnswer): KnownIndex["conditions"] {
   const etag = getFirstHeader(headers, "etag");
   const modified = getFirstHeader(headers, "last-modified");
   if (etag !== undefined) return { "if-none-match": etag };

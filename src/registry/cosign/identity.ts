@@ -24,7 +24,7 @@ export interface TrustedRoot {
 }
 
 /** A person or a workflow whose signatures are accepted. */
-export interface Identity {
+export interface SignerIdentity {
   /** File or name for messages. */
   readonly source: string;
   readonly root: TrustedRoot;
@@ -35,9 +35,9 @@ export interface Identity {
 }
 
 /** A key or an identity whose signatures are accepted. */
-export type Signer = PublicKey | Identity;
+export type Signer = PublicKey | SignerIdentity;
 
-export function isIdentity(signer: Signer): signer is Identity {
+export function isIdentity(signer: Signer): signer is SignerIdentity {
   return "root" in signer;
 }
 
@@ -86,7 +86,7 @@ const IDENTITY_REMEDY =
   "write `issuer: https://…` and `subject: …`; issuerPattern and subjectPattern are patterns of the whole text";
 
 /** Reads an identity: YAML with `issuer` and `subject`, or with patterns of them. Throws ProblemError. */
-export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): Identity {
+export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): SignerIdentity {
   const { value } = parseMap(text, source);
   const problem = (key: string, message: string, remedy = IDENTITY_REMEDY): ProblemError =>
     new ProblemError({ file: source, key, message, remedy });

@@ -21,7 +21,7 @@ import {
 import { asString, objectOf, objectsIn, type JsonObject } from "../../model/index.ts";
 import { parseJsonObject } from "../manifest.ts";
 import { CannotVerifyError } from "../errors.ts";
-import type { Identity, TrustedRoot } from "./identity.ts";
+import type { SignerIdentity, TrustedRoot } from "./identity.ts";
 
 /** A signature with what proves who made it and when. */
 export interface Evidence {
@@ -40,7 +40,10 @@ const CODE_SIGNING_OID = "1.3.6.1.5.5.7.3.3";
  * Verifies a signature by each trusted root and returns the identity that made it. Throws Error with the reason if no
  * identity did, and CannotVerifyError if the verification takes too long.
  */
-export function findSigningIdentity(identities: readonly Identity[], evidence: Evidence): Identity {
+export function findSigningIdentity(
+  identities: readonly SignerIdentity[],
+  evidence: Evidence,
+): SignerIdentity {
   const roots = new Set(identities.map(({ root }) => root));
   let lastError = new Error("it is by no identity");
   for (const root of roots) {

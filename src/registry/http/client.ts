@@ -45,7 +45,7 @@ export interface RegistryRequest {
 }
 
 /** An answer whose body is not read yet. */
-export interface Answer {
+export interface RegistryAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: Dispatcher.ResponseData["body"];
@@ -100,7 +100,7 @@ export class RegistryClient {
    * the answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last
    * attempt fails.
    */
-  async send(request: RegistryRequest): Promise<Answer> {
+  async send(request: RegistryRequest): Promise<RegistryAnswer> {
     for (let attempts = 1; ; attempts += 1) {
       const answer = await this.#attempt(request);
       const pause = getRetryPauseMs(answer, this.#clock);
@@ -119,7 +119,7 @@ export class RegistryClient {
     request: RegistryRequest,
     statuses: readonly number[],
     limit: number,
-  ): Promise<Answer & { readonly bytes: Buffer }> {
+  ): Promise<RegistryAnswer & { readonly bytes: Buffer }> {
     const answer = await this.send(request);
     if (!statuses.includes(answer.status)) throw await this.toStatusError(request, answer);
     try {
@@ -158,7 +158,7 @@ export class RegistryClient {
   }
 
   /** Yields the body of an answer in chunks. Turns a connection error into a RegistryError that names the request. */
-  async *#readChunks(request: RegistryRequest, { body }: Answer): AsyncGenerator<Buffer> {
+  async *#readChunks(request: RegistryRequest, { body }: RegistryAnswer): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of body) yield chunk as Buffer;
     } catch (error) {
@@ -174,7 +174,7 @@ export class RegistryClient {
   }
 
   /** The error for a status that the caller does not accept, with the registry's message and a remedy. */
-  async toStatusError(request: RegistryRequest, { status, body }: Answer): Promise<RegistryError> {
+  async toStatusError(request: RegistryRequest, { status, body }: RegistryAnswer): Promise<RegistryError> {
     const bytes = (await readAtMost(body, MAX_ERROR_BYTES).catch(() => undefined)) ?? Buffer.alloc(0);
     return new RegistryError(`${this.#describeRequest(request)}: ${describeStatus(status, bytes)}`, status);
   }
@@ -194,7 +194,7 @@ export class RegistryClient {
    * Sends a request. If the registry answers 401 with a challenge, obtains credentials and sends the request once
    * more. A 401 from another host, after a redirect, is returned as it is: that host must not get credentials.
    */
-  async #sendAuthorized(request: RegistryRequest): Promise<Answer> {
+  async #sendAuthorized(request: RegistryRequest): Promise<RegistryAnswer> {
     const first = await this.#sendFollowingRedirects(request);
     if (first.status !== 401 || first.url.host !== this.registryUrl.host) return first;
     const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
@@ -205,7 +205,7 @@ export class RegistryClient {
   }
 
   /** Sends a request once and reports its status. Returns errors, so that `send` can decide on a retry. */
-  async #attempt(request: RegistryRequest): Promise<Answer | RegistryError> {
+  async #attempt(request: RegistryRequest): Promise<RegistryAnswer | RegistryError> {
     try {
       const answer = await this.#sendAuthorized(request);
       this.#onAnswer(String(answer.status));
@@ -217,7 +217,7 @@ export class RegistryClient {
   }
 
   /** Sends a request and follows redirects of GET and HEAD only. */
-  async #sendFollowingRedirects(request: RegistryRequest): Promise<Answer> {
+  async #sendFollowingRedirects(request: RegistryRequest): Promise<RegistryAnswer> {
     let answer = await this.#sendOnce(request, new URL(request.path, this.registryUrl));
     for (let redirects = 0; ; redirects += 1) {
       const location = getFirstHeader(answer.headers, "location");
@@ -232,7 +232,10 @@ export class RegistryClient {
   }
 
   /** Sends one HTTP request. Only the registry's host gets credentials; refused URLs throw RegistryError. */
-  async #sendOnce({ method, headers, scope, body, size = 0 }: RegistryRequest, url: URL): Promise<Answer> {
+  async #sendOnce(
+    { method, headers, scope, body, size = 0 }: RegistryRequest,
+    url: URL,
+  ): Promise<RegistryAnswer> {
     const refused = explainRefusedAddress(url, this.registryUrl);
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
@@ -251,14 +254,14 @@ export class RegistryClient {
 }
 
 /** Drops a short body, so that its connection can be used again; closes the connection for a long one. */
-export async function discardBody(body: Answer["body"]): Promise<void> {
+export async function discardBody(body: RegistryAnswer["body"]): Promise<void> {
   await body
     .dump({ limit: MAX_ERROR_BYTES, signal: AbortSignal.timeout(DISCARD_TIMEOUT_MS) })
     .catch(() => undefined);
 }
 
 /** The first value of a header. `name` is in lower case. */
-export function getFirstHeader(headers: Answer["headers"], name: string): string | undefined {
+export function getFirstHeader(headers: RegistryAnswer["headers"], name: string): string | undefined {
   return [headers[name] ?? []].flat()[0];
 }
 
@@ -284,7 +287,7 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
  * The least pause before a retry, in milliseconds: what `Retry-After` (seconds or a date) demands, else 0. Undefined if a
  * retry does not help or is not needed.
  */
-function getRetryPauseMs(answer: Answer | RegistryError, clock: Clock): number | undefined {
+function getRetryPauseMs(answer: RegistryAnswer | RegistryError, clock: Clock): number | undefined {
   if (answer instanceof RegistryError) return isTransientError(answer) ? 0 : undefined;
   if (!TRANSIENT_STATUSES.has(answer.status)) return undefined;
   const text = getFirstHeader(answer.headers, "retry-after") ?? "";

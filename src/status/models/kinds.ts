@@ -62,7 +62,7 @@ export type RequirementStatus = NonNullable<ModuleFields["requires"]>[number];
 export type ReleaseStatus = NonNullable<ModuleFields["release"]>;
 
 /** `status.state` of the AddonOperator. */
-export type OperatorState = NonNullable<OperatorFields["state"]>;
+export type OperatorStateName = NonNullable<OperatorFields["state"]>;
 export type OperatorStatus = Unstamped<OperatorFields>;
 export type ModuleCounts = Required<NonNullable<OperatorFields["modules"]>>;
 export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;

@@ -9,11 +9,11 @@ import {
 } from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import { STALLED, toStatusLine, type OperatorState } from "../models/kinds.ts";
+import { STALLED, toStatusLine, type OperatorStateName } from "../models/kinds.ts";
 import { getReadyStatus, UNDER_WAY, evaluateModule, type Evaluation } from "./evaluation.ts";
 
 export interface OperatorEvaluation extends Evaluation {
-  readonly state: OperatorState;
+  readonly state: OperatorStateName;
 }
 
 /** Texts about what stops the operator: what blocks the converge, and which hooks fail. */
@@ -41,7 +41,11 @@ export function evaluateOperator(
 }
 
 /** States of the operator that are worse than failing hooks. */
-const WORSE_THAN_FAILING_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
+const WORSE_THAN_FAILING_HOOKS: ReadonlySet<OperatorStateName> = new Set([
+  "Invalid",
+  "Retrying",
+  "Unhealthy",
+]);
 
 /**
  * Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying, because tasks that wait in the

@@ -13,7 +13,7 @@ import {
   type StateSnapshot,
 } from "../../plan/index.ts";
 import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } from "../../state/index.ts";
-import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorState } from "../models/kinds.ts";
+import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorStateName } from "../models/kinds.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
 import { evaluateModule, getReadyStatus } from "./evaluation.ts";
@@ -41,7 +41,7 @@ export interface StateSummary {
   readonly healthy: ConditionStatus;
 }
 
-export interface ModuleRow extends StateSummary {
+export interface OverviewRow extends StateSummary {
   readonly name: string;
   readonly order: number;
   readonly enabled: boolean;
@@ -61,13 +61,13 @@ export interface ModuleRow extends StateSummary {
 
 /** The operator, and all modules in the order of their numbers. */
 export interface Overview {
-  readonly state: OperatorState;
+  readonly state: OperatorStateName;
   readonly ready: ConditionStatus;
   /** Reason of the condition Ready. */
   readonly reason: string;
   readonly message: string;
   readonly converge: ConvergeStatus;
-  readonly modules: readonly ModuleRow[];
+  readonly modules: readonly OverviewRow[];
 }
 
 /** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
@@ -104,7 +104,7 @@ export function summarizeState(module: ModuleView, snapshot: StateSnapshot, now:
 }
 
 /** The row of a module in the overview. */
-function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number): ModuleRow {
+function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number): OverviewRow {
   const { name, enabled, drift, lastRun, retry } = module;
   const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, snapshot)] : [];
   const warnings = warningTexts.map((text) => toStatusLine(text));

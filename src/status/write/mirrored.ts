@@ -1,13 +1,13 @@
 /** The mirrored objects: their wanted content, their content on the server, and the next step that makes them equal. */
 
-import { LABELS } from "../../helm/index.ts";
+import { RELEASE_LABELS } from "../../helm/index.ts";
 import { type Clock, type Timer, sameJson } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 import type { ModuleProjection } from "../project/module-status.ts";
 import type { Projection } from "../project/projector.ts";
-import { buildStatusPatch, withGeneration, type StoredObject } from "./stored-object.ts";
+import { buildStatusPatch, withGeneration, type StoredAddonObject } from "./stored-object.ts";
 
 /** Least time between two writes of one object. */
 const MIN_WRITE_INTERVAL_MS = 1000;
@@ -32,7 +32,7 @@ export class MirroredObject {
   wantedStatus: ModuleStatus | OperatorStatus | undefined;
   /** The status that was last written, before it got its generation. */
   lastWrittenStatus: ModuleStatus | OperatorStatus | undefined;
-  liveObject: StoredObject | undefined;
+  liveObject: StoredAddonObject | undefined;
   /** Annotations to remove while they have these values: confirmations that have ended. */
   endedConfirmations: Readonly<Record<string, string>> = NO_CONFIRMATIONS;
   /** The generation for `observedGeneration`; undefined = the newest. */
@@ -81,7 +81,7 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
 }
 
 /** The status to write, with the generation that it was made for. */
-export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject): JsonObject {
+export function buildWantedStatus(mirrored: MirroredObject, live: StoredAddonObject): JsonObject {
   return withGeneration(
     mirrored.wantedStatus ?? { conditions: [] },
     mirrored.acknowledgedGeneration ?? live.generation,
@@ -90,18 +90,22 @@ export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject):
 }
 
 /** Whether the label of the live object names this operator. */
-function isManagedByThisOperator(live: StoredObject, marks: OwnerMarks): boolean {
-  return live.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
+function isManagedByThisOperator(live: StoredAddonObject, marks: OwnerMarks): boolean {
+  return live.labels[RELEASE_LABELS.managedBy] === marks.labels[RELEASE_LABELS.managedBy];
 }
 
 /** Whether the label of the live object names another operator. */
-export function isManagedByOtherOperator(live: StoredObject, marks: OwnerMarks): boolean {
-  const owner = live.labels[LABELS.managedBy];
-  return owner !== undefined && owner !== marks.labels[LABELS.managedBy];
+export function isManagedByOtherOperator(live: StoredAddonObject, marks: OwnerMarks): boolean {
+  const owner = live.labels[RELEASE_LABELS.managedBy];
+  return owner !== undefined && owner !== marks.labels[RELEASE_LABELS.managedBy];
 }
 
 /** Whether spec, labels, owner and annotations of the live object are as wanted, so that only its status may differ. */
-function hasWantedMetadataAndSpec(live: StoredObject, mirrored: MirroredObject, marks: OwnerMarks): boolean {
+function hasWantedMetadataAndSpec(
+  live: StoredAddonObject,
+  mirrored: MirroredObject,
+  marks: OwnerMarks,
+): boolean {
   const isLabelled = Object.entries(marks.labels).every(([key, value]) => live.labels[key] === value);
   const isOwned = marks.ownerUid === undefined || live.ownerUid === marks.ownerUid;
   const hasEndedAnnotations = findAnnotationsToRemove(live, mirrored).length > 0;
@@ -115,7 +119,7 @@ function hasWantedMetadataAndSpec(live: StoredObject, mirrored: MirroredObject, 
 
 /** Names of annotations to remove: confirmations that have ended, unless a user has written another value meanwhile. */
 export function findAnnotationsToRemove(
-  { annotations = {} }: Pick<StoredObject, "annotations">,
+  { annotations = {} }: Pick<StoredAddonObject, "annotations">,
   { endedConfirmations }: MirroredObject,
 ): string[] {
   return Object.keys(endedConfirmations).filter((name) => annotations[name] === endedConfirmations[name]);

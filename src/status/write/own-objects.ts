@@ -1,6 +1,6 @@
 /** The AddonModules and the AddonOperator on the server: reads, writes and watches them, and caches their newest version. */
 
-import { helmMetadata, LABELS } from "../../helm/index.ts";
+import { helmMetadata, RELEASE_LABELS } from "../../helm/index.ts";
 import {
   MANAGED_BY_OPERATOR,
   ObjectStore,
@@ -26,8 +26,8 @@ import { AddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
 import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
 import type { ObjectId, MirroredObject, NextStep, OwnerMarks } from "./mirrored.ts";
-import { buildStatusPatch, toStoredObject, updateStoredObject } from "./stored-object.ts";
-import type { PatchStep, StoredObject } from "./stored-object.ts";
+import { buildStatusPatch, toStoredAddonObject, updateStoredObject } from "./stored-object.ts";
+import type { PatchStep, StoredAddonObject } from "./stored-object.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -64,13 +64,16 @@ export interface WriteStep {
  */
 export class OwnObjects {
   readonly #api: StatusApi;
-  readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredObject>>>;
+  readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredAddonObject>>>;
   readonly #callOptions: { readonly signal: AbortSignal; readonly timeoutMs: number };
 
   constructor(api: StatusApi) {
     this.#api = api;
     this.#callOptions = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
-    const toStored = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
+    const toStored = (
+      object: WatchedObject,
+      before: StoredAddonObject | undefined,
+    ): StoredAddonObject | undefined => {
       const isOtherOperator = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
       return isOtherOperator ? undefined : updateStoredObject(before, object as unknown as AddonObject);
     };
@@ -81,14 +84,14 @@ export class OwnObjects {
   }
 
   /** The cached object; undefined if there is none on the server. */
-  get(id: ObjectId): StoredObject | undefined {
+  get(id: ObjectId): StoredAddonObject | undefined {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
   /** All cached objects, the AddonOperator first; or those of one kind. */
-  listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredObject][] {
+  listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredAddonObject][] {
     return kinds.flatMap((kind) =>
-      [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredObject] => [
+      [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
         { kind, name: splitKey(key).name },
         object,
       ]),
@@ -113,8 +116,8 @@ export class OwnObjects {
   /** Sends a request about an object, stores the answer in the cache and returns it. */
   sendRequest(
     id: ObjectId,
-    request: () => Promise<StoredObject | undefined>,
-  ): Promise<StoredObject | undefined> {
+    request: () => Promise<StoredAddonObject | undefined>,
+  ): Promise<StoredAddonObject | undefined> {
     return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
   }
 
@@ -124,7 +127,7 @@ export class OwnObjects {
    */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
-    onChange: (id: ObjectId, now: StoredObject | undefined) => void,
+    onChange: (id: ObjectId, now: StoredAddonObject | undefined) => void,
   ): () => void {
     const { namespace } = this.#api;
     const subscriptions = KINDS.map((kind) =>
@@ -143,17 +146,20 @@ export class OwnObjects {
   }
 
   /** Reads the object from the server; undefined if it does not exist. */
-  async readObject(id: ObjectId): Promise<StoredObject | undefined> {
+  async readObject(id: ObjectId): Promise<StoredAddonObject | undefined> {
     const answer = get<AddonObject>(this.#api.client, this.#targetOf(id), this.#callOptions);
     const object = await answer.catch(ignoreNotFound);
-    return object === undefined ? undefined : toStoredObject(object);
+    return object === undefined ? undefined : toStoredAddonObject(object);
   }
 
   /**
    * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
    * as it is afterwards; undefined = it is deleted.
    */
-  async executeStep(mirrored: MirroredObject, { need, marks }: WriteStep): Promise<StoredObject | undefined> {
+  async executeStep(
+    mirrored: MirroredObject,
+    { need, marks }: WriteStep,
+  ): Promise<StoredAddonObject | undefined> {
     const { liveObject, wantedSpec } = mirrored;
     if (need === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
     if (need === "status") return this.#writeStatus(mirrored, liveObject, marks);
@@ -174,7 +180,9 @@ export class OwnObjects {
       metadata: namesToRemove.length === 0 ? metadata : { ...metadata, annotations },
       spec: wantedSpec,
     };
-    return toStoredObject(await mergePatch<IAddonModule>(client, target, { ...this.#callOptions, body }));
+    return toStoredAddonObject(
+      await mergePatch<IAddonModule>(client, target, { ...this.#callOptions, body }),
+    );
   }
 
   /**
@@ -183,19 +191,19 @@ export class OwnObjects {
    */
   async #writeStatus(
     mirrored: MirroredObject,
-    liveObject: StoredObject,
+    liveObject: StoredAddonObject,
     { labels }: OwnerMarks,
-  ): Promise<StoredObject> {
+  ): Promise<StoredAddonObject> {
     const { id } = mirrored;
     const wanted = buildWantedStatus(mirrored, liveObject);
     const steps = buildStatusPatch(liveObject.status, wanted);
     // Makes the patch fail if the object has the label of another operator by now.
-    const path = toPointer(["metadata", "labels", LABELS.managedBy]);
-    const ownershipTest: PatchStep = { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
+    const path = toPointer(["metadata", "labels", RELEASE_LABELS.managedBy]);
+    const ownershipTest: PatchStep = { op: "test", path, value: labels[RELEASE_LABELS.managedBy] ?? "" };
     const body = id.kind === "AddonModule" ? [ownershipTest, ...steps] : steps;
     const target: Target = { ...this.#targetOf(id), subresource: "status" };
     const options = { ...this.#callOptions, body };
-    const after = toStoredObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
+    const after = toStoredAddonObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
     const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
     // Only paths that were just written or were dropped before may differ. Any other difference is a concurrent edit.
     const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
@@ -204,14 +212,14 @@ export class OwnObjects {
   }
 
   /** Creates the object; if it exists already, reads it instead. */
-  async #createObject(mirrored: MirroredObject, marks: OwnerMarks): Promise<StoredObject | undefined> {
+  async #createObject(mirrored: MirroredObject, marks: OwnerMarks): Promise<StoredAddonObject | undefined> {
     const { client, namespace } = this.#api;
     const { kind } = mirrored.id;
     const body = kind === "AddonModule" ? this.#buildNewModule(mirrored, marks) : this.#buildNewOperator();
     const collection = { resource: RESOURCES[kind], namespace };
     try {
       const options = { ...this.#callOptions, body: body.toJSON() };
-      return toStoredObject(await create<AddonObject>(client, collection, options));
+      return toStoredAddonObject(await create<AddonObject>(client, collection, options));
     } catch (error) {
       if (isAlreadyExists(error)) return this.readObject(mirrored.id);
       throw error;

@@ -7,7 +7,7 @@ import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
-import type { StoredObject } from "./stored-object.ts";
+import type { StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
@@ -137,7 +137,7 @@ export class StatusMirror {
   /** Sends a request about an object (a write or a read), then records the answer as its live object. */
   async #sendRequest(
     mirrored: MirroredObject,
-    request: () => Promise<StoredObject | undefined>,
+    request: () => Promise<StoredAddonObject | undefined>,
   ): Promise<void> {
     const answer = await this.#objects.sendRequest(mirrored.id, request);
     if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
@@ -169,7 +169,7 @@ export class StatusMirror {
   }
 
   /** Records an object that exists at the start, and restores from it what this process does not know. */
-  #recordObjectAtStart(mirrored: MirroredObject, live: StoredObject): void {
+  #recordObjectAtStart(mirrored: MirroredObject, live: StoredAddonObject): void {
     this.#reportAnnotations(mirrored, live);
     const runSeconds = live.status?.["runSeconds"];
     if (mirrored.id.kind === "AddonModule" && Array.isArray(runSeconds))
@@ -193,7 +193,7 @@ export class StatusMirror {
   }
 
   /** Reports the annotations of an object, in which users request and confirm, to the triggers. */
-  #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredObject): void {
+  #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredAddonObject): void {
     const module = id.kind === "AddonModule" ? id.name : undefined;
     this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }
@@ -202,7 +202,7 @@ export class StatusMirror {
    * Records the object as it is on the server. A new generation of the AddonOperator means that its spec has changed, and must
    * be acknowledged.
    */
-  #recordLiveObject(mirrored: MirroredObject, live: StoredObject | undefined): void {
+  #recordLiveObject(mirrored: MirroredObject, live: StoredAddonObject | undefined): void {
     const before = mirrored.liveObject;
     mirrored.liveObject = live;
     if (live === undefined) return this.#recordDeletion(mirrored, before);
@@ -213,7 +213,7 @@ export class StatusMirror {
   }
 
   /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause only. */
-  #recordDeletion(mirrored: MirroredObject, before: StoredObject | undefined): void {
+  #recordDeletion(mirrored: MirroredObject, before: StoredAddonObject | undefined): void {
     if (before === undefined || mirrored.isModuleDeleted) return;
     mirrored.isObjectDeletedByUser = true;
     if (mirrored === this.#mirrored.operator)

@@ -6,7 +6,7 @@ import { type Json, type JsonObject, objectsIn, asString } from "../../model/ind
 import type { AddonObject, Condition } from "../models/kinds.ts";
 
 /** The cached part of an object on the server. */
-export interface StoredObject {
+export interface StoredAddonObject {
   readonly uid: string;
   readonly generation: number;
   readonly resourceVersion: string;
@@ -26,7 +26,7 @@ export interface StoredObject {
 }
 
 /** Reduces an object from an API call or a watch to the part that is cached. */
-export function toStoredObject(object: AddonObject): StoredObject {
+export function toStoredAddonObject(object: AddonObject): StoredAddonObject {
   const { metadata } = object;
   const { ownerReferences = [] } = metadata;
   const status = object.status as unknown as JsonObject | undefined;
@@ -50,11 +50,14 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /**
- * As {@link toStoredObject}, for an object that may be cached already. If the status on the server is unchanged since the last
+ * As {@link toStoredAddonObject}, for an object that may be cached already. If the status on the server is unchanged since the last
  * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
  */
-export function updateStoredObject(before: StoredObject | undefined, object: AddonObject): StoredObject {
-  const current = toStoredObject(object);
+export function updateStoredObject(
+  before: StoredAddonObject | undefined,
+  object: AddonObject,
+): StoredAddonObject {
+  const current = toStoredAddonObject(object);
   if (before?.uid !== current.uid || before.statusDigest !== current.statusDigest) return current;
   return { ...before, ...current, status: before.status };
 }

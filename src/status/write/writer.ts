@@ -3,12 +3,12 @@
 import PQueue from "p-queue";
 
 import { nextWriteTime, type Timer } from "../../lib/index.ts";
-import { LABELS, managedByDigest } from "../../helm/index.ts";
+import { RELEASE_LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
 import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { OwnObjects, StatusApi } from "./own-objects.ts";
-import type { StoredObject } from "./stored-object.ts";
+import type { StoredAddonObject } from "./stored-object.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
@@ -28,7 +28,7 @@ export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "t
   /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
   readonly sendRequest: (
     mirrored: MirroredObject,
-    request: () => Promise<StoredObject | undefined>,
+    request: () => Promise<StoredAddonObject | undefined>,
   ) => Promise<void>;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
@@ -53,7 +53,7 @@ export class Writer {
     this.#queue = new PQueue({ concurrency: CONCURRENCY });
     this.#labels = {
       ...MANAGED_BY_OPERATOR,
-      [LABELS.managedBy]: managedByDigest(namespace, operatorName),
+      [RELEASE_LABELS.managedBy]: managedByDigest(namespace, operatorName),
     };
   }
 

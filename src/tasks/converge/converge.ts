@@ -13,7 +13,7 @@ import { findModulesAwaitedByConverge } from "../../plan/index.ts";
 import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
 import { discover } from "./discover.ts";
 import type { Ports } from "../ports.ts";
-import { describeFailure } from "../hooks/execute-hook.ts";
+import { describeHookError } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
 import { reloadGlobalHooks } from "../files/load.ts";
 import { loadTree, rereadTree } from "../files/read-modules.ts";
@@ -157,7 +157,7 @@ type Step = keyof typeof FAILED;
 
 /** Counts and logs a failed step of a converge; returns the error as text. */
 function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
-  const message = describeFailure(error);
+  const message = describeHookError(error);
   // Failed hooks have their own counters.
   if (step !== "synchronization") recorder.discoveryFailed();
   logger.error(FAILED[step], { error: message });

@@ -51,7 +51,7 @@ export class HookFailure extends Error {
 }
 
 /** The failure in one line, with the name of the hook if a hook failed. */
-export function describeFailure(error: unknown): string {
+export function describeHookError(error: unknown): string {
   const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
   const missing = findMissingRule(text);
   return missing === undefined ? text : `${text} (missing rule: ${missing})`;

@@ -12,7 +12,7 @@ import type { Ports } from "../ports.ts";
 import {
   HookFailure,
   executeHook,
-  describeFailure,
+  describeHookError,
   forgetSynchronized,
   isSynchronized,
   recordSynchronized,
@@ -164,7 +164,7 @@ async function runSynchronization(ports: Ports, { hook, bindings, run }: Synchro
         hook: hook.name,
         module: hook.module,
         binding: first.binding.name,
-        error: describeFailure(error),
+        error: describeHookError(error),
       });
     }
   }

@@ -5,7 +5,7 @@ import { oneLine } from "../../lib/index.ts";
 import type { Cause, Hook, LifecycleName } from "../../model/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "../../state/index.ts";
-import { executeHook, describeFailure } from "../hooks/execute-hook.ts";
+import { executeHook, describeHookError } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
 
 export const SWITCHED_OFF = "the module was switched off";
@@ -113,7 +113,7 @@ export class ModuleRun {
   /** Ends with a failure that is retried; returns its text. */
   recordFailure(error: unknown, reason: RetryReason): string {
     const { clock, recorder } = this.ports;
-    const message = describeFailure(error);
+    const message = describeHookError(error);
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
     const failure = { reason, message, failures, line: oneLine(error), question };

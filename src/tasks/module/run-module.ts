@@ -23,7 +23,7 @@ import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
-import { HookFailure, describeFailure } from "../hooks/execute-hook.ts";
+import { HookFailure, describeHookError } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
 import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/read-modules.ts";
@@ -243,7 +243,7 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
 /** Another operator's release has this name: a user must act. */
 function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> {
   const { ports, name, record } = run;
-  const message = describeFailure(error);
+  const message = describeHookError(error);
   run.endWithoutResult(oneLine(error));
   const remedy = "rename the module or remove that release";
   ports.state.recordModule(name, "problemFound", { file: record.module.dir, message, remedy });

@@ -1,6 +1,6 @@
 /** Serves and registers the webhooks that hooks declare, while the hooks are active. */
 
-import { listBindings, isReviewBinding, type Source } from "../../bindings/index.ts";
+import { listBindings, isReviewBinding, type TriggerSource } from "../../bindings/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
@@ -30,7 +30,7 @@ interface HookWebhooksOptions {
 const GROUP = "hooks";
 
 /** The webhooks of active hooks. Nothing is loaded before a hook has one. */
-export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
+export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
   readonly #hooks = new Map<string, Hook>();
   /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */

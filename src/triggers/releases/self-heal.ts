@@ -79,7 +79,7 @@ export class SelfHeal implements Analyzer {
   }
 
   /** The objects that may be missing, and when to query the server for each. */
-  #findCandidates(objects: ObjectStates): (Candidate & { readonly queryAt: number })[] {
+  #findCandidates(objects: ObjectStates): (RestoreCandidate & { readonly queryAt: number })[] {
     return [...objects.values()].flatMap((objectState) => {
       const unseen = this.#options.kinds.findUnseen(objectState.object);
       if (unseen === undefined) return [];
@@ -92,7 +92,7 @@ export class SelfHeal implements Analyzer {
   }
 
   /** Queries the server whether the objects exist. Ignores the answers if a run has begun meanwhile. */
-  async #queryServer(objects: ObjectStates, due: readonly Candidate[]): Promise<void> {
+  async #queryServer(objects: ObjectStates, due: readonly RestoreCandidate[]): Promise<void> {
     const result = await checkExistence(due, this.#options);
     if (this.#options.mayReport()) this.#handleResult(objects, result);
   }
@@ -101,7 +101,7 @@ export class SelfHeal implements Analyzer {
   #handleResult(objects: ObjectStates, result: ExistenceResult): void {
     const now = this.#options.clock.monotonic();
     // An upgrade may have removed objects from the release meanwhile.
-    const stillWatched = (candidates: readonly Candidate[]): ObjectState[] =>
+    const stillWatched = (candidates: readonly RestoreCandidate[]): ObjectState[] =>
       candidates.flatMap(({ objectState }) => objects.get(objectState.key) ?? []);
     for (const each of stillWatched(result.existing)) {
       const absence = getOrCreateAbsence(each);
@@ -181,7 +181,7 @@ type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolea
 const SAMPLE_SIZE = 20;
 
 /** An object that may be missing. */
-export interface Candidate {
+export interface RestoreCandidate {
   readonly objectState: ObjectState;
   readonly resource: Resource;
   /** The kind cannot be watched: only a read shows whether the object exists. */
@@ -196,13 +196,13 @@ type ExistenceResult = Awaited<ReturnType<typeof checkExistence>>;
  * watch is right, and the objects outside the sample count as missing, too. Never fails.
  */
 async function checkExistence(
-  candidates: readonly Candidate[],
+  candidates: readonly RestoreCandidate[],
   { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
 ) {
   const sample = candidates.slice(0, SAMPLE_SIZE);
   // After one failure the other objects of the kind are not read.
   const failedKinds = new Set<Resource>();
-  const read = async ({ resource, objectState }: Candidate): Promise<boolean | undefined> => {
+  const read = async ({ resource, objectState }: RestoreCandidate): Promise<boolean | undefined> => {
     if (failedKinds.has(resource)) return undefined;
     try {
       return await checkExists(resource, objectState.object);

@@ -12,7 +12,7 @@ import { parseDocument, readSection } from "../static-values.ts";
 export const CONFIG_MAP_LIMIT = 1024 * 1024;
 
 /** A config patch for one key of the ConfigMap (or its overlay), with the current content. */
-export interface ConfigEdit {
+export interface KeyEdit {
   /** The object to write, for messages: `ConfigMap addon-operator`. */
   readonly file: string;
   /** Current data of the object to write. */
@@ -37,7 +37,7 @@ export interface ConfigWrite {
  * The content of one key of a ConfigMap after `operations`. Throws ProblemError if the key is invalid or the ConfigMap
  * would exceed 1 MiB (the message names key and sizes), PatchError if the patch does not apply.
  */
-export function patchConfigMapKey(edit: ConfigEdit): ConfigWrite {
+export function patchConfigMapKey(edit: KeyEdit): ConfigWrite {
   const before = readCurrentSection(edit);
   const section = patchSection(before, edit.operations, edit.configMapSection);
   const changed = canonicalJson(before) !== canonicalJson(section);
@@ -78,7 +78,7 @@ export function patchSections(
 }
 
 /** Reads the section to patch from the text of its key. Throws ProblemError if it cannot be patched. */
-function readCurrentSection(edit: ConfigEdit): Section | undefined {
+function readCurrentSection(edit: KeyEdit): Section | undefined {
   const text = member(edit.data, edit.key);
   if (text === undefined) return undefined;
   const { file } = edit;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Reconciler } from "../../../src/helm/types.ts";
-import { LABELS } from "../../../src/helm/index.ts";
+import { RELEASE_LABELS } from "../../../src/helm/index.ts";
 import { DeferredLabels } from "../../../src/helm/release/deferred-labels.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
@@ -60,6 +60,6 @@ describe("DeferredLabels", () => {
     for (const release of ["gone", "refused", "known", "new"]) labels.schedule(release);
     await labels.flush();
     expect(written).toEqual(["refused", "known", "new"]);
-    expect(made.slice(1)).toEqual([KNOWN, { [LABELS.manifest]: "sum" }]);
+    expect(made.slice(1)).toEqual([KNOWN, { [RELEASE_LABELS.manifest]: "sum" }]);
   });
 });

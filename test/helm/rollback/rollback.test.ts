@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { decide, LABELS } from "../../../src/helm/index.ts";
+import { decide, RELEASE_LABELS } from "../../../src/helm/index.ts";
 import type { Reconciliation } from "../../../src/helm/types.ts";
 import { GoodRevisions } from "../../../src/helm/rollback/good-revisions.ts";
 import {
@@ -30,15 +30,15 @@ const contentOf = (inputs: string): string => inputs.split("@")[0] ?? "";
 function rev(at: string, inputs: string, ...words: Words[]): ReleaseMeta {
   const [revision = "", status = ""] = at.split(" ");
   const labels: Record<string, string> = {
-    [LABELS.managedBy]: "us",
-    [LABELS.inputs]: inputs,
-    [LABELS.userInputs]: inputs.slice(0, 1),
-    [LABELS.content]: contentOf(inputs),
+    [RELEASE_LABELS.managedBy]: "us",
+    [RELEASE_LABELS.inputs]: inputs,
+    [RELEASE_LABELS.userInputs]: inputs.slice(0, 1),
+    [RELEASE_LABELS.content]: contentOf(inputs),
   };
   for (const word of words) {
-    if (word === "good") labels[LABELS.good] = "true";
-    else if (word.startsWith("tries")) labels[LABELS.tries] = word.slice(6);
-    else labels[LABELS.rejected] = word;
+    if (word === "good") labels[RELEASE_LABELS.good] = "true";
+    else if (word.startsWith("tries")) labels[RELEASE_LABELS.tries] = word.slice(6);
+    else labels[RELEASE_LABELS.rejected] = word;
   }
   const secret = `m.v${revision}`;
   const meta = { name: "m", namespace: "ops", revision: Number(revision), status, labels };
@@ -104,12 +104,16 @@ describe("the memory", () => {
   });
 
   test("hands nothing on to the next revision but the count", () => {
-    const none = { [LABELS.good]: "null", [LABELS.userInputs]: "null", [LABELS.content]: "null" };
+    const none = {
+      [RELEASE_LABELS.good]: "null",
+      [RELEASE_LABELS.userInputs]: "null",
+      [RELEASE_LABELS.content]: "null",
+    };
     expect(resetCopiedLabels(back, 0)).toEqual(none);
-    expect(resetCopiedLabels(back, 3)).toEqual({ ...none, [LABELS.tries]: "3" });
+    expect(resetCopiedLabels(back, 3)).toEqual({ ...none, [RELEASE_LABELS.tries]: "3" });
     expect(resetCopiedLabels(rejected, 0)).toMatchObject({
-      [LABELS.rejected]: "null",
-      [LABELS.tries]: "null",
+      [RELEASE_LABELS.rejected]: "null",
+      [RELEASE_LABELS.tries]: "null",
     });
     expect(resetCopiedLabels({ ...back, labels: {} }, 0)).toEqual({});
     expect(resetCopiedLabels({ ...back, labels: { moduleChecksum: "abc" } }, 0)).toEqual({
@@ -129,7 +133,7 @@ describe("the memory", () => {
 describe("a revision that a person took out of force", () => {
   const byHand = (inputs: string, to: number): ReleaseMeta => {
     const meta = rev("4 superseded", inputs, "failed");
-    const labels = { [LABELS.rejected]: "by-hand", [LABELS.rolledBackTo]: String(to) };
+    const labels = { [RELEASE_LABELS.rejected]: "by-hand", [RELEASE_LABELS.rolledBackTo]: String(to) };
     return { ...meta, labels: { ...meta.labels, ...labels } };
   };
   const three = rev("3 superseded", "T", "good");

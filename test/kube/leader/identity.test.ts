@@ -7,7 +7,7 @@ import {
   hasHolderEnded,
   readOwnIdentity,
   parseIdentity,
-  type Identity,
+  type LeaderIdentity,
 } from "../../../src/kube/leader/identity.ts";
 
 const own = readOwnIdentity("pod-a");
@@ -25,7 +25,7 @@ async function freePid(): Promise<string> {
   return String(child.pid);
 }
 
-test.runIf(known).each<[string, () => Promise<Partial<Identity>> | Partial<Identity>, boolean]>([
+test.runIf(known).each<[string, () => Promise<Partial<LeaderIdentity>> | Partial<LeaderIdentity>, boolean]>([
   ["a living process", () => ({}), false],
   ["a free pid", async () => ({ pid: await freePid() }), true],
   ["a pid that another process has now", () => ({ start: "1" }), true],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { formatIdentity, Lease, readOwnIdentity } from "../../../src/kube/index.ts";
-import type { ApiRequest, Identity, KubeClient } from "../../../src/kube/index.ts";
+import type { ApiRequest, LeaderIdentity, KubeClient } from "../../../src/kube/index.ts";
 import { settle, type ManualClock } from "../../support/clock.ts";
 import type { Answer, FakeApi, SeenRequest } from "../../support/fake-api.ts";
 import { status } from "../../support/fake-api.ts";
@@ -71,8 +71,8 @@ class LeaseServer {
   }
 }
 
-const me: Identity = { ...readOwnIdentity("me"), start: "1" };
-const other: Identity = { ...me, name: "other", bootId: "another-machine" };
+const me: LeaderIdentity = { ...readOwnIdentity("me"), start: "1" };
+const other: LeaderIdentity = { ...me, name: "other", bootId: "another-machine" };
 const OTHER = formatIdentity(other);
 
 async function lab(): Promise<{
@@ -84,7 +84,7 @@ async function lab(): Promise<{
   lines: LoggedLine[];
   api: FakeApi;
   lease: Lease;
-  contend: (identity: Identity) => Lease;
+  contend: (identity: LeaderIdentity) => Lease;
   /** Until every request has its answer, or hangs, and whoever sent it waits for time to pass. */
   rest: () => Promise<void>;
   /** Turns the clock in steps, with a rest after each. */
@@ -102,7 +102,7 @@ async function lab(): Promise<{
   const events: string[] = [];
   const held: number[] = [];
   const lines: LoggedLine[] = [];
-  const contend = (identity: Identity): Lease => {
+  const contend = (identity: LeaderIdentity): Lease => {
     let isHolder = false;
     return new Lease({
       client: counting,

@@ -17,7 +17,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { tools } from "../../../scripts/setup/tools.mjs";
 import { parseYaml } from "../../../src/lib/index.ts";
 import { run, runOffline } from "../../support/command-line.ts";
-import { isOlder } from "../../../src/lib/index.ts";
+import { isOlderVersion } from "../../../src/lib/index.ts";
 import { putFiles, repositoryOf } from "../../support/chart-repository.ts";
 
 // docs/reference/commands.md, "Without a cluster": `upgrade-chart`.
@@ -343,5 +343,5 @@ it.each([
   ["1.0.0+a", "1.0.0+b", false],
   ["next", "1.0.0", false],
 ])("version %s is older than %s: %s", (version, other, older) => {
-  expect(isOlder(version, other)).toBe(older);
+  expect(isOlderVersion(version, other)).toBe(older);
 });

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
 import {
-  findModule,
+  findModuleArtifact,
   moveTag,
   packDirectory,
   parseReference,
@@ -124,7 +124,7 @@ export async function registryLab(switches: Switches = {}): Promise<Lab> {
       return pushed.digest;
     },
     find: (reference = "web:1.4.2", keys) =>
-      findModule(
+      findModuleArtifact(
         lab.place(reference),
         keys?.flatMap(({ publicPem }, index) => readPublicKeys(publicPem, `key${index}.pub`)) ?? lab.signers,
       ),

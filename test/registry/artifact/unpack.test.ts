@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { Header, Pax, type HeaderData } from "tar";
 import { expect, it } from "vitest";
 
-import { LIMITS, unpackLayer } from "../../../src/registry/artifact/unpack.ts";
+import { LAYER_LIMITS, unpackLayer } from "../../../src/registry/artifact/unpack.ts";
 import { tempDir } from "./lab.ts";
 
 type Entry = HeaderData & { readonly content?: string };
@@ -55,7 +55,7 @@ async function unpack(bytes: Buffer, isReadOnly = false): Promise<string> {
 }
 
 const GOOD: Entry = { path: "Chart.yaml", content: "name: web\n" };
-const deep = `${"a/".repeat(LIMITS.depth)}b`;
+const deep = `${"a/".repeat(LAYER_LIMITS.depth)}b`;
 const pax = (path: string): Buffer => new Pax({ path }).encode();
 
 const globalPax = (path: string): Buffer => new Pax({ path }, true).encode();
@@ -138,7 +138,7 @@ it.each<[string, readonly (Entry | Buffer)[], string]>([
   ["a very deep path", [pax(`${"a/".repeat(30_000)}b`), { path: "n" }], "is too deep"],
   ["a file below a file", [{ path: "a" }, { path: "a/b" }], "is below a file"],
   ["a file in place of a directory", [{ path: "a/b" }, { path: "a" }], "is also the directory"],
-  ["a file that is too large", [{ path: "a", size: LIMITS.file + 1 }], "is larger than 64 MiB"],
+  ["a file that is too large", [{ path: "a", size: LAYER_LIMITS.file + 1 }], "is larger than 64 MiB"],
 ])("refuses %s before anything is written", async (_, entries, message) => {
   await expect(unpack(archive(GOOD, { path: "z" }, ...entries))).rejects.toThrow(message);
 });
@@ -156,14 +156,14 @@ it("reads what follows the end mark of an archive, and refuses too much of it", 
   const padded = (size: number): Buffer => archive(GOOD, Buffer.alloc(2 * BLOCK), Buffer.alloc(size));
   const dir = await unpack(padded(1 << 20));
   expect(readFileSync(join(dir, "Chart.yaml"), "utf8")).toBe("name: web\n");
-  await expect(unpack(padded(LIMITS.unpacked))).rejects.toThrow("larger than 256 MiB when unpacked");
+  await expect(unpack(padded(LAYER_LIMITS.unpacked))).rejects.toThrow("larger than 256 MiB when unpacked");
 });
 
 it("refuses what becomes too large, and too many entries", async () => {
-  const zeros = Buffer.alloc(LIMITS.file);
-  const parts = ["a", "b", "c", "d"].flatMap((path) => [block({ path, size: LIMITS.file }), zeros]);
+  const zeros = Buffer.alloc(LAYER_LIMITS.file);
+  const parts = ["a", "b", "c", "d"].flatMap((path) => [block({ path, size: LAYER_LIMITS.file }), zeros]);
   await expect(unpack(archive(...parts))).rejects.toThrow("larger than 256 MiB when unpacked");
-  const many = Array.from({ length: LIMITS.entries + 1 }, (_, index) => ({ path: `f${index}` }));
+  const many = Array.from({ length: LAYER_LIMITS.entries + 1 }, (_, index) => ({ path: `f${index}` }));
   await expect(unpack(archive(...many))).rejects.toThrow("more than 20000 entries");
 });
 
@@ -172,7 +172,7 @@ it("reads no path in a global header", async () => {
 });
 
 it("refuses 10 GiB of zeros in 10 MiB, made of many members", async () => {
-  const member = gzipSync(Buffer.alloc(LIMITS.file), { level: 1 });
+  const member = gzipSync(Buffer.alloc(LAYER_LIMITS.file), { level: 1 });
   const bytes = Buffer.concat(Array.from({ length: 160 }, () => member));
   await expect(unpack(bytes)).rejects.toThrow("larger than 256 MiB when unpacked");
 });

@@ -1,6 +1,11 @@
 import { expect, it, describe } from "vitest";
 
-import { findModule, readIdentity, readTrustedRoot, type FoundModule } from "../../../src/registry/index.ts";
+import {
+  findModuleArtifact,
+  readIdentity,
+  readTrustedRoot,
+  type FoundModule,
+} from "../../../src/registry/index.ts";
 import { putBundle, putSimple, type BundleChanges } from "../artifact/forge.ts";
 import { registryLab } from "../artifact/lab.ts";
 import { ISSUER, ownSigstore, SIGNED_AT, SUBJECT, type Ask, type OwnSigstore } from "./own-sigstore.ts";
@@ -32,7 +37,7 @@ async function find(
   if (form === "bundle") putBundle(lab.registry, signing, changes);
   else putSimple(lab.registry, signing);
   const root = readTrustedRoot(trusted.trustedRoot(given.root), "trusted_root.json");
-  return findModule(lab.place("web:1.4.2"), [readIdentity(identity, "ci.identity", root)]);
+  return findModuleArtifact(lab.place("web:1.4.2"), [readIdentity(identity, "ci.identity", root)]);
 }
 
 describe.each(FORMS)("%s with a certificate", (form) => {
