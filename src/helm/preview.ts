@@ -4,7 +4,7 @@ import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
-import { collectFacts, planRelease } from "./decide.ts";
+import { collectFacts, planRelease, type ReleasePlan } from "./decide.ts";
 import { withHelmMetadata, LiveObjectClient } from "./objects/live-objects.ts";
 import {
   diffObjects,
@@ -29,19 +29,26 @@ export interface Preview {
  * the chart are reported. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { reconciliation, decision } = await planRelease(tools, request);
+  const plan = await planRelease(tools, request);
+  const { reconciliation, decision } = plan;
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { release } = reconciliation;
   const { act, why } = decision;
   if (release !== undefined && release.namespace !== tools.namespace) {
-    if (!("rendered" in decision)) await renderChart(reconciliation);
+    await reportChartErrors(plan);
     const move = `the release moves from namespace ${release.namespace} to ${tools.namespace}`;
     return { action: "upgrade", why: move };
   }
+  // `stay` leaves a release rolled back, `label` writes labels of a release with an equal manifest.
   if (act === "stay" || act === "label") return { action: "unchanged", why };
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
-  if (!("rendered" in decision)) await renderChart(reconciliation);
+  await reportChartErrors(plan);
   return { action: act === "install" ? "install" : "upgrade", why };
+}
+
+/** Throws the errors of the chart that helm would report: renders the chart, unless the plan has rendered it. */
+async function reportChartErrors({ reconciliation, decision }: ReleasePlan): Promise<void> {
+  if (!("rendered" in decision)) await renderChart(reconciliation);
 }
 
 /** Number of parallel requests. */
@@ -65,10 +72,10 @@ export async function diffRelease(tools: Reconciler, request: DiffRequest): Prom
   const { release } = reconciliation;
   const rendered = await renderManifests(reconciliation);
   const stored = release === undefined ? "" : await readStoredManifest(tools, release, request.signal);
-  const all = pairObjects(tools.namespace, [stored], rendered);
+  const allPairs = pairObjects(tools.namespace, [stored], rendered);
   const isMoving = release !== undefined && release.namespace !== tools.namespace;
-  // The objects of a release that moves get another annotation, which is no drift.
-  const pairs = isMoving ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
+  // The objects of a release that moves get another annotation, which is no drift: without `stored`, none is called drifted.
+  const pairs = isMoving ? allPairs.map((pair) => ({ ...pair, stored: undefined })) : allPairs;
   const differences = new Map<string, string>();
   await mapInParallel(MAX_PARALLEL_REQUESTS, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
@@ -115,21 +122,24 @@ export async function diffCrds(
   }
 }
 
-/** Pairs the objects of the stored manifests with the same objects of the rendered ones. `own`: the release's namespace. */
-function pairObjects(own: string, stored: readonly string[], rendered: readonly string[]): ObjectPair[] {
-  const old = indexLastingObjects(stored.flatMap(parseDocuments), own);
-  const now = indexLastingObjects(rendered.flatMap(parseDocuments), own);
-  const all = new Map([...old, ...now]);
-  return [...all].map(([key, { ref }]) => ({
+/** Pairs the objects of the stored manifests with the same objects of the rendered ones. `namespace` is that of the release. */
+function pairObjects(
+  namespace: string,
+  stored: readonly string[],
+  rendered: readonly string[],
+): ObjectPair[] {
+  const storedByKey = indexLastingObjects(stored.flatMap(parseDocuments), namespace);
+  const wantedByKey = indexLastingObjects(rendered.flatMap(parseDocuments), namespace);
+  return [...new Map([...storedByKey, ...wantedByKey])].map(([key, { ref }]) => ({
     ref,
-    stored: old.get(key)?.body,
-    wanted: now.get(key)?.body,
+    stored: storedByKey.get(key)?.body,
+    wanted: wantedByKey.get(key)?.body,
   }));
 }
 
 /**
  * Describes how a run would change one object: created, removed, changed or drifted, with a diff. A dry-run apply shows the
- * result, defaults of the server included. Returns "" if nothing would change.
+ * result, defaults of the server included. Returns "" if nothing would change. `redact` hides values of Secrets.
  */
 async function describeDifference(
   tools: Reconciler,
@@ -146,6 +156,7 @@ async function describeDifference(
   if (before === undefined) return `is created\n${diffObjects(undefined, redact(body))}`;
   const after = withoutServerFields(await served.apply(body, { signal, dryRun: true }));
   if (sameJson(before, after)) return "";
-  const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffObjects(redact(before), redact(after))}`;
+  // If the chart renders the object as before, someone else has changed the live one.
+  const isDrifted = stored !== undefined && sameJson(stored, wanted);
+  return `${isDrifted ? "drifted" : "changes"}\n${diffObjects(redact(before), redact(after))}`;
 }

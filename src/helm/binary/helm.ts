@@ -103,6 +103,7 @@ export class Helm {
   readonly #home: string;
   readonly #binary: HelmBinary;
 
+  /** `binary`: shared with another `Helm`, so that both know its version after one query. */
   constructor(options: HelmOptions, binary?: HelmBinary) {
     this.#options = options;
     this.#home = join(options.tmpDir, HOME);
@@ -142,8 +143,8 @@ export class Helm {
   }
 
   /**
-   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`). If the server lacks
-   * kinds of the chart, renders without the server: helm installs CRDs of sub-charts only with the chart itself.
+   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`). helm refuses that
+   * where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: such a chart is rendered without the server.
    */
   async dryRun(options: UpgradeOptions): Promise<string[]> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.
@@ -201,7 +202,8 @@ export class Helm {
   ): Promise<string[]> {
     const { historyMax } = this.#options;
     const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeoutArgs(options)];
-    // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
+    // helm applies a release as its last revision was applied, with client-side (`csa`) or server-side apply; helm 4 uses the
+    // latter for new releases.
     const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion(options.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
@@ -234,7 +236,7 @@ export class Helm {
     );
   }
 
-  /** Runs helm and logs the result. Throws HelmError if helm fails. */
+  /** Runs helm, logs and counts the result, and removes secrets from its message. Throws HelmError if helm fails. */
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await ensureTempDir(tmpDir, HOME);

@@ -30,11 +30,11 @@ export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
 ): Problem | undefined {
-  const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
-  if (own === undefined) return undefined;
+  const ownCrd = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
+  if (ownCrd === undefined) return undefined;
   const message = "is a definition of the operator itself, which no module may replace";
   const remedy = "remove it from the module: the operator applies its own definitions when it starts";
-  return { file, key: `CustomResourceDefinition ${own.name}`, message, remedy };
+  return { file, key: `CustomResourceDefinition ${ownCrd.name}`, message, remedy };
 }
 
 /**

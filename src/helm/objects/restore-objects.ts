@@ -1,4 +1,4 @@
-/** Restores missing objects of a release from its record. */
+/** Restores missing objects of a release from its record, the Secret in which helm stores the manifest. */
 
 import { isAlreadyExists } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
@@ -19,7 +19,7 @@ interface RestoreRequest {
 }
 
 const MAX_PARALLEL_RESTORES = 4;
-/** After this many refusals of one kind, by a webhook or a quota, the other objects of the kind are not tried. */
+/** After this many refusals of one kind, the other objects of the kind are not tried. */
 const MAX_REFUSALS_PER_KIND = 3;
 
 /** A missing object: `name` as the request has it, and what the record contains. */
@@ -43,6 +43,7 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, stillMissing))) {
     const refusalsBefore = refusals.length;
     await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body: recorded, name }) => {
+      // A webhook or a quota probably refuses the other objects of this kind, too.
       if (refusals.length - refusalsBefore >= MAX_REFUSALS_PER_KIND) return;
       const body = withHelmMetadata(recorded, release.name, tools.namespace);
       try {
@@ -57,22 +58,26 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   if (refusals.length > 0) throw new RestoreError(refusals, [...stillMissing]);
 }
 
-/** Finds the recorded objects whose names are in `missingObjects`, with or without the release's namespace `own`. */
+/**
+ * Finds the recorded objects whose names are in `missingObjects`. The names there have the namespace of an object unless its kind is
+ * cluster-scoped; the manifest does not tell the scope, so both forms are looked up.
+ */
 function findMissingObjects(
   manifest: string,
-  own: string,
+  releaseNamespace: string,
   missingObjects: ReadonlySet<string>,
 ): MissingObject[] {
   return listLastingObjects(parseDocuments(manifest)).flatMap((body) => {
     const ref = parseObjectRef(body);
     if (ref === undefined) return [];
-    const names = [ref.namespace ?? own, undefined].map((namespace) => resourceName({ ...ref, namespace }));
-    const name = names.find((each) => missingObjects.has(each));
+    const namespacedName = resourceName({ ...ref, namespace: ref.namespace ?? releaseNamespace });
+    const clusterName = resourceName({ ...ref, namespace: undefined });
+    const name = [namespacedName, clusterName].find((each) => missingObjects.has(each));
     return name === undefined ? [] : [{ ref, body, name }];
   });
 }
 
-/** Groups consecutive objects of one kind; manifests are in helm's order of installation. */
+/** Groups consecutive objects of one kind, because the order of kinds matters: manifests are in helm's order of installation. */
 function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
   const groups: MissingObject[][] = [];
   for (const object of objects) {
@@ -89,7 +94,10 @@ interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
   readonly signal: AbortSignal;
 }
 
-/** Creates a missing object by the method of its release. An object that someone else has created meanwhile is no error. */
+/**
+ * Creates a missing object by the method of its release: server-side apply (`ssa`), or a plain creation. An object that someone else has
+ * created meanwhile is no error.
+ */
 async function restoreObject(
   tools: Reconciler,
   { ref, body, applyMethod, signal }: ObjectToRestore,

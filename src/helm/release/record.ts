@@ -53,6 +53,7 @@ export interface ReleaseRecord {
 
 /** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  // Values may be nested so deeply that recursive functions would overflow the stack.
   const json = cutDeepParts(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
   return {
@@ -112,8 +113,8 @@ function mapRecordManifests(json: JsonObject, change: (manifest: string) => stri
     ...hook,
     manifest: change(asString(hook["manifest"]) ?? ""),
   }));
-  const isGiven = Array.isArray(json["hooks"]);
-  return { manifest: change(asString(json["manifest"]) ?? ""), ...(isGiven && { hooks }) };
+  const hasHooks = Array.isArray(json["hooks"]);
+  return { manifest: change(asString(json["manifest"]) ?? ""), ...(hasHooks && { hooks }) };
 }
 
 /** Encodes a record as helm does. Throws DepthError. */
@@ -171,12 +172,12 @@ export interface ReleaseSummary
 export function summarize(record: ReleaseRecord): ReleaseSummary {
   const documents = parseDocuments(record.manifest);
   const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));
-  const all = [...documents, ...hooks];
+  const allDocuments = [...documents, ...hooks];
   return {
     objects: listLastingRefs(documents),
     hooks: listHookObjects(hooks),
-    checksum: manifestChecksum(all),
-    adoptionChecksum: adoptionChecksum(all),
+    checksum: manifestChecksum(allDocuments),
+    adoptionChecksum: adoptionChecksum(allDocuments),
     chartVersion: record.chartVersion,
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
@@ -238,6 +239,7 @@ export class SummaryCache {
   /** The summary of a revision, read at the first call. Concurrent callers share one read; a failed read is repeated by the next call. */
   async read(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#cachedByRelease.get(meta.name);
+    // Another uid is another revision: each has a Secret of its own.
     if (known?.uid === meta.uid) return known.reading;
     const cached: CachedSummary = { uid: meta.uid, reading: this.#load(meta), summary: undefined };
     this.#cachedByRelease.set(meta.name, cached);
@@ -245,6 +247,7 @@ export class SummaryCache {
       cached.summary = await cached.reading;
       return cached.summary;
     } catch (error) {
+      // A read of another revision may have replaced the entry meanwhile.
       if (this.#cachedByRelease.get(meta.name) === cached) this.forget(meta.name);
       throw error;
     }

@@ -28,7 +28,10 @@ import {
   wasDeployed,
 } from "./revision-labels.ts";
 
-/** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
+/**
+ * Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. Does not for an unhealthy
+ * revision, nor for a module whose upgrades are never rolled back (no `policy`).
+ */
 export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
   const installed = findMarkableRevision(store.revisions(request.module.name));
@@ -55,8 +58,8 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 }
 
 /**
- * Counts a failed upgrade. Returns a refusal when the allowed number of failures is reached, otherwise throws the failure.
- * A failure before a revision was created has changed nothing and does not count.
+ * Counts a failed upgrade. Returns a refusal, which the caller carries out by a rollback, when the allowed number of failures is reached;
+ * otherwise throws the failure. Neither an abort counts, nor a failure before a revision was created, which has changed nothing.
  */
 export async function countFailure(
   { tools, request, policy, release: before }: Reconciliation,
@@ -64,16 +67,16 @@ export async function countFailure(
 ): Promise<Refusal> {
   const { store } = tools;
   const revisions = store.revisions(request.module.name);
-  const rejectedRevision = findFailedRevisionAfter(before, revisions);
-  if (policy === undefined || request.signal.aborted || rejectedRevision === undefined) throw failure;
+  const failedRevision = findFailedRevisionAfter(before, revisions);
+  if (policy === undefined || request.signal.aborted || failedRevision === undefined) throw failure;
   const goodRevision = findLastGoodRevision(revisions);
   if (goodRevision === undefined) throw addNoRollbackTarget(failure);
   const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
   const isLast = tries >= policy.retries;
   const labels = buildFailureLabels(tries, isLast ? "failed" : undefined);
-  await store.setLabels(rejectedRevision, labels, request.signal);
+  await store.setLabels(failedRevision, labels, request.signal);
   if (!isLast) throw failure;
-  return { rejectedRevision: withCurrentLabels(store, rejectedRevision), goodRevision, isRolledBack: false };
+  return { rejectedRevision: withCurrentLabels(store, failedRevision), goodRevision, isRolledBack: false };
 }
 
 /** The same revision as the store has it now, because its labels may have changed since `meta` was read. */
@@ -220,8 +223,9 @@ export function findRefusalAfterUserRollback(
     rejectedRevision.labels[LABELS.userInputs] !== userInputsDigest
   )
     return undefined;
-  const to = Number(rejectedRevision.labels[LABELS.rolledBackTo]);
-  const goodRevision = revisions.find(({ revision }) => revision === to);
+  const target = Number(rejectedRevision.labels[LABELS.rolledBackTo]);
+  const goodRevision = revisions.find(({ revision }) => revision === target);
+  // helm has deleted it: it keeps a limited number of revisions.
   if (goodRevision === undefined) return undefined;
   const [newest] = revisions;
   return {
@@ -246,6 +250,7 @@ export async function rollBackByHand(
   await store.refresh(module.name, signal);
   if (isPendingStatus(store.get(module.name)?.status ?? "")) await recoverPendingRelease(reconciliation);
   const goodRevision = findRollbackTarget(store.revisions(module.name), wanted);
+  // The user may want a revision that was rejected before.
   const withoutRejection = { [LABELS.rejected]: null, [LABELS.rolledBackTo]: null, [LABELS.tries]: null };
   await store.setLabels(
     goodRevision,
