@@ -1,4 +1,7 @@
-/** Decides about annotations of AddonModules and the AddonOperator: requests and confirmations. */
+/**
+ * Decides about annotations of AddonModules and the AddonOperator: requests (of a run, of a converge of all modules) and confirmations.
+ * A confirmation has the token of a question that the operator asks, such as whether it may delete releases.
+ */
 
 import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { annotateCommand } from "../kube/index.ts";
@@ -34,7 +37,8 @@ const MAX_QUOTED_LENGTH = 20;
  */
 export function checkAnnotations(edit: AnnotationEdit, view: View): Answer {
   const { kind, before, after } = edit;
-  if (kind === "AddonOperator" && edit.name !== view.operator.name) return allow();
+  const isOfOtherOperator = kind === "AddonOperator" && edit.name !== view.operator.name;
+  if (isOfOtherOperator) return allow();
   const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
   const warnings: string[] = [];
   for (const [key, value] of changed) {

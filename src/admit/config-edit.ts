@@ -1,4 +1,7 @@
-/** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
+/**
+ * Decides about edits of the operator's ConfigMap before they are stored (docs/guides/refuse-edits.md). The ConfigMap has for each module a
+ * key with its values (its *section*) and a key `…Enabled`. A simulation is a copy of the operator's state, in which an edit is tried.
+ */
 
 import { sameJson } from "../lib/index.ts";
 import { describeProblem, member, type Problem } from "../model/index.ts";
@@ -86,12 +89,13 @@ function checkValidEdit(
   sources: AdmissionSources,
 ): Answer {
   const { state } = sources;
-  // Before the first converge there are no decisions to compare with.
+  // Before the first converge (a run of all modules) there are no decisions to compare with.
   const hasConverged = state.view.converge.handled !== undefined;
   if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
   const causesConverge =
     simulation.values.digests.convergeTriggersDigest() !== state.values.digests.convergeTriggersDigest();
+  // Without a converge, the edit switches no module on or off; it only runs the modules whose values it changes.
   if (!causesConverge) {
     const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];
     return allow([...notes, ...effects]);
@@ -134,12 +138,12 @@ function isProtectedRemoval({ decision }: Forecast["enablementChanges"][number])
   return !decision.enabled && decision.problem !== undefined;
 }
 
-/** The removal that exceeds the deletion limit, unless it did so before the edit. */
+/** The removals that exceed the deletion limit; undefined if they are confirmed, or if all of them exceed it without the edit, too. */
 function findNewlyExceededLimit(before: Forecast, after: Forecast): DeletionLimitView | undefined {
   const { deletionLimit: limit } = after.removals;
   if (limit === undefined || limit.confirmed) return undefined;
-  const known = new Set(before.removals.deletionLimit?.covers);
-  return limit.covers.every((each) => known.has(each)) ? undefined : limit;
+  const coveredBefore = new Set(before.removals.deletionLimit?.covers);
+  return limit.covers.every((release) => coveredBefore.has(release)) ? undefined : limit;
 }
 
 /** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */

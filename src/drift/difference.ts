@@ -1,4 +1,7 @@
-/** Finds and describes drift: fields that helm set and others have changed (docs/guides/running.md, "Drift"). */
+/**
+ * Finds and describes drift: fields that helm set and others have changed (docs/guides/running.md, "Drift"). Each entry of `managedFields`
+ * has a field manager and the tree of the fields that it owns; the path of a field has segments of that tree, such as `f:spec`.
+ */
 
 import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf } from "../model/index.ts";
@@ -60,6 +63,7 @@ export function compareObjects(
 ): Comparison {
   const entries = parseEntries(live);
   const helmEntries = entries.filter(isHelmEntry);
+  // After the apply, this entry has exactly the fields that the manifest sets.
   const applyEntry = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
   const comparer = new FieldComparer();
   comparer.compareBelow(applyEntry?.fields, [applied, live], []);
@@ -68,13 +72,12 @@ export function compareObjects(
     pointer: fieldPathToPointer(applied, path),
     holder: findForeignEntry(entries, path),
   }));
-  const foreignOrUnowned = differing.filter(
+  // Nobody owns a field that another manager has removed.
+  const byOthers = differing.filter(
     ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => ownsField(fields, path)),
   );
-  const ignored = foreignOrUnowned.filter((each) => isExpected(each));
-  const fields = foreignOrUnowned
-    .filter((each) => !ignored.includes(each))
-    .map((each) => toDriftedField(each, live));
+  const ignored = byOthers.filter((each) => isExpected(each));
+  const fields = byOthers.filter((each) => !ignored.includes(each)).map((each) => toDriftedField(each, live));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
 
   /** Whether a difference does not count as drift. */
@@ -112,7 +115,9 @@ class FieldComparer {
     if (!isJsonObject(node) || this.leaves.length >= MAX_FIELDS) return;
     // The server omits empty values, such as "" or false. A field that both objects lack is equal.
     if (wanted === undefined && live === undefined) return;
+    // The segment `.` stands for the node itself.
     const segments = Object.keys(node).filter((segment) => segment !== ".");
+    // A missing value counts as one difference, not as one for each field below it.
     if (live === undefined || segments.length === 0) return this.#compareLeaf(node, [wanted, live], path);
     for (const segment of segments) {
       const pair: Pair = [getChild(wanted, segment), getChild(live, segment)];
@@ -196,7 +201,7 @@ const IGNORE_RULES: readonly Rule[] = [
   isByOwnHooks, isByVerticalAutoscaler, isInStatus, isCaBundle, isControllerMetadata, isFilledIn, isAggregatedRule,
 ];
 
-/** Whether a difference is no drift, by default or by `addon.yaml`. */
+/** Whether a difference is no drift, by default or by `drift.ignore` of `addon.yaml` (`targets`). */
 function isIgnored(difference: Difference, object: JsonObject, targets: readonly DriftIgnore[]): boolean {
   if (IGNORE_RULES.some((rule) => rule(difference, object))) return true;
   const { name } = objectOf(object["metadata"]);

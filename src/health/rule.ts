@@ -16,14 +16,14 @@ export interface StatusCondition {
 /** Bound of Go's int64; larger numbers are fractions to Go. */
 const GO_INT_BOUND = 2 ** 63;
 
-/** A member of `parent`; undefined if it is missing or the parent is null. Throws UnreadableError if the parent is no object. */
+/** A member of `parent`, an object at `path`; undefined if it is missing or the parent is null. Throws UnreadableError if the parent is no object. */
 export function getMember(parent: Json | undefined, key: string, path: string): Json | undefined {
   if (parent === undefined || parent === null) return undefined;
   if (!isJsonObject(parent)) throw new UnreadableError(`${path} is no object`);
   return member(parent, key);
 }
 
-/** Reads a generation, an integer that may be missing. Any other value, null included, throws UnreadableError as in kstatus. */
+/** Reads a generation, an integer that may be missing, from a part of the object (`metadata`, `status`). Any other value throws UnreadableError. */
 export function readGeneration(object: JsonObject, part: string, key: string): number | undefined {
   const value = getMember(object[part], key, part);
   if (value !== undefined && !isGoInt(value)) throw new UnreadableError(`${part}.${key} is no integer`);

@@ -182,7 +182,7 @@ function parseTime(text: string): number {
   return Number.isNaN(time) ? -Infinity : time;
 }
 
-/** The names of the containers of a Pod that are in CrashLoopBackOff. Throws UnreadableError where kstatus fails, too. */
+/** The names of the containers of a Pod that are in CrashLoopBackOff. As kstatus, throws UnreadableError for a member of a wrong type, null included. */
 function findCrashLoopingContainers({ status }: JsonObject): string[] {
   const list = isJsonObject(status) ? member(status, "containerStatuses") : undefined;
   if (list === undefined) return [];

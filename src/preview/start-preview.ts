@@ -1,4 +1,7 @@
-/** What a start would do, for the sub-command `plan` (docs/reference/commands.md, "plan"). */
+/**
+ * What a start of the operator would do, for the sub-command `plan` (docs/reference/commands.md, "plan"). It decides by a state of its own,
+ * so that it does not change that of the running operator (`running`), if there is one.
+ */
 
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
@@ -86,10 +89,10 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   await recordServerVersion({ state, serverVersion }, new AbortController().signal);
   const crds = await previewCrds(inputs);
   // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
-  const all = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
-  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, all, running);
+  const modules = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
+  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, modules, running);
   const outcomes: ModuleOutcome[] = [];
-  for (const facts of all) {
+  for (const facts of modules) {
     const users = requiredBy.get(facts.module.name);
     if (users !== undefined) outcomes.push(buildRequiredOutcome(facts, users));
     else outcomes.push(await previewModule(inputs, facts, modulesToDelete));
@@ -177,6 +180,7 @@ async function readInputs(
     onConfigProblem: () => {},
   });
   const configFound = await config.refresh();
+  // A start with an invalid ConfigMap uses the content that was accepted last.
   if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
   await readValuesSources(base.client, state, running);
@@ -223,7 +227,7 @@ function buildNotes({ state, tree, configFound, releases }: Inputs, running: Sta
   return notes;
 }
 
-/** Explains which modules wait for the first one that fails, or would fail, as a list of at most one note. */
+/** Explains which modules wait for the first one that fails now, or would fail in the start, as a list of at most one note. */
 function explainWaiting(
   { base, state }: Inputs,
   outcomes: readonly ModuleOutcome[],
@@ -237,8 +241,8 @@ function explainWaiting(
   );
   if (failed === undefined) return [];
   const { moduleQueues } = base.settings;
-  const behind = order.slice(order.indexOf(failed) + 1);
-  const text = explainHeadOfLineBlocking(failed, behind, { moduleQueues, modules });
+  const laterModules = order.slice(order.indexOf(failed) + 1);
+  const text = explainHeadOfLineBlocking(failed, laterModules, { moduleQueues, modules });
   return text === undefined ? [] : [text];
 }
 
