@@ -14,7 +14,6 @@ import { allow, refuse, type Answer } from "./answer.ts";
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** An edit of the annotations of an object. */
 export interface AnnotationEdit {
   readonly kind: "AddonModule" | "AddonOperator";
   readonly name: string;

@@ -24,7 +24,6 @@ const MAX_PROBLEMS = 20;
 
 type Data = Readonly<Record<string, string>>;
 
-/** An edit of the ConfigMap. */
 export interface ConfigEdit {
   /** Name of the ConfigMap, for messages. */
   readonly name: string;
@@ -36,9 +35,8 @@ export interface ConfigEdit {
 }
 
 /**
- * Refuses what would make the ConfigMap invalid, what exceeds the deletion limit, and what switches a protected module off,
- * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
- * nothing: the state is tried on a copy.
+ * Refuses what would make the ConfigMap invalid, what exceeds the deletion limit, and what switches a protected module off, with the messages
+ * of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes nothing: the state is tried on a copy.
  */
 export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Answer {
   const { name, data } = edit;
@@ -114,10 +112,10 @@ function checkValidEdit(
   return allow([...limitNotes, ...notes, ...effects]);
 }
 
-/** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
+/** Warnings about keys that match no module, and about the texts of keys, as far as the edit has changed them. */
 function describeWarnings(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
   const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
-  // Each suggestion compares a key with the keys of all modules.
+  // A suggestion compares a key with the keys of all modules, so only as many keys get one as the answer shows.
   const described = describeUnknownKeys(unknown.slice(0, MAX_WARNINGS), values.modules());
   const keys = [...described, ...unknown.slice(MAX_WARNINGS)];
   const keyWarnings = keys.map((key) => `${key}: this key matches no module and has no effect`);

@@ -9,7 +9,6 @@ import { collectModuleFacts, collectRemovalInput, decideEnablement, decideRemova
 import { isRunnable, type ModuleFacts, type ReleaseFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type Enablement, type State, type Simulation } from "../state/index.ts";
 
-/** What the decisions about edits depend on. */
 export interface AdmissionSources {
   readonly state: State;
   readonly observed: ReleaseFacts;
@@ -46,6 +45,7 @@ export function forecastEdit(
   const { isFrozen = false } = simulation.values.config ?? {};
   // The operator purges the release of a missing module after a second check. Here, that check counts as done long ago.
   const orphans = new Map(observed.withoutModule(simulation.tree).map((name) => [name, -Infinity]));
+  // Removals are decided as if the content of the simulation were in force.
   const config = { ...state.view.config, condition: "ok" as const, isFrozen };
   const view = { ...state.view, config, orphans };
   const circumstances = { view, limit: deleteBrake, at: clock.monotonic() };
@@ -79,6 +79,7 @@ export function describeEffects(
   const { before, after } = forecasts;
   const { enablementChanges, removals } = after;
   const problems = enablementChanges.flatMap(({ decision }) => decision.problem ?? []);
+  // A blocker tells why a removal that is due does not happen, such as a protection of the module.
   const blockersBefore = new Set(before.removals.blockers.map(({ text }) => text));
   const newBlockers = removals.blockers.filter(({ text }) => !blockersBefore.has(text));
   // The caller describes a removal that exceeds the deletion limit.

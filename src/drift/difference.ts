@@ -31,7 +31,6 @@ export interface DriftedField {
   readonly removed: boolean;
 }
 
-/** The result of comparing an object. */
 export interface Comparison {
   readonly fields: readonly DriftedField[];
   /** Differences that are expected: a repair leaves them out. */
@@ -222,7 +221,6 @@ export interface DriftedObject {
   readonly isContested: boolean;
 }
 
-/** The drift of a release. */
 export interface Drift {
   /** The first drifted objects. */
   readonly objects: readonly DriftedObject[];
@@ -232,7 +230,6 @@ export interface Drift {
   readonly issue?: string | undefined;
 }
 
-/** A release without drift. */
 export const NO_DRIFT: Drift = { objects: [], count: 0 };
 
 /** At most this many objects are listed, and as many fields of each. */
@@ -272,7 +269,7 @@ export function describeObject({ title, fields, isContested }: DriftedObject): s
   return `${describeField(first)}${more} of ${title}${often}`;
 }
 
-/** `kubectl-edit changed spec.replicas`, `spec.replicas was removed` */
+/** `kubectl-edit changed spec.replicas`, `someone removed spec.replicas`. A change by helm that no run made was made by hand. */
 function describeField({ field, manager, removed }: DriftedField): string {
   const verb = removed ? "removed" : "changed";
   if (manager === undefined) return `someone ${verb} ${field}`;

@@ -13,7 +13,6 @@ import type { Json, JsonObject } from "../model/index.ts";
 /** The field manager of helm, for client-side and server-side apply. */
 export const HELM = "helm";
 
-/** One entry of `managedFields`. */
 export interface Entry {
   readonly manager: string;
   readonly operation: string;
@@ -99,7 +98,6 @@ function shortDigest(value: Json): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("base64").slice(0, 16);
 }
 
-/** The segments of a path. */
 export type FieldPath = readonly string[];
 
 /** Resolves a segment of a path to a member name or a list index; undefined if `value` has no such member or item. */
@@ -177,7 +175,6 @@ function removeField(object: JsonObject, path: FieldPath): void {
 
 /** A name that a path shows without quotes. */
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
-/** Maximal length of a path as text. */
 const MAX_PATH_LENGTH = 250;
 
 /** For people: `spec.template.spec.containers[name="web"].image`. */

@@ -36,9 +36,10 @@ const NO_REVISION = "";
 /** Describes how to find the Pods of a workload; undefined for objects that create none, or that lack a selector. */
 export function describeOwnPods(object: JsonObject): OwnPods | undefined {
   const selector = objectOf(object["spec"])["selector"];
-  const revision = REVISION_READERS.get(groupKindOf(object));
-  if (revision === undefined || !isJsonObject(selector)) return undefined;
-  return { selector: selector as LabelSelector, uid: readText(object, "metadata.uid"), ...revision(object) };
+  const readRevision = REVISION_READERS.get(groupKindOf(object));
+  if (readRevision === undefined || !isJsonObject(selector)) return undefined;
+  const uid = readText(object, "metadata.uid");
+  return { selector: selector as LabelSelector, uid, ...readRevision(object) };
 }
 
 /** Whether objects of a kind create Pods, whose statuses say why the objects are unhealthy. */

@@ -71,7 +71,6 @@ export function readConditions(object: JsonObject): StatusCondition[] {
   });
 }
 
-/** The status of an object by kstatus. */
 export type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
 
 /** An object's status and the reason for it; reason and message are empty where it is Current. */
@@ -81,7 +80,6 @@ export interface Assessment {
   readonly message: string;
 }
 
-/** The input of a rule. */
 export interface RuleInput {
   readonly object: JsonObject;
   readonly conditions: readonly StatusCondition[];

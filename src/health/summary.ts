@@ -24,7 +24,6 @@ interface UnhealthyObject extends Assessment {
   readonly object: string;
 }
 
-/** Numbers of objects by status. */
 interface HealthCounts {
   readonly total: number;
   readonly current: number;
@@ -63,7 +62,6 @@ export function mayBeRollbackTarget(
   return condition?.status !== "False" && condition?.isFailing !== true;
 }
 
-/** The health of a release. */
 export interface Health extends HealthCondition {
   readonly counts: HealthCounts;
   /** Objects that are not Current, the worst first; at most 20. */
@@ -205,7 +203,6 @@ interface PodIssue {
   readonly isPermanent: boolean;
 }
 
-/** Why a Pod is not ready, with its name. */
 export interface NamedIssue extends PodIssue {
   readonly name: string;
   /** The Pod is of the revision that its workload's spec requests. */

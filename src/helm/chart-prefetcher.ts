@@ -48,7 +48,10 @@ export class ChartPrefetcher {
   readonly #prefetchedCharts = new Map<string, Promise<PrefetchedChart | undefined>>();
   readonly #abortController = new AbortController();
 
-  /** `upcoming` are the modules that a converge is going to run, in order. */
+  /**
+   * `upcoming` are the modules that a converge is going to run, in order. Without `hasFinalValues`, hooks of a module may change its values
+   * before helm runs, so its chart is not prefetched.
+   */
   constructor(tools: PrefetchTools, upcoming: readonly UpcomingModule[], areParallel: boolean) {
     this.#tools = tools;
     this.#upcoming = new Map(upcoming.map((each) => [each.name, each]));

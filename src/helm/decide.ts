@@ -17,7 +17,6 @@ import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/re
 import { findRefusalAfterUserRollback } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
 
-/** The decision about a release, and the facts behind it. */
 export interface ReleasePlan {
   readonly reconciliation: Reconciliation;
   readonly decision: PlannedDecision;
@@ -101,7 +100,6 @@ function findRefusal(reconciliation: Reconciliation): Refusal | undefined {
 /** What a run does about a release, after the chart has been rendered where that was necessary. */
 type PlannedDecision =
   | Exclude<ReleaseDecision, { readonly act: "compare" }>
-  /** The manifest is equal, so only the labels of the revision are updated. */
   | {
       readonly act: "label";
       readonly why: string;
@@ -112,22 +110,15 @@ type PlannedDecision =
 /** What a run does about a release, where `compare` means that the rendered manifest decides. */
 export type ReleaseDecision =
   | { readonly act: "nothing" }
-  /** Straight to `helm upgrade --install`. */
   | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: RenderedChart }
-  /** Mark the record failed, then upgrade. */
   | { readonly act: "recover"; readonly why: string }
-  /** Render first; an equal manifest is only labelled. */
   | { readonly act: "compare"; readonly why: string }
-  /** Roll back to the good revision, or stay there after a rollback. */
   | { readonly act: "rollback" | "stay"; readonly why: string; readonly refusal: Refusal };
 
-/** The facts on which the decision depends. */
 export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
-  /** Digest of the current inputs. */
   readonly inputsDigest: string;
   readonly managedBy: string;
-  /** Templates use `lookup`. */
   readonly usesLookup: boolean;
   /** Why these inputs are not applied. */
   readonly refusal?: Refusal | undefined;

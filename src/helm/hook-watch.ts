@@ -32,10 +32,7 @@ export interface HelmRun {
 /** Delays between checks. Most runs of helm end before the first check, and cost no request. */
 const CHECK_DELAYS = { firstMs: 10_000, maxMs: 60_000 };
 
-/**
- * Runs helm. During a long run, it reports for which of the chart's hooks helm waits. A HelmError after such a wait names the
- * hook.
- */
+/** Runs helm. During a long run, it reports for which of the chart's hooks helm waits. A HelmError after such a wait names the hook. */
 export async function withHookWatch<T>(watched: HelmRun, helm: () => Promise<T>): Promise<T> {
   const watch = new HookWatch(watched);
   try {

@@ -51,7 +51,6 @@ async function reportChartErrors({ reconciliation, decision }: ReleasePlan): Pro
   if (!("rendered" in decision)) await renderChart(reconciliation);
 }
 
-/** Number of parallel requests. */
 const MAX_PARALLEL_REQUESTS = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 

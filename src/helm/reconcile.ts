@@ -148,6 +148,7 @@ function recordArtifact({ tools, request, release }: Reconciliation): void {
   if (release === undefined) return;
   const isLabelled = Object.entries(labels).every(([key, value]) => release.labels[key] === value);
   if (isLabelled) return;
+  // Together with labels that are not written yet.
   tools.store.deferLabels(release, { ...release.deferredLabels, ...labels });
   tools.deferredLabels.schedule(release.name);
 }

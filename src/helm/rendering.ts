@@ -146,10 +146,7 @@ interface ChartCopyRequest extends ReconcileRequest {
   readonly chart: Pick<Chart, "digest" | "needsChartYaml">;
 }
 
-/**
- * Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards.
- * Throws ChartChangedError.
- */
+/** Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards. Throws ChartChangedError. */
 async function withChartCopy<T>(
   tmpDir: string,
   { module, values, signal, chart }: ChartCopyRequest,

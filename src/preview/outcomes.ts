@@ -25,7 +25,6 @@ export type Outcome =
   | "retrying"
   | "disabled";
 
-/** The state from which a start decides. */
 interface Facts {
   readonly releases: Releases;
   readonly state: State;

@@ -41,7 +41,6 @@ import {
 } from "./outcomes.ts";
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
 
-/** What a start reads and uses. */
 interface Sources {
   readonly settings: {
     readonly configMap: string;
@@ -61,11 +60,9 @@ interface Sources {
   readonly reader: Pick<TreeReader, "readTree">;
 }
 
-/** What a preview decides from. */
 interface Inputs {
   readonly base: Sources;
   readonly releases: Releases;
-  /** A separate state: the preview does not change the running operator's state. */
   readonly state: State;
   readonly tree: Tree;
   readonly configFound: boolean;
@@ -75,9 +72,8 @@ interface Inputs {
 const ALWAYS_LISTED: readonly Outcome[] = ["install", "upgrade", "delete", "purge"];
 
 /**
- * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by
- * outcome. Runs `enabled` scripts but no hooks, and changes nothing. `running`, the state of the running operator, supplies the
- * values patches of hooks.
+ * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by outcome. Runs
+ * `enabled` scripts but no hooks, and changes nothing. `running`, the state of the running operator, supplies the values patches of hooks.
  */
 export async function previewStart(base: Sources, releases: Releases, running?: State): Promise<Json> {
   const { state, tree, configFound } = await readInputs(base, running);
@@ -123,9 +119,8 @@ function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };
 
 /**
- * Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal.
- * Confirmations and earlier removals are those of the running operator (`running`), if there is one: the state of the
- * preview has none.
+ * Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal. Confirmations
+ * and earlier removals are those of the running operator (`running`), if there is one: the state of the preview has none.
  */
 function previewRemovals(
   { base, releases, state, tree }: Inputs,
@@ -291,14 +286,13 @@ async function previewCrds({ state, releases }: Inputs): Promise<Record<string, 
     try {
       const { changes, problem } = await releases.previewCrds(buildCrdRequest(state.values, record));
       if (problem !== undefined) state.recordModule(module.name, "problemFound", problem);
-      else if (changes.length > 0) changesByModule[module.name] = changes.map(describeCrdChange).join(", ");
+      const texts = changes.map(
+        ({ name, before }) => `${before === undefined ? "creates" : "changes"} ${name}`,
+      );
+      if (problem === undefined && texts.length > 0) changesByModule[module.name] = texts.join(", ");
     } catch (error) {
       changesByModule[module.name] = `cannot be compared: ${oneLine(error)}`;
     }
   }
   return changesByModule;
-}
-
-function describeCrdChange({ name, before }: { readonly name: string; readonly before: unknown }): string {
-  return `${before === undefined ? "creates" : "changes"} ${name}`;
 }

@@ -143,8 +143,9 @@ export class Helm {
   }
 
   /**
-   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`). helm refuses that
-   * where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: such a chart is rendered without the server.
+   * The texts of the manifest and of each hook as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
+   * helm refuses that where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: such a chart is rendered
+   * without the server.
    */
   async dryRun(options: UpgradeOptions): Promise<string[]> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.

@@ -35,11 +35,12 @@ interface HelmWork {
  */
 export function redactHelmError(errorText: string, work: HelmWork): string {
   const isRendering = RENDERING.test(errorText);
-  // Such as an uninstallation, which renders nothing.
-  if (work.chartDir === undefined && !isRendering) return withoutSecretValues(errorText);
-  const publicTexts = readPublicTexts(work);
+  // An uninstallation, for example, renders nothing.
+  const rendersChart = work.chartDir !== undefined || isRendering;
+  const publicTexts = rendersChart ? readPublicTexts(work) : [];
   const rendersNoSecrets = publicTexts !== undefined && !publicTexts.some(callsSecretFunction);
   if (rendersNoSecrets) return isRendering ? errorText : withoutSecretValues(errorText);
+  // The chart may have put looked up or generated values into any object, not only into Secrets.
   return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), publicTexts ?? []);
 }
 

@@ -1,7 +1,8 @@
 /**
  * Reads the files of a module's chart, and computes the digest of a release's inputs: of all that the release is made from
- * (docs/reference/contract.md, "Labels and annotations"). The *reach* of a chart is what its templates may use: which globals, and
- * whether `lookup`, `tpl` or `.Capabilities`. A `synthetic` chart is a `templates/` directory for which the operator writes a Chart.yaml.
+ * (docs/reference/contract.md, "Labels and annotations"). The *reach* of a chart is what its templates may use: which globals (all of them
+ * if it is `dynamic`), and whether `lookup`, `tpl` or `.Capabilities`. A `synthetic` chart is a `templates/` directory for which the operator
+ * writes a Chart.yaml.
  */
 
 import { gunzipSync } from "node:zlib";
@@ -33,7 +34,6 @@ export interface Chart {
 /** The files of a module's chart cannot be used; a user has to change them. */
 export class UnusableChartError extends ProblemError {}
 
-/** What determines the files of a module's chart. */
 type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "dir" | "serviceAccountName">>;
 
 /**
@@ -182,15 +182,15 @@ interface ReleaseInputs {
 }
 
 /**
- * Computes the digest of all that a release is made from. While it stays the same, a run need not call helm. Globals and
- * capabilities of the server count only where the chart's templates can reach them.
+ * Computes the digest of all that a release is made from, the helm binary (`helm`) included. While it stays the same, a run need not call
+ * helm. Globals and capabilities of the server count only where the chart's templates can reach them.
  */
 export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
-  const { global, ...rest } = values;
+  const { global, ...moduleValues } = values;
   return digest(
     chart.digest,
-    canonicalJson(rest),
+    canonicalJson(moduleValues),
     canonicalJson(selectReachedGlobals(chart, global)),
     module.name,
     namespace,

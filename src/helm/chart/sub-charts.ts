@@ -34,6 +34,7 @@ function findDisabledSubCharts(dir: string, userValues: JsonObject): string[] {
     const enabledUses = sub.dependencies.filter((use) => isDependencyEnabled(use, values));
     // helm always enables a sub-chart without an entry in `dependencies`.
     if (sub.dependencies.length > 0 && enabledUses.length === 0) return [sub.dir];
+    // A sub-chart with several aliases has several sections of values: the first enabled one stands for all.
     const section = objectOf(values[enabledUses[0]?.key ?? sub.name]);
     const { global = {}, tags = {} } = values;
     return findDisabledSubCharts(sub.dir, {
@@ -44,7 +45,6 @@ function findDisabledSubCharts(dir: string, userValues: JsonObject): string[] {
   });
 }
 
-/** A chart in the directory `charts/` of another one. */
 interface SubChart {
   readonly dir: string;
   readonly name: string;
@@ -52,7 +52,6 @@ interface SubChart {
   readonly dependencies: readonly Dependency[];
 }
 
-/** One entry of `dependencies`. */
 interface Dependency {
   /** Its section of values. */
   readonly key: string;

@@ -1,7 +1,7 @@
 /**
  * Finds out which values and functions the templates of a chart use, without running them. A template reads values from the *root
  * context*: `$`, or the dot outside of `with` and `range`. The scan follows the root context into variables and into keys of a `dict`.
- * Where it cannot follow it any further, the scan is *dynamic*: all values count as used.
+ * A value that an action passes to anywhere else *escapes*; where the root context escapes, the scan is *dynamic*: all values count as used.
  */
 
 import { parseActions, type Token } from "./template-tokens.ts";
@@ -30,7 +30,6 @@ export interface Reach {
  */
 type Use = "inspected" | "escapes" | { readonly variable: string } | { readonly dictKey: string };
 
-/** What the scan has found until now. */
 interface Scan {
   readonly keys: Set<string>;
   readonly globals: Set<string>;
@@ -44,7 +43,6 @@ interface Scan {
   readonly escapingFields: Set<string>;
 }
 
-/** State within one template file. */
 interface FileScan {
   readonly scan: Scan;
   /** For each open block: whether the dot in it may be the root context. */
@@ -91,8 +89,8 @@ export function scanTemplates(templates: readonly string[]): Reach {
 }
 
 /**
- * Whether a text may create a hook of helm: it names an annotation `helm.sh/…` other than those of no hook. Templates may put the name
- * together from parts, so the prefix suffices.
+ * Whether a text may create a hook of helm, by an annotation `helm.sh/…`. Templates may put its name together from parts, so the prefix
+ * suffices; the few such names that have nothing to do with hooks are excluded.
  */
 export function mentionsHooks(text: string): boolean {
   return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);

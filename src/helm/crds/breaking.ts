@@ -48,7 +48,6 @@ const MAX_MESSAGE_LENGTH = 500;
 /** Shows a whole token, and of another text only that it is longer. */
 const MAX_QUOTED_TOKEN_LENGTH = 13;
 
-/** A definition that takes something away from the installed one, which may break existing objects. */
 interface LossyChange extends CrdFile {
   readonly live: InstalledCrd;
   readonly losses: readonly Loss[];
@@ -61,11 +60,8 @@ interface BreakingChange {
   readonly affected: readonly string[];
 }
 
-/** The result of comparing definitions with the installed ones. */
 interface CrdCheckResult {
-  /** Why they are refused. */
   readonly problem: Problem | undefined;
-  /** Breaking changes that a user has confirmed. */
   readonly confirmed: readonly LossyChange[];
 }
 
@@ -199,8 +195,8 @@ async function describeLoss(
   const ids: string[] = [];
   const checkObject = (object: WatchedObject): void => {
     const effect = loss.describeEffect(object);
-    const isAffected = effect !== undefined;
-    if (!isAffected) return;
+    // The loss does not affect the object.
+    if (effect === undefined) return;
     const { namespace, name } = object.metadata;
     const fullName = namespace === undefined ? name : `${namespace}/${name}`;
     ids.push(`${loss.description} ${fullName} ${String(object.metadata["uid"])}`);

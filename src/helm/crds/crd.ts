@@ -14,7 +14,6 @@ import {
   type Violation,
 } from "../../values/index.ts";
 
-/** Tools and options for work on CRDs. */
 export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
@@ -34,7 +33,6 @@ export interface CrdTools {
   readonly onDropped?: ((dropped: ReadonlyMap<string, readonly string[]>) => void) | undefined;
 }
 
-/** The CRDs of a module. */
 export interface CrdRequest {
   /** The module; undefined = they are applied as the operator. */
   readonly release?: string | undefined;
@@ -44,7 +42,6 @@ export interface CrdRequest {
   readonly confirmed?: string | undefined;
 }
 
-/** A definition as a module has it. */
 export interface CrdFile {
   readonly file: string;
   readonly crd: JsonObject;
@@ -97,7 +94,6 @@ function listVersions(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
 }
 
-/** Something that a new definition takes away, such as a served version, and a test which objects that affects. */
 export interface Loss {
   readonly description: string;
   /** The version in which objects are read. */
@@ -114,10 +110,7 @@ export function findDroppedStoredVersions(live: InstalledCrd, next: JsonObject):
   return (live.status?.storedVersions ?? []).filter((version) => !nextVersions.has(version));
 }
 
-/**
- * Finds what the new definition `next` takes away from the installed one: stored versions, served versions, or values that the
- * schema allowed.
- */
+/** Finds what the new definition `next` takes away from the installed one: stored versions, served versions, or values that the schema allowed. */
 export function findLosses(live: InstalledCrd, next: JsonObject): Loss[] {
   const { versions, group } = live.spec;
   const served = versions.filter((version) => version.served);

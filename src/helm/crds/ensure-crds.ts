@@ -51,10 +51,9 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   if (dropped.size > 0) tools.onDropped?.(dropped);
   const confirmed = await refuseBreakingChanges(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
-  await removeChangeMarks(
-    confirmed.filter((name) => applied.includes(name)),
-    tools,
-  );
+  // A definition that the server refuses keeps its mark, so that a later run need not ask the user again.
+  const confirmedAndApplied = confirmed.filter((name) => applied.includes(name));
+  await removeChangeMarks(confirmedAndApplied, tools);
   const allProblems = [...problems, ...refused];
   if (allProblems.length > 0) throw new ProblemError(...allProblems);
   return applied;
@@ -204,7 +203,6 @@ async function isServed(
 const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
-/** Tools to apply the operator's own definitions. */
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
   readonly logger: Logger;
   readonly settings: { readonly sources: boolean };
@@ -244,7 +242,6 @@ interface CrdChange {
   readonly after: JsonObject;
 }
 
-/** What applying the definitions of a module would change. */
 export interface CrdPreview {
   readonly changes: readonly CrdChange[];
   /** The first reason why the module would be Invalid: no definition, or a change that is refused. */

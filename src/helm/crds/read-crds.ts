@@ -6,7 +6,6 @@ import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
-/** What files with definitions contain. */
 export interface CrdContent {
   readonly crds: readonly CrdFile[];
   /** One for each document that is no definition. Empty documents do not count. */

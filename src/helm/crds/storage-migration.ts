@@ -129,7 +129,10 @@ async function setStorageVersion(
   return stored;
 }
 
-/** Builds the kubectl commands that do the same as `migrateObjects`, for a user of a cluster that does not serve migrations. */
+/**
+ * Builds the kubectl commands that do the same as `migrateObjects`, for a user of a cluster that does not serve migrations: they make
+ * `version` the storage version, write each object back unchanged, which stores it in that version, and correct `storedVersions`.
+ */
 function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, version: string): string {
   const { names, group, versions, scope } = spec;
   const versionPatch = versions.flatMap((each, index) => {

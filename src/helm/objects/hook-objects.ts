@@ -86,7 +86,6 @@ async function readHookObjects({ store }: Reconciler, meta: ReleaseMeta): Promis
   }
 }
 
-/** The objects among which a search selects. */
 interface ObjectSelection {
   readonly existing: readonly LiveObject[];
   readonly signal?: AbortSignal | undefined;
@@ -102,6 +101,7 @@ async function findForeignObjects(
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
   const { store } = tools;
+  // A protected, suspended or blocked release keeps its objects.
   const isFormer = (name: string): boolean =>
     name !== release && tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
   const isOwn = (owner: Owner): boolean =>

@@ -94,7 +94,6 @@ export function withHelmMetadata(body: JsonObject, release: string, namespace: s
   };
 }
 
-/** Options of one request. */
 interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
@@ -134,7 +133,6 @@ export class LiveObjectClient {
   }
 }
 
-/** The comparison of an object, and its repair. */
 export interface Inspection extends Comparison {
   /** The field managers at the time of the comparison. */
   readonly fieldManagers: FieldManagers;
@@ -142,7 +140,6 @@ export interface Inspection extends Comparison {
   readonly repair: () => Promise<FieldManagers>;
 }
 
-/** Time limit of a request. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */

@@ -68,7 +68,6 @@ function joinNames([first = "", ...others]: readonly string[]): string {
   return text;
 }
 
-/** The metadata of an existing object. */
 export interface LiveObject {
   readonly ref: ObjectRef;
   readonly target: Target;
@@ -79,10 +78,7 @@ export interface LiveObject {
   readonly owner: Owner | undefined;
 }
 
-/**
- * Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names
- * the object.
- */
+/** Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names the object. */
 export async function readLiveObject(
   { client, discovery, namespace }: CheckTools,
   ref: ObjectRef,
@@ -113,7 +109,6 @@ export type TakeoverRequest = Pick<ReconcileRequest, "confirmedTakeover"> & {
   readonly module: Pick<ReconcileRequest["module"], "name" | "helm">;
 };
 
-/** How to mark an object as owned by a release. */
 interface ClaimOptions {
   readonly release: string;
   /** Annotates the object with the resource policy `keep`, so that it outlives the release. */
@@ -133,9 +128,8 @@ export async function claimObject(tools: CheckTools, object: LiveObject, how: Cl
 }
 
 /**
- * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's
- * release. Always true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError,
- * ConnectionError.
+ * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
+ * true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError, ConnectionError.
  */
 export async function mayChangeObject(
   { getIdentity, logger }: Pick<Reconciler, "getIdentity" | "logger">,
@@ -284,7 +278,7 @@ function reportTakeover(
 ): void {
   const { name } = request.module;
   const { logger, recorder } = tools;
-  // An object of this release is among them if someone has removed a label of helm from it.
+  // `existing` has an object of this release, too, if someone has removed a label of helm from it.
   const adopted = existing.filter(
     ({ owner }) => owner?.release !== name || owner.namespace !== tools.namespace,
   );

@@ -10,7 +10,6 @@ import type { ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
 import { LiveObjectClient, withHelmMetadata } from "./live-objects.ts";
 
-/** The objects of a release to restore. */
 interface RestoreRequest {
   readonly release: ReleaseMeta;
   /** Objects as `resourceName` names them, with their namespaces. */
@@ -88,7 +87,6 @@ function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
   return groups;
 }
 
-/** A missing object, and how the release applies objects. */
 interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
   readonly applyMethod: "csa" | "ssa";
   readonly signal: AbortSignal;

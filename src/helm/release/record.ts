@@ -97,11 +97,11 @@ export interface RecordChange {
 /** Decodes a record, changes it, and encodes it again as helm itself does. Throws SyntaxError, DepthError. */
 export async function changeEncodedRecord(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
-  const { info, mapManifests, ...members } = change;
+  const { info, mapManifests, ...replacedMembers } = change;
   const changedInfo = info && { info: { ...objectOf(json["info"]), ...info } };
   return encodeRecord({
     ...json,
-    ...members,
+    ...replacedMembers,
     ...changedInfo,
     ...(mapManifests && mapRecordManifests(json, mapManifests)),
   });
@@ -185,7 +185,6 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
   };
 }
 
-/** Namespace and name of a Secret. */
 export interface SecretTarget {
   readonly namespace: string;
   readonly name: string;

@@ -102,7 +102,7 @@ export class ReleaseLocations {
       if (!isNotFound(error)) throw error;
       if (location === undefined) return;
       const entries = [...this.#locations, [release, location] as const];
-      const data = Object.fromEntries(entries.map(([name, value]) => [name, encodeLocation(value)]));
+      const data = Object.fromEntries(entries.map(([key, value]) => [key, encodeLocation(value)]));
       const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {

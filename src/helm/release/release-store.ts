@@ -136,7 +136,7 @@ export class ReleaseStore {
     return this.get(name);
   }
 
-  /** Lists the records of a release in one namespace from the server now, and stores the result. */
+  /** Lists the records of a release in one namespace from the server now; the result replaces the known revisions of the release. */
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
     const selection = selectReleaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });

@@ -26,7 +26,6 @@ export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
   };
 }
 
-/** The watch of helm's Secrets in one namespace. */
 interface WatchedNamespace {
   readonly revisions: ObjectStore<ReleaseMeta>;
   readonly subscription: Subscription;
@@ -42,6 +41,7 @@ export class ReleaseWatches {
   readonly #onChange: (meta: ReleaseMeta) => void;
   readonly #watches = new Map<string, WatchedNamespace>();
 
+  /** Watches the operator's namespace at once. Calls `onChange` with each revision that changes in any watched namespace. */
   constructor(options: WatchOptions, onChange: (meta: ReleaseMeta) => void) {
     this.#options = options;
     this.#onChange = onChange;

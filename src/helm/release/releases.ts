@@ -69,6 +69,7 @@ export class Releases {
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
 
+  /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
     this.#options = options;
@@ -164,10 +165,7 @@ export class Releases {
     if (modules.length > 0) this.#prefetcher = new ChartPrefetcher(tools, modules, areParallel);
   }
 
-  /**
-   * Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws
-   * as `readSummary`.
-   */
+  /** Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws as `readSummary`. */
   async readRecordedObjects(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;

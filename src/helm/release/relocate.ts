@@ -149,8 +149,11 @@ async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
   const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
   await refresh();
   const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
-  // A helm that still works would write to the old records.
-  if (isPending) await helm.endOrphanedProcesses(signal, release).then(refresh);
+  if (isPending) {
+    // A helm that still works would write to the old records.
+    await helm.endOrphanedProcesses(signal, release);
+    await refresh();
+  }
   const revisions = store.revisionsIn(from, release);
   const [newest] = revisions;
   const [newestCopy] = store.revisionsIn(to, release);

@@ -115,9 +115,8 @@ export function lacksRollbackTarget(revisions: readonly ReleaseMeta[]): boolean 
 export const GOOD_LABEL = { [LABELS.good]: LABEL_SET } as const;
 
 /**
- * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes
- * one. Also removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of
- * failed tries.
+ * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes one. Also
+ * removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of failed tries.
  */
 export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
   const copiedByHelm = [
