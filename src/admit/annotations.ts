@@ -92,7 +92,7 @@ function explainInvalidConfirmation(
   return `${subject} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
 }
 
-/** The questions that a user may answer by an annotation of this object. */
+/** The questions that a user may answer by an annotation of this object: those of a module, or of the operator whether it may delete releases. */
 function listOpenQuestions({ kind, name }: AnnotationEdit, view: View): Question[] {
   if (kind === "AddonModule") {
     const { problem, retry } = view.modules.get(name) ?? {};

@@ -98,6 +98,7 @@ function checkValidEdit(
     const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];
     return allow([...notes, ...effects]);
   }
+  // Also without the edit, because only what the edit adds counts.
   const before = forecastEdit(state.createSimulation(), sources);
   const after = forecastEdit(simulation, sources);
   const protectedRemovals = after.enablementChanges

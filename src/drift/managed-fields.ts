@@ -107,7 +107,8 @@ function resolveSegment(value: Json | undefined, segment: string): string | numb
   if (kind === "f:") return isJsonObject(value) && member(value, rest) !== undefined ? rest : undefined;
   if (!Array.isArray(value)) return undefined;
   const index = kind === "i:" ? Number(rest) : value.findIndex(createItemMatcher(kind, rest));
-  return Number.isInteger(index) && index >= 0 && index < value.length ? index : undefined;
+  const isIndexOfItem = Number.isInteger(index) && index >= 0 && index < value.length;
+  return isIndexOfItem ? index : undefined;
 }
 
 /** Creates a test for the list item to which a segment refers: by its keys (`k:`) or by its value (`v:`). */

@@ -141,6 +141,7 @@ function assessStoppedObject(object: JsonObject): Assessment | undefined {
   const wanted = readInt(object, "spec.replicas", 1);
   const count = describeCount(updated, wanted, "replicas updated");
   if (updated < wanted) return createInProgress(PAUSED, `its rollout is paused: ${count}`);
+  // Until its controller has observed the spec, the count may be that of an earlier one.
   return isObserved(object) ? CURRENT : undefined;
 }
 

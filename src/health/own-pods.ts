@@ -1,6 +1,6 @@
 /**
  * Which Pods belong to a workload, and which of them to the revision of its current spec. A Deployment owns its Pods through ReplicaSets,
- * which have the number of a revision; Pods of other workloads have a label with it.
+ * which have the number of a revision; Pods of a StatefulSet or a DaemonSet have a label with their revision.
  */
 
 import {

@@ -31,7 +31,10 @@ export function determineReleaseOwner(
   return hasGoOperatorMark || GO_LABELS.some((name) => name in labels) ? "go" : "manual";
 }
 
-/** Whether a module may take over a release of this owner. Never that of another addon-operator: both would overwrite each other. */
+/**
+ * Whether a module may take over a release of this owner: with the policy `go` one of the Go operator, with `all` also one that a user
+ * installed. Never one of another addon-operator: both would overwrite each other.
+ */
 export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
   if (owner === "ours") return true;
   if (owner === "other" || policy === "none") return false;

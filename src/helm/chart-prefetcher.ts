@@ -11,7 +11,6 @@ import { namespacedKey, type RenderedChart } from "./manifest/manifest.ts";
 import { renderChart } from "./rendering.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./types.ts";
 
-/** A module that a converge is going to run. */
 export interface UpcomingModule {
   readonly name: string;
   /** Reads from what the release would be made now; hooks may change that later. */

@@ -9,7 +9,6 @@ import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { isPendingStatus } from "./release/revisions.ts";
 
-/** A hook of a chart that helm waits for. */
 export interface HelmHook {
   /** E.g. `Job/migrate (pre-upgrade)`. */
   readonly name: string;
@@ -20,7 +19,6 @@ export interface HelmHook {
 /** Called with the hook that helm waits for, and with undefined when it is over. */
 export type OnWait = (hook: HelmHook | undefined) => void;
 
-/** One run of helm. */
 export interface HelmRun {
   readonly store: Pick<ReleaseStore, "get" | "readRecord">;
   readonly clock: Clock;
@@ -71,9 +69,9 @@ class HookWatch {
   async addHookName(failure: unknown): Promise<unknown> {
     this.stop();
     const { signal } = this.#run;
-    // A run that ended before the first check costs no request.
-    const wasChecked = this.#status !== undefined;
-    if (!wasChecked || !(failure instanceof HelmError) || signal.aborted) return failure;
+    // No check saw helm at work, as in a short run, which must cost no request.
+    const wasSeenAtWork = this.#status !== undefined;
+    if (!wasSeenAtWork || !(failure instanceof HelmError) || signal.aborted) return failure;
     // `Running`: helm was killed while it waited for the hook.
     const hook = await this.#findLastHook(["Running", "Failed"], signal).catch(() => undefined);
     return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);

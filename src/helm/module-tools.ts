@@ -10,7 +10,6 @@ import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
 
-/** The ServiceAccounts of modules. */
 export type ModuleAccounts = Pick<Accounts, "resolveAccount" | "getKnownAccount" | "assertUsable">;
 
 /** Creates the tools of a reconciler for each module: for its namespace, and with the permissions of its ServiceAccount. */

@@ -18,7 +18,6 @@ import type { ReleaseMeta } from "./release/revisions.ts";
 import { renderManifests, renderChart } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
 
-/** What a run would do about a release, and why. */
 export interface Preview {
   readonly action: "unchanged" | "install" | "upgrade";
   readonly why: string;
@@ -34,6 +33,7 @@ export async function previewRelease(tools: Reconciler, request: ReconcileReques
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { release } = reconciliation;
   const { act, why } = decision;
+  // A run moves the release first. The moved release has no digest of its inputs, so it is not left as it is.
   if (release !== undefined && release.namespace !== tools.namespace) {
     await reportChartErrors(plan);
     const move = `the release moves from namespace ${release.namespace} to ${tools.namespace}`;

@@ -65,7 +65,6 @@ export interface ReconcileRequest extends HelmInput {
 
 export interface DiffRequest extends ReconcileRequest {
   readonly crds: CrdRequest;
-  /** Redacts an object for display. */
   readonly redact: (object: JsonObject) => Json;
 }
 
@@ -142,7 +141,6 @@ export interface RollbackPolicy {
   readonly retries: number;
   /** Digest of the chart and of the values without changes by hooks. */
   readonly userInputsDigest: string;
-  /** Digest of the inputs without the helm binary. */
   readonly contentDigest: string;
 }
 

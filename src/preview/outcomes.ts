@@ -109,7 +109,7 @@ async function previewModuleRelease({ releases, state }: Facts, module: Module):
 }
 
 /**
- * Describes which modules come from ModuleSources, and which newer content waits for an approval or a maintenance window, as the member
+ * Describes which modules come from ModuleSources, and which newer content waits, for example for an approval, as the member
  * `sources` of a plan. Without such modules, the plan has no such member.
  */
 export function describeModuleOrigins(state: State, running: State | undefined): { readonly sources?: Json } {

@@ -6,7 +6,7 @@ import type { RunResult } from "../../process/index.ts";
 /** helm failed, was cancelled or could not be started. `message` is one line for people, without secrets. */
 export class HelmError extends Error {
   readonly verb: string;
-  /** Its `message` comes from `reasonOf`; stdout and stderr are unredacted. */
+  /** Its `message` comes from `extractReason`; stdout and stderr are unredacted. */
   readonly result: RunResult;
 
   /** `hook`: the chart's hook in which it failed. */

@@ -53,7 +53,6 @@ export interface HelmOptions {
   readonly recorder?: HelmRecorder;
 }
 
-/** Options of each helm command for one release. */
 export interface ReleaseOptions {
   readonly release: string;
   /** Settings of the module that override the operator's. */
@@ -61,13 +60,11 @@ export interface ReleaseOptions {
   readonly signal: AbortSignal;
 }
 
-/** Options of the commands that render or install a chart. */
 export interface ChartOptions extends ReleaseOptions {
   readonly chartDir: string;
   readonly valuesFile: string;
 }
 
-/** How a chart is rendered without a cluster. */
 export interface OfflineRenderOptions {
   readonly includeCrds?: boolean | undefined;
   /** Without hooks of the kind `test`. */

@@ -14,14 +14,12 @@ const SECRET_KIND = /\bSecret\b/;
 const SECRET_FUNCTIONS =
   /^(?:lookup|rand[A-Z]\w*|gen[A-Z]\w*|derivePassword|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|decryptAES)$/;
 
-/** Matches an error of rendering. */
 const RENDERING =
   /(?:^|FAILED: )(?:execution error at |template: |YAML parse error |parse error )|\bexecuting "/;
 /** The parts of a template's error that may contain values: its own message, and texts in quotes. */
 const EXECUTION_ERROR_MESSAGE = /(?<=execution error at \([^)]{0,500}\): )[^]*/;
 const QUOTED = /(["'`])(?:\\[^]|(?!\1)[^\\])*\1?/g;
 
-/** The helm call that failed. */
 interface HelmWork {
   readonly release: string;
   readonly namespace: string;
@@ -76,7 +74,7 @@ function readPublicTexts({ release, namespace, chartDir = "", valuesFile }: Helm
       unpackedText(rel, readRegularFile(path)),
     ]);
     const values = valuesFile === undefined ? "{}" : readRegularFile(valuesFile).toString("utf8");
-    // JSON: the letters of escape sequences belong to no word.
+    // JSON: the letters of escape sequences belong to no word. Secrets among the values are removed elsewhere (`HelmOptions.hideOf`).
     return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
   } catch {
     return undefined;

@@ -18,9 +18,7 @@ export interface Reach {
   readonly lookup: boolean;
   /** Text from values or files is rendered as a template. */
   readonly tpl: boolean;
-  /** Templates may render hooks of helm. */
   readonly hooks: boolean;
-  /** Templates may render CustomResourceDefinitions. */
   readonly crds: boolean;
 }
 
@@ -170,6 +168,7 @@ function parseValuesPath(word: string): readonly string[] | undefined {
 /** Records a path below `.Values`, by its segments. An empty path (all values), or all of `global`, makes the scan dynamic. */
 function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   if (first !== undefined) scan.keys.add(first);
+  // A method, as in `.Values.AsMap`, returns all values.
   if (first === undefined || VALUES_METHODS.has(first)) scan.dynamic = true;
   else if (first === "global" && rest.length === 0) scan.dynamic = true;
   else if (first === "global") scan.globals.add(rest.join("."));
@@ -252,12 +251,14 @@ const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "els
 
 /** Finds the index of the first token of the command (function call) that the token at `at` belongs to. Skips commands in parentheses. */
 function findCommandStart(tokens: readonly Token[], at: number): number {
+  // Walks back. The depth is above 0 between the `)` and the `(` of a command in parentheses.
   let depth = 0;
-  for (let i = at - 1; i >= 0; i--) {
-    const { text, type } = tokens[i] as Token;
-    if (type !== "string" && text === ")") depth++;
-    else if (type !== "string" && text === "(" && depth > 0) depth--;
-    else if (type !== "string" && depth === 0 && COMMAND_STARTS.has(text)) return i + 1;
+  for (let index = at - 1; index >= 0; index--) {
+    const { text, type } = tokens[index] as Token;
+    if (type === "string") continue;
+    if (text === ")") depth++;
+    else if (text === "(" && depth > 0) depth--;
+    else if (depth === 0 && COMMAND_STARTS.has(text)) return index + 1;
   }
   return 0;
 }

@@ -49,6 +49,7 @@ export async function createNamespaceAdder(
   }
   return (manifest) => mapDocuments(manifest, withNamespace);
 
+  /** Returns the same document if nothing changes, so that `mapDocuments` keeps its text. */
   function withNamespace(document: JsonObject): JsonObject {
     const items = getListItems(document);
     if (items !== undefined) {

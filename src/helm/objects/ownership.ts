@@ -278,7 +278,7 @@ function reportTakeover(
 ): void {
   const { name } = request.module;
   const { logger, recorder } = tools;
-  // `existing` has an object of this release, too, if someone has removed a label of helm from it.
+  // Without objects that belong to this release already, and only lacked a label of helm.
   const adopted = existing.filter(
     ({ owner }) => owner?.release !== name || owner.namespace !== tools.namespace,
   );

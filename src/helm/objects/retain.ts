@@ -87,7 +87,7 @@ async function retainObjects(
 
   /**
    * Explains why an object must stay; undefined if helm may delete it. If another module is about to apply the object, marks it as owned by
-   * that module's release, because helm refuses to apply it otherwise. Does not do so for a module whose account may not change the object.
+   * that module's release, because helm refuses to apply it otherwise. A module whose account may not change the object does not count.
    */
   async function explainRetention(object: ObjectRef): Promise<string | undefined> {
     const live = await readLiveObject(tools, object, check.signal);
@@ -95,6 +95,7 @@ async function retainObjects(
     const owner = live && readOtherOwner(live.annotations, self);
     const pendingOwner = pendingOwners.get(namespacedKey(tools.namespace, object));
     if (pendingOwner !== undefined && (await mayChangeObject(tools, pendingOwner, live))) {
+      // An object that another release has adopted already is not taken from it.
       const mustClaim = live !== undefined && owner === undefined;
       if (mustClaim)
         await claimObject({ ...tools, ...tools.getIdentity(pendingOwner) }, live, {

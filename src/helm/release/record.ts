@@ -1,4 +1,7 @@
-/** Decodes, encodes, summarizes and caches the record of a revision, which helm stores in a Secret. */
+/**
+ * Decodes, encodes, summarizes and caches the record of a revision, which helm stores in a Secret: as JSON in gzip, encoded in base64 by
+ * helm, and as `data` of a Secret once more.
+ */
 
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
@@ -117,17 +120,14 @@ function mapRecordManifests(json: JsonObject, change: (manifest: string) => stri
   return { manifest: change(asString(json["manifest"]) ?? ""), ...(hasHooks && { hooks }) };
 }
 
-/** Encodes a record as helm does. Throws DepthError. */
+/** Encodes a record as helm does. Throws DepthError for values that are nested so deeply that their conversion would overflow the stack. */
 async function encodeRecord(json: JsonObject): Promise<string> {
   if (isTooDeep(json)) throw new DepthError("the release record");
   const packed = await gzipAsync(Buffer.from(JSON.stringify(json)));
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
 
-/**
- * Decodes a record twice from base64: the API encodes all bytes, and helm encodes its gzip itself. Very old records are not
- * compressed. Throws SyntaxError.
- */
+/** Decodes a record. Very old records are not compressed. Throws SyntaxError. */
 async function decodeJson(data: string): Promise<JsonObject> {
   const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
   const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
@@ -168,7 +168,10 @@ export interface ReleaseSummary
   readonly hasGoOperatorMark: boolean;
 }
 
-/** Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. */
+/**
+ * Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. `adoptionChecksum` is for
+ * the comparison of a release of the Go operator.
+ */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
   const documents = parseDocuments(record.manifest);
   const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));

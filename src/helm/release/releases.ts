@@ -120,7 +120,7 @@ export class Releases {
 
   /**
    * Rolls back to an earlier revision at the request of a user, and stays there while chart and values stay the same.
-   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile`, and NoRollbackTargetError.
+   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile` and `findRollbackTarget`.
    */
   async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
     this.#prefetcher?.markStarted(request.module.name);
@@ -131,7 +131,7 @@ export class Releases {
     return this.observed.get(request.module.name);
   }
 
-  /** The number of the revision to which `rollBack` would roll back. Throws NoRollbackTargetError. */
+  /** The number of the revision to which `rollBack` would roll back. Throws an Error if there is none. */
   findRollbackTarget(name: string, wanted: number | undefined): number {
     return findRollbackTarget(this.store.revisions(name), wanted).revision;
   }

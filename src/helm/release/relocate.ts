@@ -96,12 +96,9 @@ function recordLocation(
   return store.setLocation(release, location, signal);
 }
 
-/** A module cannot have its namespace now. */
-class NamespaceError extends Error {}
-
 /**
- * Creates a namespace if it is missing. Never changes an existing one. Throws NamespaceError if it is being deleted or may not
- * be created; ApiError, ConnectionError.
+ * Creates a namespace if it is missing. Never changes an existing one. Throws Error if it is being deleted or may not be created;
+ * ApiError, ConnectionError.
  */
 export async function ensureNamespace(
   { operator }: Pick<Reconciler, "operator">,
@@ -112,7 +109,7 @@ export async function ensureNamespace(
   const target = { resource: NAMESPACES, name: namespace };
   const existing = await getMetadata<WatchedObject>(client, target, { signal }).catch(ignoreNotFound);
   if (existing?.metadata["deletionTimestamp"] !== undefined)
-    throw new NamespaceError(
+    throw new Error(
       `namespace ${namespace} is being deleted; the module runs once it is deleted, or with another namespace`,
     );
   if (existing !== undefined) return;
@@ -123,9 +120,8 @@ export async function ensureNamespace(
   } catch (error) {
     if (isAlreadyExists(error)) return;
     if (!isForbidden(error)) throw error;
-    throw new NamespaceError(
-      `namespace ${namespace} does not exist and cannot be created: ${oneLine(error)}`,
-    );
+    const message = `namespace ${namespace} does not exist and cannot be created: ${oneLine(error)}`;
+    throw new Error(message, { cause: error });
   }
 }
 

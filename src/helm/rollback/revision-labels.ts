@@ -36,6 +36,7 @@ export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseM
 /** How many upgrades in a row have failed with these user inputs, as the label of the last failed revision counts them. */
 export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
   const [newest] = revisions;
+  // A revision that failed, but not often enough to be rejected.
   const failed = newest?.status === "deployed" ? undefined : newest;
   const lastFailure = findRejectedRevision(revisions) ?? failed;
   if (lastFailure === undefined || lastFailure.labels[LABELS.userInputs] !== userInputsDigest) return 0;

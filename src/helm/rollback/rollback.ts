@@ -1,6 +1,7 @@
 /**
  * Rolls releases back: after failed upgrades (docs/reference/lifecycle.md, "Rollback"), and when a user requests it with
- * `module rollback NAME [REVISION]` (docs/guides/on-call.md).
+ * `module rollback NAME [REVISION]` (docs/guides/on-call.md). A *refusal* is the decision not to apply inputs: it has the *rejected* revision
+ * with these inputs and the *good* one, which is installed instead. Without a `policy`, failed upgrades are only retried.
  */
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
@@ -186,12 +187,9 @@ function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
 }
 
-/** A release cannot be rolled back to the requested revision. The message names the possible ones. */
-class NoRollbackTargetError extends Error {}
-
 /**
  * Finds the target of a rollback that a user requests: the revision number `wanted`, otherwise the newest earlier revision that
- * was deployed and is not rejected. Throws NoRollbackTargetError, which names the possible numbers.
+ * was deployed and is not rejected. Throws an Error that names the possible numbers.
  */
 export function findRollbackTarget(
   revisions: readonly ReleaseMeta[],
@@ -206,7 +204,7 @@ export function findRollbackTarget(
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
   const numbers = candidates.map(({ revision }) => revision).join(", ");
   const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
-  throw new NoRollbackTargetError(`there is ${what} that was in force; ${remedy}`);
+  throw new Error(`there is ${what} that was in force; ${remedy}`);
 }
 
 /**
@@ -237,8 +235,8 @@ export function findRefusalAfterUserRollback(
 
 /**
  * Rolls back to a revision at the request of a user. The revision stays installed until chart or values change. First labels the
- * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws NoRollbackTargetError,
- * HelmError, ApiError, ConnectionError.
+ * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws as
+ * `findRollbackTarget`, HelmError, ApiError, ConnectionError.
  */
 export async function rollBackByHand(
   reconciliation: Reconciliation,
