@@ -51,9 +51,10 @@ const MAX_FIELDS = 5000;
 const MAX_NAME_LENGTH = 100;
 
 /**
- * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only fields that
- * the manifest sets count. A difference in a field that only helm owns is no drift: nobody else has written it, so a webhook causes the
- * difference by changing each apply in another way.
+ * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only fields that the
+ * manifest sets count. Returns the drifted fields, those whose difference is expected (`ignored`), and whether others own fields that helm
+ * sets (`isShared`). A difference in a field that only helm owns is no drift: nobody else has written it, so a webhook causes the difference
+ * by changing each apply in another way.
  */
 export function compareObjects(
   live: JsonObject,
@@ -71,7 +72,7 @@ export function compareObjects(
     pointer: fieldPathToPointer(applied, path),
     holder: findForeignEntry(entries, path),
   }));
-  // Nobody owns a field that another manager has removed.
+  // `holder` is the other manager that owns the field. A field without any owner was removed by another manager.
   const byOthers = differing.filter(
     ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => ownsField(fields, path)),
   );
@@ -127,7 +128,7 @@ class FieldComparer {
   /** Records a field that helm owns as a whole, and whether its values differ. */
   #compareLeaf(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
     this.leaves.push(path);
-    // Helm may own a list item without its members. Then only the presence of the item counts.
+    // Helm may own a list item without its members: its node has `.` and is no leaf. Then only the presence of the item counts.
     if (live === undefined || (isLeaf(node) && !sameJson(wanted, live))) this.differing.push(path);
   }
 }

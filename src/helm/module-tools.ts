@@ -86,6 +86,7 @@ export class ModuleTools {
   #createTools(account: Account | undefined, namespace: string): Reconciler {
     const tools = this.#reconciler;
     const user = account && userOf(account);
+    // The operator's own tools fit.
     if (user === undefined && namespace === tools.namespace) return tools;
     const client = user === undefined ? tools.client : tools.client.impersonate(user);
     return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };

@@ -91,7 +91,6 @@ const GRACE_MS = 20_000;
 /** helm's own directory below the temp directory. */
 const HOME = "helm-home";
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
-/** Added to helm's own time limit, for a helm that hangs. */
 const HANG_MARGIN_MS = 60_000;
 
 /** helm as a process of this operator. Every verb throws HelmError, or ProblemError when helm is missing. */
@@ -244,6 +243,7 @@ export class Helm {
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connectionArgs()])],
       cwd: this.#home,
       env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release }),
+      // helm observes its own time limit; this later one ends a helm that hangs.
       timeoutMs: this.#timeoutMs(options) + HANG_MARGIN_MS,
       signal: options.signal,
       graceMs: GRACE_MS,

@@ -235,11 +235,12 @@ export function cacheCapabilities(
   client: KubeClient,
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
-  const shared = (): Capabilities => shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
-  let request = shared();
+  const createCache = (): Capabilities =>
+    shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
+  let readCached = createCache();
   return {
-    digest: () => request(),
-    forget: () => void (request = shared()),
+    digest: () => readCached(),
+    forget: () => void (readCached = createCache()),
   };
 }
 

@@ -175,6 +175,7 @@ async function findLossyChange(
 
 /** Finds the objects that a change breaks, with a sentence for each loss that affects objects. */
 async function findBreakage(change: LossyChange, tools: CrdTools): Promise<BreakingChange> {
+  // `describeLoss` adds the ids of the objects.
   const affected: string[] = [];
   const sentences = await Promise.all(
     change.losses.map((loss) => describeLoss(change.live, { loss, affected }, tools)),
@@ -229,6 +230,7 @@ async function visitObjects(
   const deadline = new Deadline(clock, LIST_TIMEOUT_MS, signal);
   try {
     await listObjects(
+      // `managedFields` show who still writes objects in a version that is no longer served.
       { resource, keepManagedFields: true },
       { client, clock, signal: deadline.signal, unpaged: false },
       onObject,
