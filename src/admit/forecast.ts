@@ -108,7 +108,6 @@ function describeActions(names: Partial<Record<(typeof VERBS)[number], readonly 
   return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MAX_NAMES)}`);
 }
 
-/** The names that are not among `others`. */
 function excludeNames(names: readonly string[], others: readonly string[]): string[] {
   return names.filter((name) => !others.includes(name));
 }

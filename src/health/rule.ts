@@ -46,7 +46,6 @@ export function isObserved(object: JsonObject): boolean {
   return readInt(object, "status.observedGeneration", 0) >= readInt(object, "metadata.generation", 0);
 }
 
-/** The value at a path of member names, separated by dots. */
 function readPath(object: JsonObject, path: string): Json | undefined {
   return path.split(".").reduce<Json | undefined>((value, key) => member(objectOf(value), key), object);
 }

@@ -172,7 +172,6 @@ function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealth
   return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isContainerBroken(pod));
 }
 
-/** Converts an object that is not Current to its entry in the status. */
 function toUnhealthyObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
   const status = target.finding?.status ?? "Unknown";
   const message = describeIssue(target, isUnhealthy);

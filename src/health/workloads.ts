@@ -198,13 +198,11 @@ function findCrashLoopingContainers({ status }: JsonObject): string[] {
   });
 }
 
-/** A value that must be an object. Throws UnreadableError. */
 function requireObject(value: Json | undefined): JsonObject {
   if (!isJsonObject(value)) throw new UnreadableError("status.containerStatuses cannot be read");
   return value;
 }
 
-/** A value that must be a string. Throws UnreadableError. */
 function requireText(value: Json | undefined): string {
   if (typeof value !== "string") throw new UnreadableError("status.containerStatuses cannot be read");
   return value;

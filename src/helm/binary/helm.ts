@@ -180,7 +180,6 @@ export class Helm {
     await this.#run("uninstall", args, options);
   }
 
-  /** The argument for helm's own time limit. */
   #timeoutArgs(options: ReleaseOptions): string[] {
     return ["--timeout", `${this.#timeoutMs(options)}ms`];
   }

@@ -238,10 +238,7 @@ export function cacheCapabilities(
   const createCache = (): Capabilities =>
     shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
   let readCached = createCache();
-  return {
-    digest: () => readCached(),
-    forget: () => void (readCached = createCache()),
-  };
+  return { digest: () => readCached(), forget: () => void (readCached = createCache()) };
 }
 
 /** Reads the server version and all kinds, and returns their digest. */

@@ -104,7 +104,6 @@ function isDependencyEnabled({ condition, tags }: Dependency, values: JsonObject
   return tagValues.includes(true) || !tagValues.includes(false);
 }
 
-/** Merges values over defaults, as helm does. */
 function mergeDefaults(defaults: JsonObject, values: JsonObject): JsonObject {
   return objectOf(merge(defaults, values));
 }

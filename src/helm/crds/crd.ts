@@ -89,7 +89,6 @@ export function storageVersion(crd: JsonObject): string | undefined {
   return listVersions(crd).find(({ storage }) => storage)?.name;
 }
 
-/** The versions in the spec of a definition. */
 function listVersions(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
 }

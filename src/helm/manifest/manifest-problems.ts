@@ -91,7 +91,6 @@ function findSpellingProblems({ apiVersion, kind }: JsonObject, name: string): s
   return valid ? [] : ["its name is not valid: lower-case letters, digits, - and . only"];
 }
 
-/** Finds labels with values that the server refuses. */
 function findLabelProblems(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
@@ -121,7 +120,6 @@ function isDnsSubdomain(name: string): boolean {
   );
 }
 
-/** A value for a message, shortened. */
 function formatValue(value: Json | undefined): string {
   const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;

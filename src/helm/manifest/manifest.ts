@@ -198,7 +198,6 @@ export function diffObjects(before: Json | undefined, after: Json | undefined): 
   return formatLineDiff(toLines(before), toLines(after));
 }
 
-/** An object as YAML with sorted keys. */
 function toSortedYaml(object: Json): string {
   return toYaml(JSON.parse(canonicalJson(object)) as Json);
 }

@@ -205,7 +205,6 @@ export class RecordedObjects {
   }
 }
 
-/** Adds members to the metadata of an object. */
 function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }

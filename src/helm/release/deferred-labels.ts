@@ -51,7 +51,6 @@ export class DeferredLabels {
     this.#pendingReleases.clear();
   }
 
-  /** Writes the labels of all scheduled releases, one after the other. */
   async #writeAll(): Promise<void> {
     for (const release of this.#pendingReleases) {
       // First, so that a label that is scheduled during the write is written afterwards.

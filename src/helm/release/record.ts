@@ -83,7 +83,6 @@ function parseHook(json: JsonObject): HookRecord {
   };
 }
 
-/** The strings in a JSON list; empty for anything else. */
 function filterTexts(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }

@@ -114,7 +114,6 @@ export class ReleaseLocations {
   }
 }
 
-/** Encodes a location as a value of a Secret's `data`. */
 function encodeLocation(location: ReleaseLocation): string {
   return Buffer.from(JSON.stringify(location)).toString("base64");
 }

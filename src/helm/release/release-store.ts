@@ -274,7 +274,6 @@ export class ReleaseStore {
     return readEncodedRecord(meta, await get(this.#options.client, secretRef(meta), { signal }));
   }
 
-  /** Notifies the listeners that something about a release has changed. */
   #notifyListeners(release: string): void {
     for (const listener of this.#listeners) listener(release);
   }

@@ -182,7 +182,6 @@ function describeRejection({ labels }: ReleaseMeta, why: string): string {
   return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
 }
 
-/** The version of the chart in a record, with a question mark where it is unknown. */
 function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
 }
