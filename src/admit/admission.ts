@@ -68,8 +68,8 @@ async function isOperatorWrite(
   { ownUser }: AdmissionOptions,
 ): Promise<boolean> {
   if (request.options?.["fieldManager"] !== FIELD_MANAGER) return false;
-  const own = await ownUser(signal);
-  return own !== undefined && request.userInfo["username"] === own;
+  const operatorUser = await ownUser(signal);
+  return operatorUser !== undefined && request.userInfo["username"] === operatorUser;
 }
 
 function readAnnotations(object: JsonObject): Record<string, string> {

@@ -1,4 +1,7 @@
-/** Decides about annotations of AddonModules and the AddonOperator: requests and confirmations. */
+/**
+ * Decides about annotations of AddonModules and the AddonOperator: requests (of a run, of a converge of all modules) and confirmations.
+ * A confirmation has the token of a question that the operator asks, such as whether it may delete releases.
+ */
 
 import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";
 import { annotateCommand } from "../kube/index.ts";
@@ -11,7 +14,6 @@ import { allow, refuse, type ReviewAnswer } from "./answer.ts";
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** An edit of the annotations of an object. */
 export interface AnnotationEdit {
   readonly kind: "AddonModule" | "AddonOperator";
   readonly name: string;
@@ -34,7 +36,8 @@ const MAX_QUOTED_LENGTH = 20;
  */
 export function checkAnnotations(edit: AnnotationEdit, view: View): ReviewAnswer {
   const { kind, before, after } = edit;
-  if (kind === "AddonOperator" && edit.name !== view.operator.name) return allow();
+  const isOfOtherOperator = kind === "AddonOperator" && edit.name !== view.operator.name;
+  if (isOfOtherOperator) return allow();
   const changed = Object.entries(after).filter(([key, value]) => before[key] !== value);
   const warnings: string[] = [];
   for (const [key, value] of changed) {
@@ -89,7 +92,7 @@ function explainInvalidConfirmation(
   return `${subject} confirms nothing: nothing waits for a confirmation; when something does, this shows the command: ${status}`;
 }
 
-/** The questions that a user may answer by an annotation of this object. */
+/** The questions that a user may answer by an annotation of this object: those of a module, or of the operator whether it may delete releases. */
 function listOpenQuestions({ kind, name }: AnnotationEdit, view: View): Question[] {
   if (kind === "AddonModule") {
     const { problem, retry } = view.modules.get(name) ?? {};

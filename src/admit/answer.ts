@@ -9,6 +9,7 @@ export type ReviewAnswer = Pick<AdmissionResponse, "allowed" | "message"> & {
 /** Kubernetes shortens warnings above 4,096 bytes together. */
 export const MAX_WARNINGS = 20;
 
+/** Lets an edit pass. The user sees the first warnings, and the number of the others. */
 export function allow(warnings: readonly string[] = []): ReviewAnswer {
   const more = warnings.length - MAX_WARNINGS;
   const note = more > 0 ? [`${more} more warnings are left out`] : [];

@@ -1,4 +1,7 @@
-/** Decides about edits of the operator's ConfigMap (docs/guides/refuse-edits.md). */
+/**
+ * Decides about edits of the operator's ConfigMap before they are stored (docs/guides/refuse-edits.md). The ConfigMap has for each module a
+ * key with its values (its *section*) and a key `…Enabled`. A simulation is a copy of the operator's state, in which an edit is tried.
+ */
 
 import { sameJson } from "../lib/index.ts";
 import { describeProblem, member, type Problem } from "../model/index.ts";
@@ -21,7 +24,6 @@ const MAX_PROBLEMS = 20;
 
 type Data = Readonly<Record<string, string>>;
 
-/** An edit of the ConfigMap. */
 export interface ConfigEdit {
   /** Name of the ConfigMap, for messages. */
   readonly name: string;
@@ -33,9 +35,8 @@ export interface ConfigEdit {
 }
 
 /**
- * Refuses what would make the ConfigMap invalid, what exceeds the deletion limit, and what switches a protected module off,
- * with the messages of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes
- * nothing: the state is tried on a copy.
+ * Refuses what would make the ConfigMap invalid, what exceeds the deletion limit, and what switches a protected module off, with the messages
+ * of the operator. Warns of keys without effect and, in a dry run, of what the edit would do. Changes nothing: the state is tried on a copy.
  */
 export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): ReviewAnswer {
   const { name, data } = edit;
@@ -86,16 +87,18 @@ function checkValidEdit(
   sources: AdmissionSources,
 ): ReviewAnswer {
   const { state } = sources;
-  // Before the first converge there are no decisions to compare with.
+  // Before the first converge (a run of all modules) there are no decisions to compare with.
   const hasConverged = state.view.converge.handled !== undefined;
   if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
   const causesConverge =
     simulation.values.digests.convergeTriggersDigest() !== state.values.digests.convergeTriggersDigest();
+  // Without a converge, the edit switches no module on or off; it only runs the modules whose values it changes.
   if (!causesConverge) {
     const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];
     return allow([...notes, ...effects]);
   }
+  // Also without the edit, because only what the edit adds counts.
   const before = forecastEdit(state.createSimulation(), sources);
   const after = forecastEdit(simulation, sources);
   const protectedRemovals = after.enablementChanges
@@ -110,10 +113,10 @@ function checkValidEdit(
   return allow([...limitNotes, ...notes, ...effects]);
 }
 
-/** Keys that match no module, and what is odd about texts, as far as the edit has changed them. */
+/** Warnings about keys that match no module, and about the texts of keys, as far as the edit has changed them. */
 function describeWarnings(config: ParsedConfig, edit: ConfigEdit, { values }: Simulation): string[] {
   const unknown = config.unknownKeys.filter((key) => isChanged(edit, key));
-  // Each suggestion compares a key with the keys of all modules.
+  // A suggestion compares a key with the keys of all modules, so only as many keys get one as the answer shows.
   const described = describeUnknownKeys(unknown.slice(0, MAX_WARNINGS), values.modules());
   const keys = [...described, ...unknown.slice(MAX_WARNINGS)];
   const keyWarnings = keys.map((key) => `${key}: this key matches no module and has no effect`);
@@ -134,12 +137,12 @@ function isProtectedRemoval({ decision }: Forecast["enablementChanges"][number])
   return !decision.enabled && decision.problem !== undefined;
 }
 
-/** The removal that exceeds the deletion limit, unless it did so before the edit. */
+/** The removals that exceed the deletion limit; undefined if they are confirmed, or if all of them exceed it without the edit, too. */
 function findNewlyExceededLimit(before: Forecast, after: Forecast): DeletionLimitView | undefined {
   const { deletionLimit: limit } = after.removals;
   if (limit === undefined || limit.confirmed) return undefined;
-  const known = new Set(before.removals.deletionLimit?.covers);
-  return limit.covers.every((each) => known.has(each)) ? undefined : limit;
+  const coveredBefore = new Set(before.removals.deletionLimit?.covers);
+  return limit.covers.every((release) => coveredBefore.has(release)) ? undefined : limit;
 }
 
 /** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */

@@ -1,4 +1,7 @@
-/** What an edit of the ConfigMap would do: what discovery and removals would decide, and the same in words for a dry run. */
+/**
+ * What an edit of the ConfigMap would do: which modules discovery would switch on or off and which releases the operator would remove, and
+ * the same in words for a dry run. The simulation is a copy of the state with the edited content.
+ */
 
 import { listNames, sameJson, type Clock, type Limit } from "../lib/index.ts";
 import { describeProblem, type JsonObject, type Module } from "../model/index.ts";
@@ -6,7 +9,6 @@ import { collectModuleFacts, collectRemovalInput, decideEnablement, decideRemova
 import { isRunnable, type ModuleFacts, type ReleaseFacts, type Removals } from "../plan/index.ts";
 import { problemOf, type Enablement, type State, type Simulation } from "../state/index.ts";
 
-/** What the decisions about edits depend on. */
 export interface AdmissionSources {
   readonly state: State;
   readonly observed: ReleaseFacts;
@@ -33,16 +35,17 @@ export function forecastEdit(
   simulation: Simulation,
   { state, observed, clock, deleteBrake }: AdmissionSources,
 ): Forecast {
-  const decided = simulation.tree.modules.flatMap((module) =>
+  const decisions = simulation.tree.modules.flatMap((module) =>
     forecastEnablement(collectModuleFacts(simulation, observed, module)),
   );
-  for (const { facts, decision } of decided) simulation.decide(facts.module.name, decision);
-  const enablementChanges = decided.filter(
+  for (const { facts, decision } of decisions) simulation.decide(facts.module.name, decision);
+  const enablementChanges = decisions.filter(
     ({ facts, decision }) => decision.enabled !== facts.record.enabled,
   );
   const { isFrozen = false } = simulation.values.config ?? {};
-  // A second check will confirm which modules are missing: here it is taken for granted.
+  // The operator purges the release of a missing module after a second check. Here, that check counts as done long ago.
   const orphans = new Map(observed.withoutModule(simulation.tree).map((name) => [name, -Infinity]));
+  // Removals are decided as if the content of the simulation were in force.
   const config = { ...state.view.config, condition: "ok" as const, isFrozen };
   const view = { ...state.view, config, orphans };
   const circumstances = { view, limit: deleteBrake, at: clock.monotonic() };
@@ -50,11 +53,14 @@ export function forecastEdit(
   return { enablementChanges, removals: decideRemovals(input) };
 }
 
-/** The decision of discovery about one module, as a list; empty if the module is on and stays on. */
+/** The decision of discovery about one module, as a list; empty if the module is on and the content does not switch it off. */
 function forecastEnablement(facts: ModuleFacts): EnablementChange[] {
   const { enabled, enabledBy } = facts.record;
-  if (enabled && facts.flag.enabled) return [];
-  const decision = decideEnablement(facts, { enabled: enabled || enabledBy !== "script" });
+  const staysOn = enabled && facts.flag.enabled;
+  if (staysOn) return [];
+  // In place of running the `enabled` script: its last answer where that is known, otherwise yes.
+  const scriptAnswer = { enabled: enabled || enabledBy !== "script" };
+  const decision = decideEnablement(facts, scriptAnswer);
   return decision === "run-script" ? [] : [{ facts, decision }];
 }
 
@@ -64,7 +70,7 @@ interface Forecasts {
   readonly after: Forecast;
 }
 
-/** Which modules would run, be installed, be deleted, one sentence each. */
+/** Describes which modules would be installed, deleted, purged or run, and what waits or is invalid then, in one sentence each. */
 export function describeEffects(
   simulation: Simulation,
   { state, forecasts }: { readonly state: State; readonly forecasts: Forecasts | undefined },
@@ -73,6 +79,7 @@ export function describeEffects(
   const { before, after } = forecasts;
   const { enablementChanges, removals } = after;
   const problems = enablementChanges.flatMap(({ decision }) => decision.problem ?? []);
+  // A blocker tells why a removal that is due does not happen, such as a protection of the module.
   const blockersBefore = new Set(before.removals.blockers.map(({ text }) => text));
   const newBlockers = removals.blockers.filter(({ text }) => !blockersBefore.has(text));
   // The caller describes a removal that exceeds the deletion limit.
@@ -101,7 +108,6 @@ function describeActions(names: Partial<Record<(typeof VERBS)[number], readonly 
   return found.map((verb) => `would ${verb} ${listNames(names[verb] ?? [], MAX_NAMES)}`);
 }
 
-/** The names that are not among `others`. */
 function excludeNames(names: readonly string[], others: readonly string[]): string[] {
   return names.filter((name) => !others.includes(name));
 }

@@ -1,4 +1,7 @@
-/** Finds and describes drift: fields that helm set and others have changed (docs/guides/running.md, "Drift"). */
+/**
+ * Finds and describes drift: fields that helm set and others have changed (docs/guides/running.md, "Drift"). Each entry of `managedFields`
+ * has a field manager and the tree of the fields that it owns; the path of a field has segments of that tree, such as `f:spec`.
+ */
 
 import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf } from "../model/index.ts";
@@ -28,7 +31,6 @@ export interface DriftedField {
   readonly removed: boolean;
 }
 
-/** The result of comparing an object. */
 export interface Comparison {
   readonly fields: readonly DriftedField[];
   /** Differences that are expected: a repair leaves them out. */
@@ -49,9 +51,10 @@ const MAX_FIELDS = 5000;
 const MAX_NAME_LENGTH = 100;
 
 /**
- * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only fields that
- * the manifest sets count. A difference in a field that only helm owns is no drift: nobody else has written it, so a webhook causes the
- * difference by changing each apply in another way.
+ * Compares a live object with `applied`, the result of a dry-run forced apply of the manifest that the release records. Only fields that the
+ * manifest sets count. Returns the drifted fields, those whose difference is expected (`ignored`), and whether others own fields that helm
+ * sets (`isShared`). A difference in a field that only helm owns is no drift: nobody else has written it, so a webhook causes the difference
+ * by changing each apply in another way.
  */
 export function compareObjects(
   live: JsonObject,
@@ -60,6 +63,7 @@ export function compareObjects(
 ): Comparison {
   const entries = parseEntries(live);
   const helmEntries = entries.filter(isHelmEntry);
+  // After the apply, this entry has exactly the fields that the manifest sets.
   const applyEntry = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
   const comparer = new FieldComparer();
   comparer.compareBelow(applyEntry?.fields, [applied, live], []);
@@ -68,13 +72,12 @@ export function compareObjects(
     pointer: fieldPathToPointer(applied, path),
     holder: findForeignEntry(entries, path),
   }));
-  const foreignOrUnowned = differing.filter(
+  // `holder` is the other manager that owns the field. A field without any owner was removed by another manager.
+  const byOthers = differing.filter(
     ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => ownsField(fields, path)),
   );
-  const ignored = foreignOrUnowned.filter((each) => isExpected(each));
-  const fields = foreignOrUnowned
-    .filter((each) => !ignored.includes(each))
-    .map((each) => toDriftedField(each, live));
+  const ignored = byOthers.filter((each) => isExpected(each));
+  const fields = byOthers.filter((each) => !ignored.includes(each)).map((each) => toDriftedField(each, live));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
 
   /** Whether a difference does not count as drift. */
@@ -112,7 +115,9 @@ class FieldComparer {
     if (!isJsonObject(node) || this.leaves.length >= MAX_FIELDS) return;
     // The server omits empty values, such as "" or false. A field that both objects lack is equal.
     if (wanted === undefined && live === undefined) return;
+    // The segment `.` stands for the node itself.
     const segments = Object.keys(node).filter((segment) => segment !== ".");
+    // A missing value counts as one difference, not as one for each field below it.
     if (live === undefined || segments.length === 0) return this.#compareLeaf(node, [wanted, live], path);
     for (const segment of segments) {
       const pair: Pair = [getChild(wanted, segment), getChild(live, segment)];
@@ -123,7 +128,7 @@ class FieldComparer {
   /** Records a field that helm owns as a whole, and whether its values differ. */
   #compareLeaf(node: JsonObject, [wanted, live]: Pair, path: FieldPath): void {
     this.leaves.push(path);
-    // Helm may own a list item without its members. Then only the presence of the item counts.
+    // Helm may own a list item without its members: its node has `.` and is no leaf. Then only the presence of the item counts.
     if (live === undefined || (isLeaf(node) && !sameJson(wanted, live))) this.differing.push(path);
   }
 }
@@ -196,7 +201,7 @@ const IGNORE_RULES: readonly Rule[] = [
   isByOwnHooks, isByVerticalAutoscaler, isInStatus, isCaBundle, isControllerMetadata, isFilledIn, isAggregatedRule,
 ];
 
-/** Whether a difference is no drift, by default or by `addon.yaml`. */
+/** Whether a difference is no drift, by default or by `drift.ignore` of `addon.yaml` (`targets`). */
 function isIgnored(difference: Difference, object: JsonObject, targets: readonly DriftIgnore[]): boolean {
   if (IGNORE_RULES.some((rule) => rule(difference, object))) return true;
   const { name } = objectOf(object["metadata"]);
@@ -217,7 +222,6 @@ export interface DriftedObject {
   readonly isContested: boolean;
 }
 
-/** The drift of a release. */
 export interface Drift {
   /** The first drifted objects. */
   readonly objects: readonly DriftedObject[];
@@ -227,7 +231,6 @@ export interface Drift {
   readonly issue?: string | undefined;
 }
 
-/** A release without drift. */
 export const NO_DRIFT: Drift = { objects: [], count: 0 };
 
 /** At most this many objects are listed, and as many fields of each. */
@@ -267,7 +270,7 @@ export function describeObject({ title, fields, isContested }: DriftedObject): s
   return `${describeField(first)}${more} of ${title}${often}`;
 }
 
-/** `kubectl-edit changed spec.replicas`, `spec.replicas was removed` */
+/** `kubectl-edit changed spec.replicas`, `someone removed spec.replicas`. A change by helm that no run made was made by hand. */
 function describeField({ field, manager, removed }: DriftedField): string {
   const verb = removed ? "removed" : "changed";
   if (manager === undefined) return `someone ${verb} ${field}`;

@@ -1,4 +1,8 @@
-/** Reads `managedFields`: who owns the fields of an object, and what their paths refer to. */
+/**
+ * Reads `managedFields`: who owns the fields of an object, and what their paths refer to. Each entry has a field manager, and a tree of the
+ * fields that it owns (`fieldsV1`); a leaf of the tree is an empty map. A path consists of segments of that tree: `f:` and the name of a
+ * member; for an item of a list `k:` and its keys (`k:{"name":"web"}`), `v:` and its value, or `i:` and its index.
+ */
 
 import { createHash } from "node:crypto";
 
@@ -9,7 +13,6 @@ import type { Json, JsonObject } from "../model/index.ts";
 /** The field manager of helm, for client-side and server-side apply. */
 export const HELM = "helm";
 
-/** One entry of `managedFields`. */
 export interface Entry {
   readonly manager: string;
   readonly operation: string;
@@ -58,7 +61,7 @@ export function findForeignEntry(entries: readonly Entry[], path: FieldPath): En
   return newest;
 }
 
-/** Digests of the field ownership in one version of an object: while they are equal, the object need not be compared again. */
+/** Digests of the field ownership in one version of an object. */
 export interface FieldManagers {
   readonly version: string;
   /** The fields that helm owns, and the times of its writes. */
@@ -70,20 +73,22 @@ export interface FieldManagers {
 }
 
 /**
- * Computes digests of the field ownership of an object, of which only the metadata is needed. `others` is empty only if helm is
- * an owner: an object without any entries proves nothing.
+ * Computes digests of the field ownership of an object, of which only the metadata is needed: while they are equal, the object need not be
+ * compared again. `others` is empty only if helm is an owner: an object without any entries proves nothing. `otherWrites` changes with each
+ * write of others to the spec; a kind without a generation does not tell, so each new version of its objects counts.
  */
 export function digestFieldManagers(object: JsonObject): FieldManagers {
   const entries = parseEntries(object);
   const { uid, resourceVersion, generation } = objectOf(object["metadata"]);
   const version = asString(resourceVersion) ?? "";
   const others = entries.filter(isForeign);
-  const own = entries.filter(isHelmEntry);
+  const helmEntries = entries.filter(isHelmEntry);
+  const isHelmOnlyOwner = others.length === 0 && helmEntries.length > 0;
   const foreignFields = others.map((each) => [each.manager, each.operation, each.subresource, each.fields]);
   return {
     version,
-    helm: shortDigest([uid ?? "", own.map(({ at, fields }) => [at ?? null, fields])]),
-    others: others.length === 0 && own.length > 0 ? "" : shortDigest(foreignFields),
+    helm: shortDigest([uid ?? "", helmEntries.map(({ at, fields }) => [at ?? null, fields])]),
+    others: isHelmOnlyOwner ? "" : shortDigest(foreignFields),
     otherWrites: shortDigest([generation ?? version, others.map(({ at }) => at ?? null)]),
   };
 }
@@ -93,20 +98,17 @@ function shortDigest(value: Json): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("base64").slice(0, 16);
 }
 
-/**
- * Segments as in `fieldsV1`: `f:` and the name of a member; for an item of a list `k:` and its keys (`k:{"name":"web"}`), `v:` and its
- * value, or `i:` and its index.
- */
 export type FieldPath = readonly string[];
 
-/** Resolves a segment of a path, see {@link FieldPath}, to a member name or a list index; undefined if `value` has no such member or item. */
+/** Resolves a segment of a path to a member name or a list index; undefined if `value` has no such member or item. */
 function resolveSegment(value: Json | undefined, segment: string): string | number | undefined {
   const kind = segment.slice(0, 2);
   const rest = segment.slice(2);
   if (kind === "f:") return isJsonObject(value) && member(value, rest) !== undefined ? rest : undefined;
   if (!Array.isArray(value)) return undefined;
   const index = kind === "i:" ? Number(rest) : value.findIndex(createItemMatcher(kind, rest));
-  return Number.isInteger(index) && index >= 0 && index < value.length ? index : undefined;
+  const isIndexOfItem = Number.isInteger(index) && index >= 0 && index < value.length;
+  return isIndexOfItem ? index : undefined;
 }
 
 /** Creates a test for the list item to which a segment refers: by its keys (`k:`) or by its value (`v:`). */
@@ -174,7 +176,6 @@ function removeField(object: JsonObject, path: FieldPath): void {
 
 /** A name that a path shows without quotes. */
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
-/** Maximal length of a path as text. */
 const MAX_PATH_LENGTH = 250;
 
 /** For people: `spec.template.spec.containers[name="web"].image`. */

@@ -1,4 +1,7 @@
-/** Assesses an object from its own status, by the rules of kstatus. */
+/**
+ * Assesses an object from its own status, by the rules of kstatus. Its status by these rules is Current (healthy), InProgress, Failed,
+ * Terminating or Unknown.
+ */
 
 import type { JsonObject } from "../model/index.ts";
 import {
@@ -52,9 +55,9 @@ function assessByRules(object: JsonObject, now: number): Assessment {
 
 /** The assessment of an object that is being deleted; undefined for any other object. */
 function assessDeletion(object: JsonObject): Assessment | undefined {
-  const since = getMember(object["metadata"], "deletionTimestamp", "metadata");
-  if (since === undefined || since === "") return undefined;
-  if (typeof since !== "string") throw new UnreadableError("metadata.deletionTimestamp is no text");
+  const deletionTime = getMember(object["metadata"], "deletionTimestamp", "metadata");
+  if (deletionTime === undefined || deletionTime === "") return undefined;
+  if (typeof deletionTime !== "string") throw new UnreadableError("metadata.deletionTimestamp is no text");
   return { status: "Terminating", reason: "Terminating", message: "is being deleted" };
 }
 
@@ -73,13 +76,13 @@ function assessGeneration(object: JsonObject): Assessment | undefined {
 
 /** The assessment by a true condition `Reconciling` or `Stalled`; undefined without one. */
 function assessStandardConditions(conditions: readonly StatusCondition[]): Assessment | undefined {
-  const found = conditions.find(
+  const condition = conditions.find(
     ({ type, status }) => status === "True" && (type === "Reconciling" || type === "Stalled"),
   );
-  if (found === undefined) return undefined;
-  return found.type === "Stalled"
-    ? createFailed(found.reason, describeCondition(found))
-    : createInProgress(found.reason, describeCondition(found));
+  if (condition === undefined) return undefined;
+  return condition.type === "Stalled"
+    ? createFailed(condition.reason, describeCondition(condition))
+    : createInProgress(condition.reason, describeCondition(condition));
 }
 
 /** The assessment by the condition `Ready`. An object without that condition is Current. */
@@ -180,17 +183,18 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   ["apiextensions.k8s.io/CustomResourceDefinition", assessCrd],
 ]);
 
-/** Assesses a Rollout by `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
+/** Assesses a Rollout of Argo by `status.phase`; undefined for other kinds, and for a Rollout that is being deleted. */
 export function assessRollout(object: JsonObject): Assessment | undefined {
   if (
     groupKindOf(object) !== "argoproj.io/Rollout" ||
     readTextField(object, "metadata.deletionTimestamp") !== ""
   )
     return undefined;
+  // A Rollout has its observed generation as text.
   const generation = String(readInt(object, "metadata.generation", 0));
   const observed = readTextField(object, "status.observedGeneration", "none");
-  const lag = `its controller has seen generation ${observed}, not ${generation}`;
-  if (observed !== generation) return createInProgress("LatestGenerationNotObserved", lag);
+  const notObserved = `its controller has seen generation ${observed}, not ${generation}`;
+  if (observed !== generation) return createInProgress("LatestGenerationNotObserved", notObserved);
   const phase = readTextField(object, "status.phase", "Progressing");
   const message = readTextField(object, "status.message", `its phase is ${phase}`);
   if (phase === "Healthy") return CURRENT;

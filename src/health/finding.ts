@@ -1,4 +1,8 @@
-/** What is stored about an object of a release: its assessment, not the object. */
+/**
+ * What is stored about an object of a release, its *finding*: the assessment by kstatus (Current is healthy), not the object. `settled` is
+ * the last generation in which the object was Current, `since` the time from which its time limit counts. An object that was Current in
+ * this generation has a *loss* when it fails, in contrast to a rollout that does not succeed.
+ */
 
 import { plainLine, type CelTest } from "../lib/index.ts";
 import { conditionOf, objectOf, type JsonObject } from "../model/index.ts";
@@ -47,8 +51,8 @@ interface FindingContext {
 const MAX_TEXT = 500;
 
 /**
- * Assesses an object, and adds the facts that the previous finding and its own spec contribute: since when it is not Current, whether
- * it was Current before in this generation, and how to find its Pods.
+ * Assesses an object, and adds the facts that the previous finding (`before`) and its own spec contribute. `now` is the monotonic time,
+ * `wall` the time in ms since the epoch, `check` the test of `addon.yaml` that replaces the rules.
  */
 export function createFinding(object: JsonObject, { now, wall, before, check }: FindingContext): Finding {
   const { status, reason, message } =
@@ -59,14 +63,14 @@ export function createFinding(object: JsonObject, { now, wall, before, check }: 
   const settled = hasReachedGoal(object, assessment) ? generation : before?.settled;
   if (assessment.status === "Current")
     return { ...NO_DETAILS, ...assessment, generation, settled, since: now };
-  const wasWell = generation !== undefined && settled === generation;
+  const wasCurrent = generation !== undefined && settled === generation;
   return {
     ...assessment,
     generation,
     settled,
     // A paused rollout waits for a user, so it never exceeds its time limit.
     since: assessment.reason === PAUSED ? Infinity : computeSince(generation, now, before),
-    isLost: wasWell && (assessment.status === "Failed" || isUnavailable(object)),
+    isLost: wasCurrent && (assessment.status === "Failed" || isUnavailable(object)),
     pods: describeOwnPods(object),
     isOrdered: isOrdered(object),
   };
@@ -131,11 +135,13 @@ function assessStoppedObject(object: JsonObject): Assessment | undefined {
   const spec = objectOf(object["spec"]);
   const kind = groupKindOf(object);
   if (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) return CURRENT;
+  // A pause does not excuse a Deployment that has lost Pods.
   if (kind !== "apps/Deployment" || spec["paused"] !== true || isUnavailable(object)) return undefined;
   const updated = readInt(object, "status.updatedReplicas", 0);
   const wanted = readInt(object, "spec.replicas", 1);
   const count = describeCount(updated, wanted, "replicas updated");
   if (updated < wanted) return createInProgress(PAUSED, `its rollout is paused: ${count}`);
+  // Until its controller has observed the spec, the count may be that of an earlier one.
   return isObserved(object) ? CURRENT : undefined;
 }
 

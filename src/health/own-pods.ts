@@ -1,4 +1,7 @@
-/** Which Pods belong to a workload, and which of them to the revision of its current spec. */
+/**
+ * Which Pods belong to a workload, and which of them to the revision of its current spec. A Deployment owns its Pods through ReplicaSets,
+ * which have the number of a revision; Pods of a StatefulSet or a DaemonSet have a label with their revision.
+ */
 
 import {
   isJsonObject,
@@ -33,12 +36,13 @@ const NO_REVISION = "";
 /** Describes how to find the Pods of a workload; undefined for objects that create none, or that lack a selector. */
 export function describeOwnPods(object: JsonObject): OwnPods | undefined {
   const selector = objectOf(object["spec"])["selector"];
-  const revision = REVISION_READERS.get(groupKindOf(object));
-  if (revision === undefined || !isJsonObject(selector)) return undefined;
+  const readRevision = REVISION_READERS.get(groupKindOf(object));
+  if (readRevision === undefined || !isJsonObject(selector)) return undefined;
+  const uid = readTextField(object, "metadata.uid");
   return {
     selector: selector as LabelSelector,
-    uid: readTextField(object, "metadata.uid"),
-    ...revision(object),
+    uid,
+    ...readRevision(object),
   };
 }
 
@@ -72,8 +76,8 @@ const REVISION_READERS: ReadonlyMap<string, RevisionReader> = new Map<string, Re
 ]);
 
 /**
- * The current revision of a workload: the one that the object names, but NO_REVISION until the controller has observed this generation of the spec,
- * because until then the object names the previous revision.
+ * The current revision of a workload: `revision`, which the object names. NO_REVISION until the controller has observed this generation of
+ * the spec, because until then the object names the previous revision.
  */
 function revisionIfObserved(object: JsonObject, revision: string): string {
   return isObserved(object) ? revision : NO_REVISION;
@@ -90,10 +94,11 @@ export function controllerUidOf({ metadata }: JsonObject): string | undefined {
   return asString(owners.find(({ controller }) => controller === true)?.["uid"]);
 }
 
-/** Whether a ReplicaSet belongs to a Deployment's current revision. */
-export function isCurrentReplicaSet(replicaSet: JsonObject, { uid, replicaSet: number }: OwnPods): boolean {
-  const own = readAnnotation(replicaSet, REVISION_NUMBER);
-  return number !== NO_REVISION && own === number && controllerUidOf(replicaSet) === uid;
+/** Whether a ReplicaSet belongs to a Deployment's current revision. `wanted` describes the Pods of the Deployment. */
+export function isCurrentReplicaSet(replicaSet: JsonObject, wanted: OwnPods): boolean {
+  const revision = readAnnotation(replicaSet, REVISION_NUMBER);
+  if (revision === NO_REVISION || revision !== wanted.replicaSet) return false;
+  return controllerUidOf(replicaSet) === wanted.uid;
 }
 
 /** Whether the labels of a Pod, which the workload or its current ReplicaSet owns, are those of the current revision. */

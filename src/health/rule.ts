@@ -16,14 +16,14 @@ export interface StatusCondition {
 /** Bound of Go's int64; larger numbers are fractions to Go. */
 const GO_INT_BOUND = 2 ** 63;
 
-/** A member of `parent`; undefined if it is missing or the parent is null. Throws UnreadableError if the parent is no object. */
+/** A member of `parent`, an object at `path`; undefined if it is missing or the parent is null. Throws UnreadableError if the parent is no object. */
 export function getMember(parent: Json | undefined, key: string, path: string): Json | undefined {
   if (parent === undefined || parent === null) return undefined;
   if (!isJsonObject(parent)) throw new UnreadableError(`${path} is no object`);
   return member(parent, key);
 }
 
-/** Reads a generation, an integer that may be missing. Any other value, null included, throws UnreadableError as in kstatus. */
+/** Reads a generation, an integer that may be missing, from a part of the object (`metadata`, `status`). Any other value throws UnreadableError. */
 export function readGeneration(object: JsonObject, part: string, key: string): number | undefined {
   const value = getMember(object[part], key, part);
   if (value !== undefined && !isGoInt(value)) throw new UnreadableError(`${part}.${key} is no integer`);
@@ -46,7 +46,6 @@ export function isObserved(object: JsonObject): boolean {
   return readInt(object, "status.observedGeneration", 0) >= readInt(object, "metadata.generation", 0);
 }
 
-/** The value at a path of member names, separated by dots. */
 function readPath(object: JsonObject, path: string): Json | undefined {
   return path.split(".").reduce<Json | undefined>((value, key) => member(objectOf(value), key), object);
 }
@@ -71,7 +70,6 @@ export function readConditions(object: JsonObject): StatusCondition[] {
   });
 }
 
-/** The status of an object by kstatus. */
 export type HealthStatus = "Current" | "InProgress" | "Failed" | "Terminating" | "Unknown";
 
 /** An object's status and the reason for it; reason and message are empty where it is Current. */
@@ -81,7 +79,6 @@ export interface Assessment {
   readonly message: string;
 }
 
-/** The input of a rule. */
 export interface RuleInput {
   readonly object: JsonObject;
   readonly conditions: readonly StatusCondition[];

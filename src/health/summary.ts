@@ -1,4 +1,8 @@
-/** The health of a release, summarized from its objects and their Pods. */
+/**
+ * The health of a release, summarized from its objects and their Pods. The *finding* of an object has its status by kstatus (Current is
+ * healthy). A *lost* object was healthy in this generation: the cause may lie outside, such as a drained node. A Pod `isWanted` if it is of
+ * the revision that its workload's spec requests.
+ */
 
 import { conditionOf, objectOf, objectsIn, asString, type JsonObject } from "../model/index.ts";
 import type { Finding } from "./finding.ts";
@@ -20,7 +24,6 @@ interface UnhealthyObject extends Assessment {
   readonly object: string;
 }
 
-/** Numbers of objects by status. */
 interface HealthCounts {
   readonly total: number;
   readonly current: number;
@@ -59,7 +62,6 @@ export function mayBeRollbackTarget(
   return condition?.status !== "False" && condition?.isFailing !== true;
 }
 
-/** The health of a release. */
 export interface Health extends HealthCondition {
   readonly counts: HealthCounts;
   /** Objects that are not Current, the worst first; at most 20. */
@@ -83,12 +85,12 @@ type ByLevel = Record<Level, AssessedObject[]>;
  * otherwise Unknown.
  */
 export function summarizeHealth(targets: readonly AssessedObject[], timing: Timing): Health {
-  const by: ByLevel = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] };
-  for (const target of targets) by[getLevel(target, timing)].push(target);
-  const unhealthy = [...by.unhealthy, ...by.lost];
-  const notReady = [...unhealthy, ...by.inProgress, ...by.unknown];
+  const byLevel: ByLevel = { unhealthy: [], lost: [], inProgress: [], unknown: [], healthy: [] };
+  for (const target of targets) byLevel[getLevel(target, timing)].push(target);
+  const unhealthy = [...byLevel.unhealthy, ...byLevel.lost];
+  const notReady = [...unhealthy, ...byLevel.inProgress, ...byLevel.unknown];
   return {
-    ...buildCondition(by),
+    ...buildCondition(byLevel),
     counts: countByStatus(targets),
     ailments: notReady
       .slice(0, MAX_LISTED_OBJECTS)
@@ -103,7 +105,7 @@ export function summarizeHealth(targets: readonly AssessedObject[], timing: Timi
 function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing): Level {
   if (finding === undefined || finding.status === "Unknown") return "unknown";
   if (finding.status === "Current") return "healthy";
-  // A Pod of another revision does not matter.
+  // A Pod of another revision is going to be replaced.
   const hasBrokenPod = pod?.isPermanent === true && pod.isWanted;
   if (hasBrokenPod || now - finding.since >= timeoutMs) return "unhealthy";
   if (finding.isLost) return "lost";
@@ -114,30 +116,32 @@ function getLevel({ finding, pod }: AssessedObject, { now, timeoutMs }: Timing):
 const PROBLEM_LEVELS = ["unhealthy", "lost", "inProgress", "unknown"] as const;
 
 /** Builds the condition of a release by the worst level that has objects. Its message names the first of these objects. */
-function buildCondition(by: ByLevel): HealthCondition {
-  const level = PROBLEM_LEVELS.find((each) => by[each].length > 0) ?? "healthy";
-  const [first] = by[level];
+function buildCondition(byLevel: ByLevel): HealthCondition {
+  const level = PROBLEM_LEVELS.find((each) => byLevel[each].length > 0) ?? "healthy";
+  const [first] = byLevel[level];
   if (level === "healthy" || first === undefined) {
-    const message = `All objects are as they should be (${by.healthy.length})`;
+    const message = `All objects are as they should be (${byLevel.healthy.length})`;
     return { status: "True", reason: "Healthy", message };
   }
   const isUnhealthy = level === "unhealthy" || level === "lost";
-  const message = describeTarget(first, by[level].length, isUnhealthy);
+  const message = describeTarget(first, byLevel[level].length, isUnhealthy);
   if (isUnhealthy)
     return { status: "False", reason: "Unhealthy", message, ...(level === "lost" && { isOutage: true }) };
   if (level === "unknown") return { status: "Unknown", reason: getReason(first), message };
-  const isFailing = by.inProgress.some(({ pod }) => pod?.isWanted === true && isContainerBroken(pod));
+  // The revision must not become the target of a rollback, although its time limit is not over.
+  const isFailing = byLevel.inProgress.some(({ pod }) => pod?.isWanted === true && isContainerBroken(pod));
   return { status: "Unknown", reason: "Progressing", message, ...(isFailing && { isFailing }) };
 }
 
 /** Finds the time at which the next object exceeds its time limit, so that it has to be assessed again; Infinity for none. */
 export function findReassessTime(targets: readonly AssessedObject[], timing: Timing): number {
-  const ends = targets.map((target) =>
-    ["inProgress", "lost"].includes(getLevel(target, timing))
-      ? (target.finding?.since ?? Infinity) + timing.timeoutMs
-      : Infinity,
-  );
-  return ends.reduce((a, b) => Math.min(a, b), Infinity);
+  let earliest = Infinity;
+  for (const target of targets) {
+    const level = getLevel(target, timing);
+    const mayExceed = level === "inProgress" || level === "lost";
+    if (mayExceed) earliest = Math.min(earliest, (target.finding?.since ?? Infinity) + timing.timeoutMs);
+  }
+  return earliest;
 }
 
 const UNCHECKED = { reason: "NotLookedAt", message: "has not been checked yet" };
@@ -168,7 +172,6 @@ function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealth
   return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isContainerBroken(pod));
 }
 
-/** Converts an object that is not Current to its entry in the status. */
 function toUnhealthyObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
   const status = target.finding?.status ?? "Unknown";
   const message = describeIssue(target, isUnhealthy);
@@ -199,7 +202,6 @@ interface PodIssue {
   readonly isPermanent: boolean;
 }
 
-/** Why a Pod is not ready, with its name. */
 export interface NamedIssue extends PodIssue {
   readonly name: string;
   /** The Pod is of the revision that its workload's spec requests. */
@@ -236,6 +238,7 @@ function findContainerIssues(container: JsonObject): PodIssue[] {
     const isPermanent = readInt(container, "restartCount", 0) > MOST_RESTARTS;
     return [{ text: [reason, ...end].join(": "), rank: RANK.crashes, isPermanent }];
   }
+  // Such as `ErrImagePull`, `ImagePullBackOff`, `InvalidImageName`, `CreateContainerConfigError`.
   if (/Err|BackOff|Invalid|Never/.test(reason))
     return [createIssue(reason, waiting["message"], RANK.refused)];
   const [end] = describeExit(objectOf(state["terminated"]));
@@ -248,6 +251,7 @@ function findContainerIssues(container: JsonObject): PodIssue[] {
 function describeExit(terminated: JsonObject): string[] {
   const { exitCode, reason } = terminated;
   if (typeof exitCode !== "number" || exitCode === 0) return [];
+  // The reason `Error` says no more than the exit code, in contrast to `OOMKilled`.
   const why = typeof reason === "string" && reason !== "Error" ? ` (${reason})` : "";
   return [`exit code ${exitCode}${why}`];
 }
@@ -262,9 +266,9 @@ function findPodLevelIssues(pod: JsonObject, status: JsonObject): PodIssue[] {
     return [createIssue(reason, unscheduled["message"], RANK.unscheduled)];
   }
   const unready = conditionOf(pod, "Ready", "False");
-  return unready === undefined || status["phase"] !== "Running"
-    ? []
-    : [createIssue("not ready", unready["message"], RANK.unready)];
+  // A pending Pod is never ready; its containers say what they wait for.
+  const isRunningUnready = unready !== undefined && status["phase"] === "Running";
+  return isRunningUnready ? [createIssue("not ready", unready["message"], RANK.unready)] : [];
 }
 
 /** An issue of a Pod that may pass, with its message if there is one. */

@@ -186,7 +186,7 @@ function parseTime(text: string): number {
   return Number.isNaN(time) ? -Infinity : time;
 }
 
-/** The names of the containers of a Pod that are in CrashLoopBackOff. Throws UnreadableError where kstatus fails, too. */
+/** The names of the containers of a Pod that are in CrashLoopBackOff. As kstatus, throws UnreadableError for a member of a wrong type, null included. */
 function findCrashLoopingContainers({ status }: JsonObject): string[] {
   const list = isJsonObject(status) ? member(status, "containerStatuses") : undefined;
   if (list === undefined) return [];
@@ -202,13 +202,11 @@ function findCrashLoopingContainers({ status }: JsonObject): string[] {
   });
 }
 
-/** A value that must be an object. Throws UnreadableError. */
 function requireObject(value: Json | undefined): JsonObject {
   if (!isJsonObject(value)) throw new UnreadableError("status.containerStatuses cannot be read");
   return value;
 }
 
-/** A value that must be a string. Throws UnreadableError. */
 function requireText(value: Json | undefined): string {
   if (typeof value !== "string") throw new UnreadableError("status.containerStatuses cannot be read");
   return value;

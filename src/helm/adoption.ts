@@ -1,4 +1,7 @@
-/** Who made a release, and whether a module may take it over (`--adopt`). */
+/**
+ * Who made a release, and whether a module may take it over (`--adopt`). The label `managedBy` of a release Secret has a digest of the
+ * operator that made it, in the format of a scheme version. The older Go implementation of the operator wrote other labels or none.
+ */
 
 import { oneLine } from "../lib/index.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
@@ -12,8 +15,8 @@ export type AdoptPolicy = "all" | "go" | "none";
 export type ReleaseOwner = "ours" | "other" | "go" | "manual";
 
 /**
- * Determines who made a release by its labels. `hasGoOperatorMark`: an older Go operator, which wrote no labels, has left its checksum in
- * the values.
+ * Determines who made a release by its labels. `managedBy` is this operator's digest. `hasGoOperatorMark`: a Go operator that wrote no
+ * labels has left its checksum in the values.
  */
 export function determineReleaseOwner(
   { labels }: Pick<ReleaseMeta, "labels">,
@@ -23,12 +26,15 @@ export function determineReleaseOwner(
   const label = labels[RELEASE_LABELS.managedBy];
   if (label === managedBy) return "ours";
   if (isCurrentScheme(label)) return "other";
-  // A label of another scheme version does not show which operator wrote it. An upgrade must not disown all releases, so it counts.
+  // A digest of another scheme version cannot be compared. After an upgrade of the operator, all its releases have one, so it counts as ours.
   if (label !== undefined) return "ours";
   return hasGoOperatorMark || GO_LABELS.some((name) => name in labels) ? "go" : "manual";
 }
 
-/** Whether a module may take over a release of this owner. Never that of another addon-operator: both would overwrite each other. */
+/**
+ * Whether a module may take over a release of this owner: with the policy `go` one of the Go operator, with `all` also one that a user
+ * installed. Never one of another addon-operator: both would overwrite each other.
+ */
 export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
   if (owner === "ours") return true;
   if (owner === "other" || policy === "none") return false;
@@ -36,8 +42,8 @@ export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
 }
 
 /**
- * Determines who made a release. Reads its record only if the labels do not tell, because that costs a request. Throws
- * ForeignReleaseError if this operator must not adopt it (`--adopt`).
+ * Determines who made a release. Reads its values only if the labels do not tell, because that costs a request. Throws
+ * ForeignReleaseError if this operator must not adopt it; the message names `--adopt` where another policy would allow that.
  */
 export async function requireAdoptableRelease(
   tools: { readonly store: ReleaseStore; readonly managedBy: string; readonly adopt: AdoptPolicy },
@@ -61,7 +67,7 @@ const OWNER_NAMES: Readonly<Record<ReleaseOwner, string>> = {
 };
 
 /**
- * Whether an older Go operator has left its checksum in the values of a release. False for a broken record, because helm itself
+ * Whether a Go operator has left its checksum in the values of a release. False where the release Secret cannot be parsed, because helm
  * reports that.
  */
 async function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): Promise<boolean> {

@@ -1,4 +1,7 @@
-/** Prefetches renderings of charts while other modules run. */
+/**
+ * Prefetches renderings of charts while other modules run. A *converge* brings all modules into their desired state, one after another
+ * unless they may run in parallel; the *run* of a module contains its helm step, whose facts are a *reconciliation*.
+ */
 
 import { availableParallelism } from "node:os";
 
@@ -8,7 +11,6 @@ import { namespacedKey, type RenderedChart } from "./manifest/manifest.ts";
 import { renderChart } from "./rendering.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./types.ts";
 
-/** A module that a converge is going to run. */
 export interface UpcomingModule {
   readonly name: string;
   /** Reads from what the release would be made now; hooks may change that later. */
@@ -45,11 +47,14 @@ export class ChartPrefetcher {
   readonly #prefetchedCharts = new Map<string, Promise<PrefetchedChart | undefined>>();
   readonly #abortController = new AbortController();
 
-  /** `upcoming` are the modules that a converge is going to run, in order. */
+  /**
+   * `upcoming` are the modules that a converge is going to run, in order. Without `hasFinalValues`, hooks of a module may change its values
+   * before helm runs, so its chart is not prefetched.
+   */
   constructor(tools: PrefetchTools, upcoming: readonly UpcomingModule[], areParallel: boolean) {
     this.#tools = tools;
     this.#upcoming = new Map(upcoming.map((each) => [each.name, each]));
-    // Modules that run in parallel use all processors without prefetching.
+    // Modules that run in parallel use all processors without prefetching. A first installation is not rendered before helm installs it.
     this.#candidates = areParallel
       ? []
       : upcoming.filter(({ name, hasFinalValues }) => hasFinalValues && tools.store.get(name) !== undefined);
@@ -67,17 +72,20 @@ export class ChartPrefetcher {
     this.#candidates = this.#candidates.filter(({ name }) => name !== module);
   }
 
-  /** As `renderChart`, but uses the prefetched rendering if it has the same inputs. An abort of the request ends all renderings. */
+  /**
+   * As `renderChart`, but uses the prefetched rendering if it has the same inputs. The first call starts the renderings for the modules
+   * that run later. An abort of the request ends them all, so that this call need not wait for its own.
+   */
   async render(reconciliation: Reconciliation): Promise<RenderedChart> {
     const { request, inputsDigest } = reconciliation;
     const { name } = request.module;
-    const pending = this.#prefetchedCharts.get(name);
+    const prefetching = this.#prefetchedCharts.get(name);
     this.#prefetchedCharts.delete(name);
     this.#startPrefetching();
     const stop = (): void => this.stop();
     request.signal.addEventListener("abort", stop, { once: true });
     try {
-      const prefetched = await pending;
+      const prefetched = await prefetching;
       if (prefetched?.inputsDigest === inputsDigest) return prefetched;
     } finally {
       request.signal.removeEventListener("abort", stop);
@@ -107,9 +115,10 @@ export class ChartPrefetcher {
     this.#abortController.abort();
   }
 
-  /** Starts to render the charts of all modules that have not run yet. Only the first call has an effect. */
+  /** Starts to render the charts of all candidates, a few at a time. Only the first call has an effect. */
   #startPrefetching(): void {
     const { signal } = this.#abortController;
+    // `render` can wait for a chart whose rendering has not begun yet.
     const jobs = this.#candidates.map((upcoming) => ({
       upcoming,
       ...Promise.withResolvers<PrefetchedChart | undefined>(),
@@ -121,15 +130,16 @@ export class ChartPrefetcher {
     );
   }
 
-  /** Renders a chart for later use. Undefined if its run needs no rendering, or if the rendering may differ by then. */
+  /** Renders a chart for later use. Undefined if the run of its module needs no rendering, or if the rendering may differ by then. */
   async #prefetch({ readInput }: UpcomingModule, signal: AbortSignal): Promise<PrefetchedChart | undefined> {
     signal.throwIfAborted();
     const request = { ...readInput(), signal };
     const reconciliation = await collectFacts(this.#tools.toolsOf(request.module), request);
     const { tools, release, chart } = reconciliation;
-    // The result of `lookup`, or of a release that is not in its namespace yet, may differ when the module runs.
+    // `lookup` reads live objects, and the run of a module first moves its release where that is in another namespace.
     const mayDiffer = chart.reach.lookup || release?.namespace !== tools.namespace;
-    if (decideBeforeRendering(reconciliation).act !== "compare" || mayDiffer) return undefined;
+    const needsRendering = decideBeforeRendering(reconciliation).act === "compare";
+    if (!needsRendering || mayDiffer) return undefined;
     return { inputsDigest: reconciliation.inputsDigest, ...(await renderChart(reconciliation)) };
   }
 
@@ -142,9 +152,10 @@ export class ChartPrefetcher {
       const request = { ...readInput(), signal };
       const tools = this.#tools.toolsOf(request.module);
       const { reconciliation, decision } = await planRelease(tools, request);
-      if (decision.act === "nothing" || decision.act === "label") return [];
-      const known = "rendered" in decision ? decision.rendered : undefined;
-      const { objects } = known ?? (await renderChart(reconciliation));
+      const staysAsItIs = decision.act === "nothing" || decision.act === "label";
+      if (staysAsItIs) return [];
+      const rendered = "rendered" in decision ? decision.rendered : undefined;
+      const { objects } = rendered ?? (await renderChart(reconciliation));
       return objects.map((object) => namespacedKey(tools.namespace, object));
     } catch {
       signal.throwIfAborted();

@@ -1,4 +1,9 @@
-/** Decides what a run does about a release (docs/reference/modules.md, "The chart"). */
+/**
+ * Decides what a run does about a release (docs/reference/modules.md, "The chart"). The *inputs* are all that a release is made from; its
+ * labels have their digest. A *refusal* is the reason not to apply the current inputs, with the rejected and the good revision. Decisions
+ * besides helm's verbs: `compare` renders the chart, because only the manifest shows whether the release has to change; `label` updates
+ * the labels only; `recover` marks a release failed that a killed helm left pending, then upgrades it; `stay` leaves a rolled back release.
+ */
 
 import { provesBroken } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
@@ -12,16 +17,15 @@ import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/re
 import { findRefusalAfterUserRollback } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
 
-/** The decision about a release, and the facts behind it. */
 export interface ReleasePlan {
   readonly reconciliation: Reconciliation;
   readonly decision: PlannedDecision;
 }
 
 /**
- * Examines a release and decides what a run does about it. Where the inputs do not suffice, it renders the chart and
- * compares the manifests. If they are equal, the run only updates the digest of the inputs in the release's labels, so that
- * the next run need not render. Changes nothing. Throws ForeignReleaseError, and HelmError where the chart cannot be rendered.
+ * Examines a release and decides what a run does about it. Where the inputs do not suffice, it renders the chart and compares the
+ * manifests. If they are equal, the run only updates the labels, so that the next run need not render. Changes nothing. Throws
+ * ForeignReleaseError, and HelmError where the chart cannot be rendered.
  */
 export async function planRelease(
   tools: Reconciler,
@@ -43,7 +47,7 @@ export async function planRelease(
 
 /**
  * Reads the facts for a decision about a release: its newest revision, its owner, the chart, and digests. `inputsDigest` covers all
- * that the release is made of; `userInputsDigest` what users change, the chart and their values. `contentDigest` omits the helm
+ * inputs; `userInputsDigest` what users change, the chart and their values without changes by hooks. `contentDigest` omits the helm
  * binary, so that a rejected version stays rejected with another helm. Changes nothing in the cluster; may put a chart that is
  * missing back on disk. Throws ForeignReleaseError if the release belongs to another owner.
  */
@@ -59,6 +63,7 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: tools.helm.getBinaryId() });
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
+  // Without a policy, failed upgrades are retried and never rolled back.
   const retries = retriesOf(module, tools.onFailure);
   const policy = retries === undefined ? undefined : { retries, userInputsDigest, contentDigest };
   return { tools, request, release, chart, inputsDigest, userInputsDigest, policy, owner };
@@ -85,6 +90,7 @@ function findRefusal(reconciliation: Reconciliation): Refusal | undefined {
   if (isRequested) return undefined;
   const revisions = tools.store.revisions(module.name);
   const userRefusal = findRefusalAfterUserRollback(revisions, userInputsDigest);
+  // Without a policy, the operator itself rejects nothing.
   if (userRefusal !== undefined || policy === undefined) return userRefusal;
   const rejection = findRefusalAfterRejection(revisions, inputsDigest, policy);
   if (rejection !== undefined) return rejection;
@@ -94,7 +100,6 @@ function findRefusal(reconciliation: Reconciliation): Refusal | undefined {
 /** What a run does about a release, after the chart has been rendered where that was necessary. */
 type PlannedDecision =
   | Exclude<ReleaseDecision, { readonly act: "compare" }>
-  /** The manifest is equal, so only the labels of the revision are updated. */
   | {
       readonly act: "label";
       readonly why: string;
@@ -105,31 +110,23 @@ type PlannedDecision =
 /** What a run does about a release, where `compare` means that the rendered manifest decides. */
 export type ReleaseDecision =
   | { readonly act: "nothing" }
-  /** Straight to `helm upgrade --install`. */
   | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: RenderedChart }
-  /** Mark the record failed, then upgrade. */
   | { readonly act: "recover"; readonly why: string }
-  /** Render first; an equal manifest is only labelled. */
   | { readonly act: "compare"; readonly why: string }
-  /** Roll back to the good revision, or stay there after a rollback. */
   | { readonly act: "rollback" | "stay"; readonly why: string; readonly refusal: Refusal };
 
-/** The facts on which the decision depends. */
 export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
-  /** Digest of the current inputs. */
   readonly inputsDigest: string;
   readonly managedBy: string;
-  /** Templates use `lookup`. */
   readonly usesLookup: boolean;
   /** Why these inputs are not applied. */
   readonly refusal?: Refusal | undefined;
 }
 
 /**
- * Decides what a run does about a release with a chart that this operator owns or may adopt; the first rule that applies
- * counts. Inputs are the files of the chart, the section of the module, the globals that its templates can reach, name and
- * namespace, the helm binary, and the capabilities of the server where templates use them (`computeInputsDigest`).
+ * Decides what a run does about a release that this operator owns or may adopt; the first rule that applies counts. Each decision but
+ * `nothing` has its reason for the log. `computeInputsDigest` lists the inputs.
  */
 export function decide(input: DecisionInput): ReleaseDecision {
   const { release, inputsDigest, managedBy } = input;
@@ -144,6 +141,7 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (labels[RELEASE_LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
   if (labels[RELEASE_LABELS.inputs] !== inputsDigest) return { act: "compare", why: "inputs changed" };
+  // The digest of the inputs does not cover the objects that templates look up.
   return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
 }
 
@@ -154,17 +152,18 @@ export function buildArtifactLabels({ request }: Pick<Reconciliation, "request">
 }
 
 /**
- * The labels of the revision that the next upgrade creates. helm copies labels of the last revision, so an unknown `manifest`
- * checksum is removed with helm's `null`, except in a first installation.
+ * The labels of the revision that the next upgrade creates. helm copies labels of the last revision, so the label of an unknown
+ * checksum (`undefined`) is removed by the value `null` of `helm --labels`, except in a first installation.
  */
 export function buildRevisionLabels(
   reconciliation: Reconciliation,
-  manifest: string | undefined,
+  manifestChecksum: string | undefined,
   isFirst: boolean,
 ): Record<string, string> {
   const { inputsDigest, tools, policy } = reconciliation;
-  const labelValue = manifest ?? (isFirst ? undefined : "null");
+  const labelValue = manifestChecksum ?? (isFirst ? undefined : "null");
   const manifestLabel = labelValue === undefined ? {} : { [RELEASE_LABELS.manifest]: labelValue };
+  // By these two, a later run recognizes inputs that were rolled back.
   const policyLabels = policy && {
     [RELEASE_LABELS.userInputs]: policy.userInputsDigest,
     [RELEASE_LABELS.content]: policy.contentDigest,

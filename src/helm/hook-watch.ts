@@ -1,4 +1,7 @@
-/** Reports for which hook of a chart helm waits. */
+/**
+ * Reports for which hook of a chart helm waits. helm stores the phase of each hook (`Running`, `Failed` …) in the record of the release,
+ * the Secret of its newest revision; the status of the release tells helm's operation, such as `pending-upgrade`.
+ */
 
 import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
@@ -6,7 +9,6 @@ import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { isPendingStatus } from "./release/revisions.ts";
 
-/** A hook of a chart that helm waits for. */
 export interface HelmHook {
   /** E.g. `Job/migrate (pre-upgrade)`. */
   readonly name: string;
@@ -17,7 +19,6 @@ export interface HelmHook {
 /** Called with the hook that helm waits for, and with undefined when it is over. */
 export type OnWait = (hook: HelmHook | undefined) => void;
 
-/** One run of helm. */
 export interface HelmRun {
   readonly store: Pick<ReleaseStore, "get" | "readRecord">;
   readonly clock: Clock;
@@ -29,10 +30,7 @@ export interface HelmRun {
 /** Delays between checks. Most runs of helm end before the first check, and cost no request. */
 const CHECK_DELAYS = { firstMs: 10_000, maxMs: 60_000 };
 
-/**
- * Runs helm. During a long run, it reports for which of the chart's hooks helm waits, which it reads from the record of the
- * release. A HelmError after such a wait names the hook.
- */
+/** Runs helm. During a long run, it reports for which of the chart's hooks helm waits. A HelmError after such a wait names the hook. */
 export async function withHookWatch<T>(watched: HelmRun, helm: () => Promise<T>): Promise<T> {
   const watch = new HookWatch(watched);
   try {
@@ -50,10 +48,11 @@ class HookWatch {
   readonly #startedAt: number;
   readonly #abortController = new AbortController();
   #timer: Timer;
-  /** Status of the release while helm works, such as `pending-upgrade`. */
+  /** Status of the release while helm works; undefined until a check finds that helm works on the release. */
   #status: string | undefined;
   #lastReportKey: string | undefined;
 
+  /** Starts the checks; `stop` ends them. */
   constructor(watched: HelmRun) {
     this.#run = watched;
     this.#startedAt = watched.clock.now();
@@ -66,11 +65,14 @@ class HookWatch {
     this.#timer.cancel();
   }
 
-  /** Adds the name of the hook in which helm failed to a HelmError. Returns any other error, or without such a hook, unchanged. */
+  /** Ends the checks. Adds the name of the hook in which helm failed to a HelmError; returns any other failure unchanged. */
   async addHookName(failure: unknown): Promise<unknown> {
     this.stop();
     const { signal } = this.#run;
-    if (this.#status === undefined || !(failure instanceof HelmError) || signal.aborted) return failure;
+    // No check saw helm at work, as in a short run, which must cost no request.
+    const wasSeenAtWork = this.#status !== undefined;
+    if (!wasSeenAtWork || !(failure instanceof HelmError) || signal.aborted) return failure;
+    // `Running`: helm was killed while it waited for the hook.
     const hook = await this.#findLastHook(["Running", "Failed"], signal).catch(() => undefined);
     return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
   }
@@ -80,7 +82,7 @@ class HookWatch {
     return this.#run.clock.setTimer(exponentialDelay(checks, CHECK_DELAYS), () => this.#checkHook(checks));
   }
 
-  /** Reports the hook for which helm waits now, and schedules the next check. */
+  /** Reports the hook for which helm waits now, and schedules the next check. `checks` counts them, because their delay grows. */
   async #checkHook(checks: number): Promise<void> {
     const signal = this.#abortController.signal;
     // A failed read is ignored, because the report is only for people and the next check reads again.
@@ -92,9 +94,9 @@ class HookWatch {
 
   /** Calls `onWait` if the hook is another one than in the last report. */
   #reportIfNew(hook: HelmHook | undefined): void {
-    const now = hook && `${hook.name} ${hook.since}`;
-    if (now === this.#lastReportKey) return;
-    this.#lastReportKey = now;
+    const reportKey = hook && `${hook.name} ${hook.since}`;
+    if (reportKey === this.#lastReportKey) return;
+    this.#lastReportKey = reportKey;
     this.#run.onWait?.(hook);
   }
 
@@ -106,9 +108,11 @@ class HookWatch {
     const { store, release } = this.#run;
     const meta = store.get(release);
     if (meta === undefined) return undefined;
+    // Kept for the time after helm: a failed release has the status `failed`, whatever the operation.
     if (isPendingStatus(meta.status)) this.#status = meta.status;
     if (this.#status === undefined) return undefined;
     const { hooks } = await store.readRecord(meta, signal);
+    // The record also has hooks of earlier operations on this revision.
     const startedHooks = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
     const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
@@ -116,9 +120,12 @@ class HookWatch {
   }
 }
 
-/** Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows. */
+/**
+ * Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows, such as
+ * `Job/migrate (pre-upgrade)` for the status `pending-upgrade`.
+ */
 function describeHook({ object, events }: HookRecord, status: string): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
-  const own = events.filter((event) => event.endsWith(`-${verb}`));
-  return `${object} (${own.join(", ")})`;
+  const eventsOfOperation = events.filter((event) => event.endsWith(`-${verb}`));
+  return `${object} (${eventsOfOperation.join(", ")})`;
 }

@@ -1,4 +1,7 @@
-/** The tools of each module: its requests and helm run under its ServiceAccount, while records are the operator's. */
+/**
+ * The tools of each module: its requests and helm run under its ServiceAccount, by impersonation; release Secrets are read and labelled
+ * under the operator's own account. The *location* of a release is its namespace and account, which are stored in the cluster.
+ */
 
 import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -7,7 +10,6 @@ import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
 
-/** The ServiceAccounts of modules. */
 export type ModuleAccounts = Pick<Accounts, "resolveAccount" | "getKnownAccount" | "assertUsable">;
 
 /** Creates the tools of a reconciler for each module: for its namespace, and with the permissions of its ServiceAccount. */
@@ -25,7 +27,7 @@ export class ModuleTools {
 
   /**
    * Creates the tools for a run, after making sure that the module's ServiceAccount exists and that its release is in the module's
-   * namespace. Throws MissingAccountError, ProblemError, and as `ensureLocation`.
+   * namespace; a release in another namespace is moved. Throws MissingAccountError, ProblemError, and as `ensureLocation`.
    */
   async forRun({ module, signal }: ReconcileRequest): Promise<Reconciler> {
     const account = this.#accounts?.resolveAccount(module);
@@ -73,16 +75,18 @@ export class ModuleTools {
 
   /** The ServiceAccount of a module; if the module's directory is missing, the one that is stored with the release's location. */
   #findAccount(release: string): Account | undefined {
-    const last = this.#reconciler.store.getLocation(release)?.account;
-    return (
-      this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : resolveAccount(last, ""))
-    );
+    const knownAccount = this.#accounts?.getKnownAccount(release);
+    if (knownAccount !== undefined) return knownAccount;
+    const storedAccount = this.#reconciler.store.getLocation(release)?.account;
+    // It has its namespace, as in `team-a/deployer`, so no default is needed.
+    return storedAccount === undefined ? undefined : resolveAccount(storedAccount, "");
   }
 
   /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */
   #createTools(account: Account | undefined, namespace: string): Reconciler {
     const tools = this.#reconciler;
     const user = account && userOf(account);
+    // The operator's own tools fit.
     if (user === undefined && namespace === tools.namespace) return tools;
     const client = user === undefined ? tools.client : tools.client.impersonate(user);
     return { ...tools, client, helm: tools.helm.forNamespace(namespace, user), namespace };

@@ -4,7 +4,7 @@ import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
 import { describeProblem, type JsonObject } from "../model/index.ts";
 import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
-import { collectFacts, planRelease } from "./decide.ts";
+import { collectFacts, planRelease, type ReleasePlan } from "./decide.ts";
 import { withHelmMetadata, LiveObjectClient } from "./objects/live-objects.ts";
 import {
   diffObjects,
@@ -18,7 +18,6 @@ import type { ReleaseMeta } from "./release/revisions.ts";
 import { renderManifests, renderChart } from "./rendering.ts";
 import type { DiffRequest, ReconcileRequest, Reconciler } from "./types.ts";
 
-/** What a run would do about a release, and why. */
 export interface Preview {
   readonly action: "unchanged" | "install" | "upgrade";
   readonly why: string;
@@ -29,22 +28,29 @@ export interface Preview {
  * the chart are reported. Throws the same errors.
  */
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
-  const { reconciliation, decision } = await planRelease(tools, request);
+  const plan = await planRelease(tools, request);
+  const { reconciliation, decision } = plan;
   if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
   const { release } = reconciliation;
   const { act, why } = decision;
+  // A run moves the release first. The moved release has no digest of its inputs, so it is not left as it is.
   if (release !== undefined && release.namespace !== tools.namespace) {
-    if (!("rendered" in decision)) await renderChart(reconciliation);
+    await reportChartErrors(plan);
     const move = `the release moves from namespace ${release.namespace} to ${tools.namespace}`;
     return { action: "upgrade", why: move };
   }
+  // `stay` leaves a release rolled back, `label` writes labels of a release with an equal manifest.
   if (act === "stay" || act === "label") return { action: "unchanged", why };
   if (act === "rollback") return { action: "upgrade", why: `${why}; the release is rolled back` };
-  if (!("rendered" in decision)) await renderChart(reconciliation);
+  await reportChartErrors(plan);
   return { action: act === "install" ? "install" : "upgrade", why };
 }
 
-/** Number of parallel requests. */
+/** Throws the errors of the chart that helm would report: renders the chart, unless the plan has rendered it. */
+async function reportChartErrors({ reconciliation, decision }: ReleasePlan): Promise<void> {
+  if (!("rendered" in decision)) await renderChart(reconciliation);
+}
+
 const MAX_PARALLEL_REQUESTS = 4;
 const CRD = "apiextensions.k8s.io/v1 CustomResourceDefinition";
 
@@ -65,10 +71,10 @@ export async function diffRelease(tools: Reconciler, request: DiffRequest): Prom
   const { release } = reconciliation;
   const rendered = await renderManifests(reconciliation);
   const stored = release === undefined ? "" : await readStoredManifest(tools, release, request.signal);
-  const all = pairObjects(tools.namespace, [stored], rendered);
+  const allPairs = pairObjects(tools.namespace, [stored], rendered);
   const isMoving = release !== undefined && release.namespace !== tools.namespace;
-  // The objects of a release that moves get another annotation, which is no drift.
-  const pairs = isMoving ? all.map((pair) => ({ ...pair, stored: undefined })) : all;
+  // The objects of a release that moves get another annotation, which is no drift: without `stored`, none is called drifted.
+  const pairs = isMoving ? allPairs.map((pair) => ({ ...pair, stored: undefined })) : allPairs;
   const differences = new Map<string, string>();
   await mapInParallel(MAX_PARALLEL_REQUESTS, pairs, async (pair) => {
     const { apiVersion, kind, name, namespace = tools.namespace } = pair.ref;
@@ -115,21 +121,24 @@ export async function diffCrds(
   }
 }
 
-/** Pairs the objects of the stored manifests with the same objects of the rendered ones. `own`: the release's namespace. */
-function pairObjects(own: string, stored: readonly string[], rendered: readonly string[]): ObjectPair[] {
-  const old = indexLastingObjects(stored.flatMap(parseDocuments), own);
-  const now = indexLastingObjects(rendered.flatMap(parseDocuments), own);
-  const all = new Map([...old, ...now]);
-  return [...all].map(([key, { ref }]) => ({
+/** Pairs the objects of the stored manifests with the same objects of the rendered ones. `namespace` is that of the release. */
+function pairObjects(
+  namespace: string,
+  stored: readonly string[],
+  rendered: readonly string[],
+): ObjectPair[] {
+  const storedByKey = indexLastingObjects(stored.flatMap(parseDocuments), namespace);
+  const wantedByKey = indexLastingObjects(rendered.flatMap(parseDocuments), namespace);
+  return [...new Map([...storedByKey, ...wantedByKey])].map(([key, { ref }]) => ({
     ref,
-    stored: old.get(key)?.body,
-    wanted: now.get(key)?.body,
+    stored: storedByKey.get(key)?.body,
+    wanted: wantedByKey.get(key)?.body,
   }));
 }
 
 /**
  * Describes how a run would change one object: created, removed, changed or drifted, with a diff. A dry-run apply shows the
- * result, defaults of the server included. Returns "" if nothing would change.
+ * result, defaults of the server included. Returns "" if nothing would change. `redact` hides values of Secrets.
  */
 async function describeDifference(
   tools: Reconciler,
@@ -146,6 +155,7 @@ async function describeDifference(
   if (before === undefined) return `is created\n${diffObjects(undefined, redact(body))}`;
   const after = withoutServerFields(await served.apply(body, { signal, dryRun: true }));
   if (sameJson(before, after)) return "";
-  const what = stored !== undefined && sameJson(stored, wanted) ? "drifted" : "changes";
-  return `${what}\n${diffObjects(redact(before), redact(after))}`;
+  // If the chart renders the object as before, someone else has changed the live one.
+  const isDrifted = stored !== undefined && sameJson(stored, wanted);
+  return `${isDrifted ? "drifted" : "changes"}\n${diffObjects(redact(before), redact(after))}`;
 }

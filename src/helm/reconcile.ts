@@ -1,4 +1,7 @@
-/** Brings one release to the module's chart and values. */
+/**
+ * Brings one release to the module's chart and values. The record of a release is the Secret of its newest revision; its labels have
+ * digests, by which a later run recognizes that nothing has changed.
+ */
 
 import { provesBroken } from "../health/index.ts";
 import { sleep } from "../lib/index.ts";
@@ -33,8 +36,8 @@ const MAX_DECISIONS = 10;
 const CHART_CHANGE_PAUSE_MS = 500;
 
 /**
- * Reconciles a release with as little work as possible: nothing for equal inputs, new labels for an equal manifest,
- * otherwise an upgrade. Missing objects of a release that is not upgraded are restored.
+ * Reconciles a release with as little work as possible: nothing for equal inputs, new labels for an equal manifest, otherwise an
+ * upgrade. Missing objects of a release that is not upgraded are restored. Starts again if files of the chart change meanwhile.
  */
 export async function reconcileRelease(
   tools: Reconciler,
@@ -56,15 +59,13 @@ async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Prom
   const { reconciliation, decision } = plan;
   const why = "why" in decision ? decision.why : undefined;
   tools.logger.debug("Decided on a release", { release: request.module.name, act: decision.act, why });
-  const done = await carryOut(plan);
-  const result = addMissingRollbackTarget(reconciliation, {
-    ...done,
-    wasRecovered: decision.act === "recover",
-  });
+  const wasRecovered = decision.act === "recover";
+  const result = addMissingRollbackTarget(reconciliation, { ...(await carryOut(plan)), wasRecovered });
   const { release } = reconciliation;
   const { missingObjects = [], signal } = request;
-  const stays = result.action === "unchanged" || result.action === "labelled";
-  if (!stays || missingObjects.length === 0 || release === undefined) return result;
+  // An upgrade creates missing objects itself.
+  const ranNoHelm = result.action === "unchanged" || result.action === "labelled";
+  if (!ranNoHelm || missingObjects.length === 0 || release === undefined) return result;
   await restoreObjects(tools, { release, missingObjects, signal });
   return { ...result, action: "restored" };
 }
@@ -103,7 +104,7 @@ async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<Acti
   }
 }
 
-/** Continues after a pending revision was marked failed: repeats the rollback if one was interrupted, otherwise upgrades. */
+/** Continues after a pending revision was marked failed: rolls back if that is due, such as after an interrupted rollback; else upgrades. */
 function continueAfterRecovery(reconciliation: Reconciliation): Promise<ActionResult> {
   const decision = decideBeforeRendering(reconciliation);
   return decision.act === "rollback"
@@ -117,13 +118,13 @@ async function rollBackAndDescribe(reconciliation: Reconciliation, refusal: Refu
   return { action: "rolledBack", refusal: await describeRefusal(reconciliation, refusal) };
 }
 
-/** Updates the labels of a release whose manifest is equal. Changes nothing if all labels are equal too. */
+/** Updates the labels of a release whose manifest, with this checksum, is equal. Changes nothing if all labels are equal too. */
 async function updateLabels(
   reconciliation: Reconciliation,
   release: ReleaseMeta,
-  manifest: string,
+  manifestChecksum: string,
 ): Promise<ReconcileResult["action"]> {
-  const labels = buildRevisionLabels(reconciliation, manifest, false);
+  const labels = buildRevisionLabels(reconciliation, manifestChecksum, false);
   const differs = (key: string): boolean => release.labels[key] !== labels[key];
   if (!Object.keys(labels).some(differs)) return "unchanged";
   const { store, deferredLabels } = reconciliation.tools;
@@ -140,13 +141,15 @@ async function updateLabels(
 }
 
 /**
- * Labels the release with the artifact that its module comes from now. A new artifact may contain the same chart and other
- * hooks, so that no upgrade writes the label.
+ * Labels the release with the artifact of a registry that its module comes from now. A new artifact may contain the same chart and
+ * other hooks of the module, so that no upgrade writes the label.
  */
 function recordArtifact({ tools, request, release }: Reconciliation): void {
   const labels = buildArtifactLabels({ request });
-  if (release === undefined || Object.entries(labels).every(([key, value]) => release.labels[key] === value))
-    return;
+  if (release === undefined) return;
+  const isLabelled = Object.entries(labels).every(([key, value]) => release.labels[key] === value);
+  if (isLabelled) return;
+  // Together with labels that are not written yet.
   tools.store.deferLabels(release, { ...release.deferredLabels, ...labels });
   tools.deferredLabels.schedule(release.name);
 }
@@ -161,19 +164,21 @@ function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart): Prom
     reportAdoption(reconciliation);
     await markInstalledRevisionGood(reconciliation);
     const { historyMax, labels } = getNextUpgradeOptions(reconciliation);
-    const all = {
+    const allLabels = {
       ...labels,
       ...buildRevisionLabels(reconciliation, rendered?.checksum, release === undefined),
     };
     try {
       await runWithHookWatch(reconciliation, () =>
-        installOrUpgrade(reconciliation, { ...options, labels: all, historyMax }, rendered),
+        installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax }, rendered),
       );
     } catch (error) {
+      // `countFailure` throws the error unless the release has to be rolled back now.
       return rollBackAndDescribe(reconciliation, await countFailure(reconciliation, error));
     }
     const { store, deferredLabels } = reconciliation.tools;
     const { name } = reconciliation.request.module;
+    // Before the watch reports it, and to notice a helm binary that worked with another cluster.
     await store.readDeployedRevision(name, (release?.revision ?? 0) + 1);
     store.requireNewRevision(name, "upgrade", release);
     if (rendered === undefined) deferredLabels.schedule(name);

@@ -1,4 +1,7 @@
-/** Copies a chart for helm, renders it, and compares the manifest with the release. */
+/**
+ * Copies a chart for helm, renders it, and compares the manifest with the release. helm reads a private copy, so that nobody changes
+ * the files while it works. The *apply method* of a release is client-side (`csa`) or server-side apply (`ssa`).
+ */
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -70,8 +73,8 @@ function renderWithoutServer({ tools, owner }: Reconciliation, options: ChartOpt
 }
 
 /**
- * Whether the last revision of a release has the rendered manifest. The checksum is in a label of the revision. Without the
- * label, it is computed from the record. For a release of the Go operator, labels that only the Go operator adds do not count.
+ * Whether the last revision of a release has the rendered manifest. The checksum is in a label of the revision. Without the label, it is
+ * computed from the record. In a release without labels of ours, labels that only the Go operator adds to objects do not count.
  */
 export async function hasSameManifest(
   { store }: Pick<Reconciler, "store">,
@@ -85,7 +88,7 @@ export async function hasSameManifest(
   return stored.adoptionChecksum === rendered.adoptionChecksum;
 }
 
-/** Calls `act` with the options for an upgrade from a private copy of chart and values, which is removed afterwards. */
+/** Calls `act` with the options for an upgrade from a private copy of chart and values, which is removed when `act` ends. */
 export function withUpgradeOptions<T>(
   reconciliation: Reconciliation,
   act: (options: UpgradeOptions) => Promise<T>,
@@ -97,8 +100,8 @@ export function withUpgradeOptions<T>(
 }
 
 /**
- * How the release was applied before, client-side (`csa`) or server-side (`ssa`), because helm continues with that method.
- * Returns undefined for a new release, and for helm 3, which has only one method.
+ * The method with which the release was applied before, because helm continues with it. Undefined for a new release, and for helm 3,
+ * which has only one method.
  */
 async function getApplyMethod({
   tools: { helm, store },
@@ -143,10 +146,7 @@ interface ChartCopyRequest extends ReconcileRequest {
   readonly chart: Pick<Chart, "digest" | "needsChartYaml">;
 }
 
-/**
- * Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards.
- * Throws ChartChangedError.
- */
+/** Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards. Throws ChartChangedError. */
 async function withChartCopy<T>(
   tmpDir: string,
   { module, values, signal, chart }: ChartCopyRequest,
@@ -172,9 +172,9 @@ export function copyChart(
   scratch: ScratchDir,
 ): string {
   const dir = scratch.path("chart");
-  const all = readChartFiles(module);
-  if (hashFiles(all) !== chart.digest) throw new ChartChangedError(module.name);
-  const contents = all.filter(([rel]) => !isExcludedCrd(module, rel));
+  const allFiles = readChartFiles(module);
+  if (hashFiles(allFiles) !== chart.digest) throw new ChartChangedError(module.name);
+  const contents = allFiles.filter(([rel]) => !isExcludedCrd(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
   for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });

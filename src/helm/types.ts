@@ -25,7 +25,6 @@ export interface Release {
   readonly lastDeployed: number | undefined;
 }
 
-/** The outcome of a helm step. */
 export interface ReleaseOutcome {
   /** `restored`: the release was up to date, and missing objects were restored. */
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
@@ -38,7 +37,6 @@ export interface ReleaseOutcome {
   readonly wasRecovered: boolean;
 }
 
-/** The inputs of a module's release. */
 export interface HelmInput {
   readonly module: Pick<
     Module,
@@ -65,14 +63,11 @@ export interface ReconcileRequest extends HelmInput {
   readonly onWait?: OnWait;
 }
 
-/** The inputs of a difference. */
 export interface DiffRequest extends ReconcileRequest {
   readonly crds: CrdRequest;
-  /** Redacts an object for display. */
   readonly redact: (object: JsonObject) => Json;
 }
 
-/** Tools to read the objects of a release. */
 export interface ReleaseCheckTools {
   readonly client: KubeClient;
   readonly discovery: Pick<Discovery, "resolve">;
@@ -97,7 +92,6 @@ interface OperatorTools {
   readonly namespaceLabels: Readonly<Record<string, string>> | undefined;
 }
 
-/** Tools to work on a release. */
 export interface Reconciler extends ReleaseCheckTools {
   readonly operator: OperatorTools;
   readonly store: ReleaseStore;
@@ -113,7 +107,6 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly adopt: AdoptPolicy;
   readonly onFailure: OnFailure;
   readonly historyMax: number;
-  /** Whether a release is this operator's. */
   readonly isOurs: (release: string) => boolean;
   /** Whether the directory of a module of this name exists; true until a second check confirms that it is missing. */
   readonly hasModule: (name: string) => boolean;
@@ -129,7 +122,6 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly render: (reconciliation: Reconciliation) => Promise<RenderedChart>;
 }
 
-/** The facts about one release during its reconciliation. */
 export interface Reconciliation {
   readonly tools: Reconciler;
   readonly request: ReconcileRequest;
@@ -140,7 +132,6 @@ export interface Reconciliation {
   readonly userInputsDigest: string;
   /** Undefined where failed upgrades are only retried. */
   readonly policy: RollbackPolicy | undefined;
-  /** The owner of the existing release. */
   readonly owner: ReleaseOwner | undefined;
 }
 
@@ -150,7 +141,6 @@ export interface RollbackPolicy {
   readonly retries: number;
   /** Digest of the chart and of the values without changes by hooks. */
   readonly userInputsDigest: string;
-  /** Digest of the inputs without the helm binary. */
   readonly contentDigest: string;
 }
 

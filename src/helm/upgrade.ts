@@ -1,4 +1,4 @@
-/** Installs or upgrades a release with helm, and repairs its records after known errors of helm. */
+/** Installs or upgrades a release with helm, and repairs its records (helm's Secrets, one for each revision) after known errors of helm. */
 
 import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
@@ -35,6 +35,7 @@ export async function installOrUpgrade(
   const { objects, hooks } = rendering ?? (await renderContent(reconciliation, options));
   const problem = findOwnCrd([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
   if (problem !== undefined) throw new UnusableChartError(problem);
+  // Without a rendering, it checks all recorded objects, because helm may delete any of them.
   await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
   for (let repairs = 0; ; repairs += 1) {
     await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
@@ -50,7 +51,7 @@ export async function installOrUpgrade(
 
 /**
  * Renders the chart to find its hooks and CRDs, which need checks before helm runs. Rendering takes time, so a chart whose
- * templates mention neither is not rendered, and the result is empty.
+ * files mention neither (its *reach*) is not rendered, and the result is empty.
  */
 async function renderContent(
   reconciliation: Reconciliation,
@@ -100,8 +101,9 @@ async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeO
     await helm.upgradeInstall(options);
   } catch (error) {
     if (!isExistingObjectError(error)) throw error;
-    const compared = findComparedRevisions(store.revisions(options.release)).at(-1);
-    const recorded = compared === undefined ? [] : (await store.readSummary(compared)).objects;
+    // helm accepts existing objects that are in the last deployed revision.
+    const deployed = findComparedRevisions(store.revisions(options.release)).at(-1);
+    const recorded = deployed === undefined ? [] : (await store.readSummary(deployed)).objects;
     await adoptExistingObjects(reconciliation, options, { recorded, refusal: error });
     await helm.upgradeInstall(options);
   }

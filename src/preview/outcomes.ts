@@ -1,4 +1,7 @@
-/** What a start would do with each module and with each release that has no module. */
+/**
+ * What a start of the operator would do with each module and with each release that has no module (an *orphan*). A disabled module's
+ * release is deleted, an orphan's is purged.
+ */
 
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
@@ -22,7 +25,6 @@ export type PreviewOutcome =
   | "retrying"
   | "disabled";
 
-/** The state from which a start decides. */
 interface Facts {
   readonly releases: Releases;
   readonly state: State;
@@ -45,8 +47,8 @@ export async function previewModule(
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
   if (!record.enabled) return buildDisabledOutcome(facts, deletes.includes(name));
-  const [missing] = sources.state.view.modules.get(name)?.missingValues ?? [];
-  if (missing !== undefined) return [name, "waiting", `its values are in ${missing}`];
+  const [missingSource] = sources.state.view.modules.get(name)?.missingValues ?? [];
+  if (missingSource !== undefined) return [name, "waiting", `its values are in ${missingSource}`];
   const reasonWithoutHelm = getHelmSkipReason(sources.state.values, module);
   if (reasonWithoutHelm === undefined) return previewModuleRelease(sources, module);
   if (reasonWithoutHelm === "suspended") return [name, "suspended", "helm does not run for it"];
@@ -67,23 +69,24 @@ function buildDisabledOutcome(
   const by = enabledBy === "script" ? `its enabled script: ${enabledReason}` : enabledBy;
   const why = `switched off by ${by}`;
   if (isRemoved) return [module.name, "delete", why];
-  if (owner !== "ours") return [module.name, "disabled", why];
+  const hasRelease = owner === "ours";
+  if (!hasRelease) return [module.name, "disabled", why];
   if (settings.suspended) return [module.name, "suspended", why];
   return [module.name, "unchanged", `${why}, but not all files of modules can be read`];
 }
 
 /**
  * Previews the outcomes for releases whose module directory is missing. `purges` are those that a start removes. A release is
- * listed as unchanged if a module requires it or the ConfigMap protects it.
+ * listed as unchanged if enabled modules require it (`requiredBy`) or the ConfigMap protects it; other orphans are not listed.
  */
 export function previewOrphans(
   { releases, state, tree }: Facts,
   purges: readonly string[],
-  inUse: Removals["requiredBy"],
+  requiredBy: Removals["requiredBy"],
 ): ModuleOutcome[] {
   return releases.observed.withoutModule(tree).flatMap((release): ModuleOutcome[] => {
     if (purges.includes(release)) return [[release, "purge", "there is no such module"]];
-    const users = inUse.get(release);
+    const users = requiredBy.get(release);
     if (users !== undefined)
       return [[release, "unchanged", `there is no such module, but ${describeRequiredBy(users)}`]];
     const key = findRetainKey(state.values.config, release);
@@ -106,8 +109,8 @@ async function previewModuleRelease({ releases, state }: Facts, module: Module):
 }
 
 /**
- * Describes which modules come from ModuleSources and which newer content waits, as the member `sources` of a plan. Without such
- * modules, the plan has no such member.
+ * Describes which modules come from ModuleSources, and which newer content waits, for example for an approval, as the member
+ * `sources` of a plan. Without such modules, the plan has no such member.
  */
 export function describeModuleOrigins(state: State, running: State | undefined): { readonly sources?: Json } {
   const sources: Record<string, Json> = {};

@@ -1,4 +1,4 @@
-/** How long the waves of a plan usually take, computed from the last runs of their modules. */
+/** How long the waves of a plan usually take, computed from the last runs of their modules. The modules of one wave may run in parallel. */
 
 import { pathOf, type KubeClient } from "../kube/index.ts";
 import { medianOf } from "../lib/index.ts";
@@ -43,11 +43,11 @@ export function estimateWaveSeconds(
   state: State,
   concurrency: Concurrency,
 ): number | null {
-  const known = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
-  if (known.length < wave.length) return null;
-  const sum = known.reduce((all, each) => all + each, 0);
+  const medians = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
+  if (medians.length < wave.length) return null;
+  const sum = medians.reduce((total, seconds) => total + seconds, 0);
   // In parallel, a wave takes at least as long as its longest module.
   const seconds =
-    concurrency.moduleQueues === "main" ? sum : Math.max(sum / concurrency.parallelModules, ...known);
+    concurrency.moduleQueues === "main" ? sum : Math.max(sum / concurrency.parallelModules, ...medians);
   return Math.round(seconds * 10) / 10;
 }

@@ -1,4 +1,7 @@
-/** What a start would do, for the sub-command `plan` (docs/reference/commands.md, "plan"). */
+/**
+ * What a start of the operator would do, for the sub-command `plan` (docs/reference/commands.md, "plan"). It decides by a state of its own,
+ * so that it does not change that of the running operator (`running`), if there is one.
+ */
 
 import type { Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
@@ -38,7 +41,6 @@ import {
 } from "./outcomes.ts";
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
 
-/** What a start reads and uses. */
 interface Sources {
   readonly settings: {
     readonly configMap: string;
@@ -58,11 +60,9 @@ interface Sources {
   readonly reader: Pick<TreeReader, "readTree">;
 }
 
-/** What a preview decides from. */
 interface Inputs {
   readonly base: Sources;
   readonly releases: Releases;
-  /** A separate state: the preview does not change the running operator's state. */
   readonly state: State;
   readonly tree: Tree;
   readonly configFound: boolean;
@@ -72,9 +72,8 @@ interface Inputs {
 const ALWAYS_LISTED: readonly PreviewOutcome[] = ["install", "upgrade", "delete", "purge"];
 
 /**
- * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by
- * outcome. Runs `enabled` scripts but no hooks, and changes nothing. `running`, the state of the running operator, supplies the
- * values patches of hooks.
+ * Previews what a start of the operator would do with the current directories, ConfigMap and releases, as groups of modules by outcome. Runs
+ * `enabled` scripts but no hooks, and changes nothing. `running`, the state of the running operator, supplies the values patches of hooks.
  */
 export async function previewStart(base: Sources, releases: Releases, running?: State): Promise<Json> {
   const { state, tree, configFound } = await readInputs(base, running);
@@ -86,10 +85,10 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   await recordServerVersion({ state, serverVersion }, new AbortController().signal);
   const crds = await previewCrds(inputs);
   // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
-  const all = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
-  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, all, running);
+  const modules = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
+  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, modules, running);
   const outcomes: ModuleOutcome[] = [];
-  for (const facts of all) {
+  for (const facts of modules) {
     const users = requiredBy.get(facts.module.name);
     if (users !== undefined) outcomes.push(buildRequiredOutcome(facts, users));
     else outcomes.push(await previewModule(inputs, facts, modulesToDelete));
@@ -120,9 +119,8 @@ function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
 const NO_LIMIT: Limit = { count: undefined, percent: undefined };
 
 /**
- * Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal.
- * Confirmations and earlier removals are those of the running operator (`running`), if there is one: the state of the
- * preview has none.
+ * Finds the releases that a start would remove, and notes if the deletion limit blocks them until a user confirms the removal. Confirmations
+ * and earlier removals are those of the running operator (`running`), if there is one: the state of the preview has none.
  */
 function previewRemovals(
   { base, releases, state, tree }: Inputs,
@@ -177,6 +175,7 @@ async function readInputs(
     onConfigProblem: () => {},
   });
   const configFound = await config.refresh();
+  // A start with an invalid ConfigMap uses the content that was accepted last.
   if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
   await readValuesSources(base.client, state, running);
@@ -223,7 +222,7 @@ function buildNotes({ state, tree, configFound, releases }: Inputs, running: Sta
   return notes;
 }
 
-/** Explains which modules wait for the first one that fails, or would fail, as a list of at most one note. */
+/** Explains which modules wait for the first one that fails now, or would fail in the start, as a list of at most one note. */
 function explainWaiting(
   { base, state }: Inputs,
   outcomes: readonly ModuleOutcome[],
@@ -237,8 +236,8 @@ function explainWaiting(
   );
   if (failed === undefined) return [];
   const { moduleQueues } = base.settings;
-  const behind = order.slice(order.indexOf(failed) + 1);
-  const text = explainHeadOfLineBlocking(failed, behind, { moduleQueues, modules });
+  const laterModules = order.slice(order.indexOf(failed) + 1);
+  const text = explainHeadOfLineBlocking(failed, laterModules, { moduleQueues, modules });
   return text === undefined ? [] : [text];
 }
 
@@ -287,14 +286,13 @@ async function previewCrds({ state, releases }: Inputs): Promise<Record<string, 
     try {
       const { changes, problem } = await releases.previewCrds(buildCrdRequest(state.values, record));
       if (problem !== undefined) state.recordModule(module.name, "problemFound", problem);
-      else if (changes.length > 0) changesByModule[module.name] = changes.map(describeCrdChange).join(", ");
+      const texts = changes.map(
+        ({ name, before }) => `${before === undefined ? "creates" : "changes"} ${name}`,
+      );
+      if (problem === undefined && texts.length > 0) changesByModule[module.name] = texts.join(", ");
     } catch (error) {
       changesByModule[module.name] = `cannot be compared: ${oneLine(error)}`;
     }
   }
   return changesByModule;
-}
-
-function describeCrdChange({ name, before }: { readonly name: string; readonly before: unknown }): string {
-  return `${before === undefined ? "creates" : "changes"} ${name}`;
 }

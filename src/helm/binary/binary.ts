@@ -17,17 +17,18 @@ interface Binary {
 export class HelmBinary {
   readonly #bin: string;
   readonly #searchPath: string | undefined;
-  /** Where its version is recorded. */
   readonly #home: string;
+  /** Major versions by `Binary.id`. */
   readonly #majors = new Map<string, Promise<number>>();
 
+  /** `bin`: a path, or a name on `searchPath`. `home`: the directory in which the version of the binary is recorded. */
   constructor(bin: string, searchPath: string | undefined, home: string) {
     this.#bin = bin;
     this.#searchPath = searchPath;
     this.#home = home;
   }
 
-  /** Finds the helm binary, at each call, because a user may replace it. Throws ProblemError if there is none. */
+  /** Finds the helm binary, at each call, because a user may replace it: its `id` then changes. Throws ProblemError if there is none. */
   locate(): Binary {
     const path = findProgram(this.#bin, this.#searchPath);
     if (path === undefined) {
@@ -38,7 +39,10 @@ export class HelmBinary {
     return { path, id: `${path}:${size}:${mtimeMs}` };
   }
 
-  /** The major version of helm, 3 or 4. `queryVersion` runs `helm version`: once for each binary, across restarts. */
+  /**
+   * The major version of helm, 3 or 4. `queryVersion` runs `helm version`: once for each binary, across restarts and for all concurrent
+   * callers. After a failure, the next call tries again.
+   */
   async getMajorVersion(queryVersion: () => Promise<string>): Promise<number> {
     const binary = this.locate();
     const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, queryVersion);
@@ -51,7 +55,7 @@ export class HelmBinary {
     }
   }
 
-  /** The recorded major version, which saves a process at each start, or else the one that helm reports. Throws for an unsupported one. */
+  /** The recorded major version, which saves a process at each start, or else the one that helm reports. Throws if it is not 3 or 4. */
   async #findMajor(binary: Binary, queryVersion: () => Promise<string>): Promise<number> {
     const recorded = await readRecordedMajor(this.#home, binary);
     if (recorded !== undefined) return recorded;
@@ -98,7 +102,7 @@ function versionFile(dir: string): string {
 /** Environment variable that marks every helm of this operator with its release. */
 export const RELEASE_VARIABLE = "ADDON_OPERATOR_HELM_RELEASE";
 
-/** The same for the API server that it works with. */
+/** Environment variable that marks every helm of this operator with its API server. */
 export const SERVER_VARIABLE = "ADDON_OPERATOR_HELM_SERVER";
 
 interface HelmContext {
@@ -129,6 +133,7 @@ export function helmEnvironment(context: HelmContext): Record<string, string> {
     HELM_DATA_HOME: join(home, "data"),
     KUBECACHEDIR: join(home, "kube"),
     HELM_DRIVER: "secret",
+    // By these two, the next operator process recognizes a helm process that this one leaves running.
     [RELEASE_VARIABLE]: `${managedBy}/${release}`,
     [SERVER_VARIABLE]: server,
   };
@@ -139,7 +144,7 @@ function withoutConnection(env: Readonly<Record<string, string>>): Record<string
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^HELM_(KUBE|NAMESPACE$)/.test(name)));
 }
 
-/** Excludes the API server from proxies of the environment, because the operator does not use them for it. */
+/** The variable that makes helm connect to the API server without the proxy of the environment, as the operator itself does. */
 function withoutProxy(env: Readonly<Record<string, string>>, server: string): Record<string, string> {
   const host = URL.parse(server)?.hostname.replace(/^\[|\]$/g, "");
   if (host === undefined) return {};

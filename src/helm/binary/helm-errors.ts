@@ -6,7 +6,7 @@ import type { RunResult } from "../../process/index.ts";
 /** helm failed, was cancelled or could not be started. `message` is one line for people, without secrets. */
 export class HelmError extends Error {
   readonly verb: string;
-  /** Its `message` comes from `reasonOf`; stdout and stderr are unredacted. */
+  /** Its `message` comes from `extractReason`; stdout and stderr are unredacted. */
   readonly result: RunResult;
 
   /** `hook`: the chart's hook in which it failed. */
@@ -43,11 +43,12 @@ function wasEndedByForeignSignal({ outcome, signal, stdout }: RunResult): boolea
   return outcome === "failed" && (signal !== undefined || stdout.includes(CANCELLED_SUFFIX));
 }
 
-/** Extracts helm's last error from stderr, without its prefix and its advice. `hide` removes secrets. */
+/** Extracts helm's last error from stderr, without its prefix and its advice to use `--debug`. `hide` removes secrets. */
 function extractErrorText(result: RunResult, hide: (text: string) => string): string {
-  const at = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
-  if (at < 0) return hide(result.message);
-  const text = result.stderr.slice(at + "Error: ".length).trimEnd();
+  // The message of a timeout or an abort says more than what helm wrote before the operator ended it.
+  const errorStart = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
+  if (errorStart < 0) return hide(result.message);
+  const text = result.stderr.slice(errorStart + "Error: ".length).trimEnd();
   const withoutAdvice = text.endsWith(TRAILING_ADVICE) ? text.slice(0, -TRAILING_ADVICE.length) : text;
   return shortenMiddle(hide(withoutAdvice), MAX_REASON_LENGTH);
 }
@@ -80,12 +81,12 @@ export class BrokenRecordError extends SyntaxError {
 
 /** Objects of a release could not be restored. */
 export class RestoreError extends Error {
-  /** Names of the objects that are still missing. */
-  readonly left: readonly string[];
+  readonly missingObjects: readonly string[];
 
-  constructor(refusals: readonly string[], left: readonly string[]) {
+  /** `refusals`: why an object could not be restored, for each. `missingObjects`: the names of those that are still missing. */
+  constructor(refusals: readonly string[], missingObjects: readonly string[]) {
     super(`cannot bring back ${refusals.join("; ")}`);
     this.name = "RestoreError";
-    this.left = left;
+    this.missingObjects = missingObjects;
   }
 }

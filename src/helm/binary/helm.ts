@@ -53,7 +53,6 @@ export interface HelmOptions {
   readonly recorder?: HelmRecorder;
 }
 
-/** Options of each helm command for one release. */
 export interface ReleaseOptions {
   readonly release: string;
   /** Settings of the module that override the operator's. */
@@ -61,13 +60,11 @@ export interface ReleaseOptions {
   readonly signal: AbortSignal;
 }
 
-/** Options of the commands that render or install a chart. */
 export interface ChartOptions extends ReleaseOptions {
   readonly chartDir: string;
   readonly valuesFile: string;
 }
 
-/** How a chart is rendered without a cluster. */
 export interface OfflineRenderOptions {
   readonly includeCrds?: boolean | undefined;
   /** Without hooks of the kind `test`. */
@@ -94,7 +91,6 @@ const GRACE_MS = 20_000;
 /** helm's own directory below the temp directory. */
 const HOME = "helm-home";
 const MANIFEST_LIMIT = 256 * 1024 * 1024;
-/** Added to helm's own time limit, for a helm that hangs. */
 const HANG_MARGIN_MS = 60_000;
 
 /** helm as a process of this operator. Every verb throws HelmError, or ProblemError when helm is missing. */
@@ -103,6 +99,7 @@ export class Helm {
   readonly #home: string;
   readonly #binary: HelmBinary;
 
+  /** `binary`: shared with another `Helm`, so that both know its version after one query. */
   constructor(options: HelmOptions, binary?: HelmBinary) {
     this.#options = options;
     this.#home = join(options.tmpDir, HOME);
@@ -142,8 +139,9 @@ export class Helm {
   }
 
   /**
-   * Manifest and hooks as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`). If the server lacks
-   * kinds of the chart, renders without the server: helm installs CRDs of sub-charts only with the chart itself.
+   * The texts of the manifest and of each hook as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
+   * helm refuses that where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: such a chart is rendered
+   * without the server.
    */
   async dryRun(options: UpgradeOptions): Promise<string[]> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.
@@ -182,7 +180,6 @@ export class Helm {
     await this.#run("uninstall", args, options);
   }
 
-  /** The argument for helm's own time limit. */
   #timeoutArgs(options: ReleaseOptions): string[] {
     return ["--timeout", `${this.#timeoutMs(options)}ms`];
   }
@@ -201,7 +198,8 @@ export class Helm {
   ): Promise<string[]> {
     const { historyMax } = this.#options;
     const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeoutArgs(options)];
-    // helm applies a release as its last revision was applied; new releases of helm 4 use server-side apply.
+    // helm applies a release as its last revision was applied, with client-side (`csa`) or server-side apply; helm 4 uses the
+    // latter for new releases.
     const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion(options.signal)) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
@@ -234,7 +232,7 @@ export class Helm {
     );
   }
 
-  /** Runs helm and logs the result. Throws HelmError if helm fails. */
+  /** Runs helm, logs and counts the result, and removes secrets from its message. Throws HelmError if helm fails. */
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await ensureTempDir(tmpDir, HOME);
@@ -244,6 +242,7 @@ export class Helm {
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connectionArgs()])],
       cwd: this.#home,
       env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release }),
+      // helm observes its own time limit; this later one ends a helm that hangs.
       timeoutMs: this.#timeoutMs(options) + HANG_MARGIN_MS,
       signal: options.signal,
       graceMs: GRACE_MS,

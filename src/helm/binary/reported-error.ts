@@ -1,4 +1,7 @@
-/** Redacts helm's errors, which quote values of Secrets, results of `lookup`, and generated passwords. */
+/**
+ * Redacts helm's errors, which quote values of Secrets, results of `lookup`, and generated passwords. An error of rendering quotes
+ * templates and values; other errors come from the API server, which quotes objects.
+ */
 
 import { HIDDEN, hideQuotedValues, readRegularFile } from "../../lib/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
@@ -11,14 +14,12 @@ const SECRET_KIND = /\bSecret\b/;
 const SECRET_FUNCTIONS =
   /^(?:lookup|rand[A-Z]\w*|gen[A-Z]\w*|derivePassword|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|decryptAES)$/;
 
-/** An error of rendering, which quotes templates and values, in contrast to an error of the API server, which quotes objects. */
 const RENDERING =
   /(?:^|FAILED: )(?:execution error at |template: |YAML parse error |parse error )|\bexecuting "/;
 /** The parts of a template's error that may contain values: its own message, and texts in quotes. */
 const EXECUTION_ERROR_MESSAGE = /(?<=execution error at \([^)]{0,500}\): )[^]*/;
 const QUOTED = /(["'`])(?:\\[^]|(?!\1)[^\\])*\1?/g;
 
-/** The helm call that failed. */
 interface HelmWork {
   readonly release: string;
   readonly namespace: string;
@@ -32,11 +33,13 @@ interface HelmWork {
  */
 export function redactHelmError(errorText: string, work: HelmWork): string {
   const isRendering = RENDERING.test(errorText);
-  if (work.chartDir === undefined && !isRendering) return withoutSecretValues(errorText);
-  const texts = readKnownTexts(work);
-  if (texts?.some(callsSecretFunction) === false)
-    return isRendering ? errorText : withoutSecretValues(errorText);
-  return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), texts ?? []);
+  // An uninstallation, for example, renders nothing.
+  const rendersChart = work.chartDir !== undefined || isRendering;
+  const publicTexts = rendersChart ? readPublicTexts(work) : [];
+  const rendersNoSecrets = publicTexts !== undefined && !publicTexts.some(callsSecretFunction);
+  if (rendersNoSecrets) return isRendering ? errorText : withoutSecretValues(errorText);
+  // The chart may have put looked up or generated values into any object, not only into Secrets.
+  return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), publicTexts ?? []);
 }
 
 /** Removes quoted values of Secrets from an API server's error. */
@@ -45,8 +48,8 @@ export function withoutSecretValues(errorText: string): string {
 }
 
 /**
- * Hides in the message of a failed template, and in quoted passages, each part between blanks that has a word which occurs in none
- * of `publicTexts` (files of the chart, its values and names): such a word may come from a Secret or a `lookup`.
+ * Hides in the message of a failed template, and in quoted passages, each part between blanks that has a foreign word. A foreign word
+ * occurs in none of `publicTexts` (files of the chart, its values and names), so it may come from a Secret or a `lookup`.
  */
 function hideForeignWords(errorText: string, publicTexts: readonly string[]): string {
   const foreign = findForeignWords(errorText, publicTexts);
@@ -64,14 +67,14 @@ function callsSecretFunction(text: string): boolean {
 }
 
 /** Reads the texts whose words are no secrets: files of the chart, its values and names. Undefined if they cannot be read. */
-function readKnownTexts({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
+function readPublicTexts({ release, namespace, chartDir = "", valuesFile }: HelmWork): string[] | undefined {
   try {
     const files = listChartFiles(chartDir, false).map(({ rel, path }) => [
       rel,
       unpackedText(rel, readRegularFile(path)),
     ]);
     const values = valuesFile === undefined ? "{}" : readRegularFile(valuesFile).toString("utf8");
-    // JSON: the letters of escape sequences belong to no word.
+    // JSON: the letters of escape sequences belong to no word. Secrets among the values are removed elsewhere (`HelmOptions.hideOf`).
     return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
   } catch {
     return undefined;

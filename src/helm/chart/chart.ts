@@ -1,6 +1,8 @@
 /**
- * Reads the files of a module's chart, and computes the digest of a release's inputs (docs/reference/contract.md, "Labels
- * and annotations").
+ * Reads the files of a module's chart, and computes the digest of a release's inputs: of all that the release is made from
+ * (docs/reference/contract.md, "Labels and annotations"). The *reach* of a chart is what its templates may use: which globals (all of them
+ * if it is `dynamic`), and whether `lookup`, `tpl` or `.Capabilities`. A `synthetic` chart is a `templates/` directory for which the operator
+ * writes a Chart.yaml.
  */
 
 import { gunzipSync } from "node:zlib";
@@ -32,12 +34,11 @@ export interface Chart {
 /** The files of a module's chart cannot be used; a user has to change them. */
 export class UnusableChartError extends ProblemError {}
 
-/** What determines the files of a module's chart. */
 type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "dir" | "serviceAccountName">>;
 
 /**
- * Finds the files of a module's chart. Throws ProblemError where its directory is missing or, for a module with an account, links lead
- * out of the modules directory, and as `listChartFiles` does.
+ * Finds the files of a module's chart. Throws ProblemError where its directory is missing, for a file that helm refuses, and, for a
+ * module with a service account of its own, for a link out of its directory: the operator could read files that the account must not.
  */
 export function findChartFiles(module: ChartFilesOf): ChartFile[] {
   const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
@@ -57,7 +58,7 @@ export function findChartFiles(module: ChartFilesOf): ChartFile[] {
 interface CachedChart {
   readonly dir: string;
   readonly fingerprint: string;
-  readonly settled: boolean;
+  readonly hasReliableTimestamps: boolean;
   readonly chart: Chart;
 }
 
@@ -75,21 +76,19 @@ export class ChartReader {
   read(module: Pick<Module, "name"> & ChartFilesOf): Chart {
     const files = findUsableChartFiles(module);
     const fingerprint = computeFingerprint(files);
-    const known = this.#cache.get(module.name);
-    const isUnchanged = known?.dir === module.chartDir && known.fingerprint === fingerprint;
-    // A file that changed just now may change again within the resolution of its time stamp.
-    if (isUnchanged && known.settled) return known.chart;
-    const settled = isTimestampReliable(
-      files.reduce((latest, file) => Math.max(latest, file.changedAt), 0),
-      this.#clock.now(),
-    );
+    const cached = this.#cache.get(module.name);
+    const isUnchanged = cached?.dir === module.chartDir && cached.fingerprint === fingerprint;
+    // A file that changed just now may change again within the resolution of its time stamp, with the same fingerprint.
+    if (isUnchanged && cached.hasReliableTimestamps) return cached.chart;
+    const lastChange = files.reduce((latest, file) => Math.max(latest, file.changedAt), 0);
+    const hasReliableTimestamps = isTimestampReliable(lastChange, this.#clock.now());
     const chart = readChart(files, module.chart);
-    this.#cache.set(module.name, { dir: module.chartDir, fingerprint, settled, chart });
+    this.#cache.set(module.name, { dir: module.chartDir, fingerprint, hasReliableTimestamps, chart });
     return chart;
   }
 }
 
-/** As `findChartFiles`, but throws UnusableChartError, by which callers know that only a user can help, so that they do not retry. */
+/** As `findChartFiles`, but throws UnusableChartError for a ProblemError: callers do not retry it, because only a user can help. */
 function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
   try {
     return findChartFiles(module);
@@ -121,24 +120,24 @@ const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 const VALUES_FILE = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 
 /**
- * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read values,
- * and `tpl` can render any file.
+ * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read globals,
+ * `tpl` can render any file, and templates may print hooks and CRDs from values.
  */
 function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
     contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
   const conditions = texts((rel) => CHART_METADATA_FILE.test(rel)).flatMap(findGlobalConditionPaths);
-  const schema = texts((rel) => SCHEMA_FILE.test(rel)).some((text) => text.includes(`"global"`));
-  const rendered = reach.tpl ? texts(() => true) : [];
+  const schemaReadsGlobals = texts((rel) => SCHEMA_FILE.test(rel)).some((text) => text.includes(`"global"`));
+  const renderedByTpl = reach.tpl ? texts(() => true) : [];
   const values = texts((rel) => VALUES_FILE.test(rel));
   return {
     ...reach,
     globals: new Set([...reach.globals, ...conditions]),
-    dynamic: reach.dynamic || schema,
-    capabilities: reach.capabilities || rendered.some((text) => text.includes("Capabilities")),
-    lookup: reach.lookup || rendered.some(mentionsLookup),
-    hooks: reach.hooks || [...values, ...rendered].some(mentionsHooks),
-    crds: reach.crds || [...values, ...rendered].some(mentionsCrds),
+    dynamic: reach.dynamic || schemaReadsGlobals,
+    capabilities: reach.capabilities || renderedByTpl.some((text) => text.includes("Capabilities")),
+    lookup: reach.lookup || renderedByTpl.some(mentionsLookup),
+    hooks: reach.hooks || [...values, ...renderedByTpl].some(mentionsHooks),
+    crds: reach.crds || [...values, ...renderedByTpl].some(mentionsCrds),
   };
 }
 
@@ -148,7 +147,10 @@ function mentionsLookup(text: string): boolean {
   return actions.some((action) => /\blookup\b/.test(action.split("}", 1)[0] ?? ""));
 }
 
-/** Finds the paths below `global` that conditions of sub-charts read. `text` is a Chart.yaml or requirements.yaml. */
+/**
+ * Finds the paths below `global` that conditions of sub-charts read, such as `db.enabled` of `condition: global.db.enabled,db.on`.
+ * `text` is a Chart.yaml or requirements.yaml.
+ */
 function findGlobalConditionPaths(text: string): string[] {
   const lists = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => list ?? "");
   const paths = lists.flatMap((list) => list.split(",")).map((path) => path.trim());
@@ -180,15 +182,15 @@ interface ReleaseInputs {
 }
 
 /**
- * Computes the digest of all that a release is made from. While it stays the same, a run need not call helm. Globals and
- * capabilities of the server count only where the chart's templates can reach them.
+ * Computes the digest of all that a release is made from, the helm binary (`helm`) included. While it stays the same, a run need not call
+ * helm. Globals and capabilities of the server count only where the chart's templates can reach them.
  */
 export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string> {
   const { module, namespace, chart, values, helm } = inputs;
-  const { global, ...rest } = values;
+  const { global, ...moduleValues } = values;
   return digest(
     chart.digest,
-    canonicalJson(rest),
+    canonicalJson(moduleValues),
     canonicalJson(selectReachedGlobals(chart, global)),
     module.name,
     namespace,
@@ -197,7 +199,7 @@ export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string
   );
 }
 
-/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it. */
+/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it where the scan cannot tell. */
 function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};
@@ -233,12 +235,10 @@ export function cacheCapabilities(
   client: KubeClient,
   clock: Clock,
 ): { digest: Capabilities; forget: () => void } {
-  const shared = (): Capabilities => shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
-  let request = shared();
-  return {
-    digest: () => request(),
-    forget: () => void (request = shared()),
-  };
+  const createCache = (): Capabilities =>
+    shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
+  let readCached = createCache();
+  return { digest: () => readCached(), forget: () => void (readCached = createCache()) };
 }
 
 /** Reads the server version and all kinds, and returns their digest. */
@@ -263,7 +263,7 @@ export function unpackedText(rel: string, bytes: Buffer): string {
   try {
     return gunzipSync(bytes, { maxOutputLength: MAX_UNPACKED_BYTES }).toString("utf8");
   } catch {
-    // An unreadable file counts as one that uses everything.
+    // helm reports the unreadable file. Until then it counts as one that uses everything.
     return "{{ tpl . }}{{ .Capabilities }}";
   }
 }

@@ -6,7 +6,7 @@ import { readRegularFile } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
 import { findChartFiles, unpackedText, isTemplate, readYamlMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
-import { parseActions } from "./template-tokens.ts";
+import { parseActions, type TemplateToken } from "./template-tokens.ts";
 
 /**
  * Finds top-level keys of a module's `values.yaml` that neither the chart's templates nor a sub-chart read, probably because they
@@ -15,13 +15,15 @@ import { parseActions } from "./template-tokens.ts";
 export function findUnreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir" | "valuesKey">): string[] {
   if (module.chart === "none") return [];
   const keys = Object.keys(readYamlMap(join(module.dir, "values.yaml")));
+  // The module's section, and the key that enables the module.
   const keysOfOperator = [module.valuesKey, `${module.valuesKey}Enabled`];
   const others = keys.filter((key) => !keysOfOperator.includes(key));
   // A chart in its own directory has its own values.yaml, so no template reads the module's.
   if (module.chartDir !== module.dir) return others;
+  // helm itself reads these two: it passes `global` to sub-charts, and enables them by `tags`.
   const candidates = others.filter((key) => key !== "global" && key !== "tags");
-  const read = candidates.length === 0 ? undefined : findReadKeys(module);
-  return read === undefined ? [] : candidates.filter((key) => !read.has(key));
+  const readKeys = candidates.length === 0 ? undefined : findReadKeys(module);
+  return readKeys === undefined ? [] : candidates.filter((key) => !readKeys.has(key));
 }
 
 /** Finds the top-level keys of values that the chart reads; undefined if the scan cannot follow its templates. */
@@ -29,36 +31,39 @@ function findReadKeys(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<s
   const files = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
   const texts = (which: (rel: string) => boolean): string[] =>
     files.filter(({ rel }) => which(rel)).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
-  const own = texts((rel) => rel.startsWith("templates/"));
+  const ownTemplates = texts((rel) => rel.startsWith("templates/"));
   // If the chart includes a template of a sub-chart, that template reads the values of the chart too.
-  const { keys, dynamic } = scanTemplates(includesForeignTemplates(own) ? texts(() => true) : own);
-  return dynamic
-    ? undefined
-    : new Set([...keys, ...listDependencyKeys(readYamlMap(join(module.chartDir, "Chart.yaml")))]);
+  const templates = includesForeignTemplates(ownTemplates) ? texts(() => true) : ownTemplates;
+  const { keys, dynamic } = scanTemplates(templates);
+  if (dynamic) return undefined;
+  return new Set([...keys, ...listDependencyKeys(readYamlMap(join(module.chartDir, "Chart.yaml")))]);
 }
 
 /** Whether templates include a template that they do not define, such as one of a sub-chart. */
 function includesForeignTemplates(templates: readonly string[]): boolean {
   const actions = templates.flatMap(parseActions);
-  const named = (words: readonly string[]): (string | undefined)[] =>
-    actions.flatMap((tokens) =>
-      tokens.flatMap(({ type, text }, at) =>
-        type === "word" && words.includes(text) ? [readString(tokens, at + 1)] : [],
-      ),
-    );
-  const defined = new Set(named(["define", "block"]));
-  return named(["include", "template"]).some((name) => name === undefined || !defined.has(name));
+  const defined = new Set(listNamesAfter(actions, ["define", "block"]));
+  const included = listNamesAfter(actions, ["include", "template"]);
+  return included.some((name) => name === undefined || !defined.has(name));
 }
 
-/** The text of a token, if it is a string literal. */
-function readString(tokens: ReturnType<typeof parseActions>[number], at: number): string | undefined {
-  const token = tokens[at];
-  return token?.type === "string" ? token.text : undefined;
+/** Lists the template names that follow one of these keywords; undefined for a name that the template computes. */
+function listNamesAfter(
+  actions: readonly (readonly TemplateToken[])[],
+  keywords: readonly string[],
+): (string | undefined)[] {
+  return actions.flatMap((tokens) =>
+    tokens.flatMap(({ type, text }, index) => {
+      if (type !== "word" || !keywords.includes(text)) return [];
+      const name = tokens[index + 1];
+      return [name?.type === "string" ? name.text : undefined];
+    }),
+  );
 }
 
 /**
- * Lists the top-level keys that sub-charts read: their sections of values, the first segments of their conditions, and of the
- * paths to which they export values.
+ * Lists the top-level keys that sub-charts read, by `dependencies` of a Chart.yaml: their sections of values, and the first segments of
+ * their conditions and of the paths to which `import-values` copies their values.
  */
 function listDependencyKeys(chart: JsonObject): string[] {
   return objectsIn(chart["dependencies"]).flatMap(({ name, alias, condition, "import-values": imported }) => [
@@ -74,16 +79,18 @@ function parseParentKey(imported: Json): string[] {
   return parent === undefined ? [] : [parent.split(".")[0] ?? ""];
 }
 
-const LIST = /\benabledModules\b/;
+const ENABLED_MODULES = /\benabledModules\b/;
 
-/** Whether a template of a module's own chart, or of a library chart in it, reads the list `global.enabledModules`. */
+/** Whether a template of a module's chart, or of a library chart in it, reads the list `global.enabledModules`. */
 export function readsEnabledModules(module: Pick<Module, "chart" | "chartDir">): boolean {
+  // A chart that gets its values at the root is a public chart, which knows nothing of the operator's list.
   if (module.chart === "none" || module.chart === "root") return false;
   const templates = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
   const words = templates
     .values()
     .map(({ rel, path }) => unpackedText(rel, readRegularFile(path)))
-    .filter((text) => LIST.test(text))
+    .filter((text) => ENABLED_MODULES.test(text))
     .flatMap((text) => parseActions(text).flat());
-  return words.some(({ text }) => LIST.test(text));
+  // Only within actions: a comment may name the list, too.
+  return words.some(({ text }) => ENABLED_MODULES.test(text));
 }

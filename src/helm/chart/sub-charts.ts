@@ -8,7 +8,10 @@ import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { stat } from "../../modules/index.ts";
 import { readYamlMap } from "./chart.ts";
 
-/** Lists the CRD files of a module, without those of sub-charts that the values disable. Reads `values` only if necessary. */
+/**
+ * Lists the CRD files of a module, without those of sub-charts that the values disable. `values` returns the values as JSON; it is called
+ * only where sub-charts have CRDs.
+ */
 export function listEnabledCrdFiles(
   module: Pick<Module, "chartDir" | "crdFiles">,
   values: () => string,
@@ -19,13 +22,19 @@ export function listEnabledCrdFiles(
   return module.crdFiles.filter((file) => !disabledDirs.some((dir) => file.startsWith(dir + sep)));
 }
 
-/** Finds the directories of sub-charts that the values disable, at any depth. `given` are the values of the chart in `dir`. */
-function findDisabledSubCharts(dir: string, given: JsonObject): string[] {
+/**
+ * Finds the directories of sub-charts that the values disable, at any depth. `userValues` are the values of the chart in `dir` without
+ * its defaults.
+ */
+function findDisabledSubCharts(dir: string, userValues: JsonObject): string[] {
   const subCharts = readSubCharts(dir);
-  const values = withSubChartDefaults(subCharts, mergeDefaults(readYamlMap(join(dir, "values.yaml")), given));
+  const ownValues = mergeDefaults(readYamlMap(join(dir, "values.yaml")), userValues);
+  const values = withSubChartDefaults(subCharts, ownValues);
   return subCharts.flatMap((sub) => {
     const enabledUses = sub.dependencies.filter((use) => isDependencyEnabled(use, values));
+    // helm always enables a sub-chart without an entry in `dependencies`.
     if (sub.dependencies.length > 0 && enabledUses.length === 0) return [sub.dir];
+    // A sub-chart with several aliases has several sections of values: the first enabled one stands for all.
     const section = objectOf(values[enabledUses[0]?.key ?? sub.name]);
     const { global = {}, tags = {} } = values;
     return findDisabledSubCharts(sub.dir, {
@@ -36,7 +45,6 @@ function findDisabledSubCharts(dir: string, given: JsonObject): string[] {
   });
 }
 
-/** A chart in the directory `charts/` of another one. */
 interface SubChart {
   readonly dir: string;
   readonly name: string;
@@ -44,7 +52,6 @@ interface SubChart {
   readonly dependencies: readonly Dependency[];
 }
 
-/** One entry of `dependencies`. */
 interface Dependency {
   /** Its section of values. */
   readonly key: string;
@@ -54,7 +61,8 @@ interface Dependency {
 
 /** Reads the sub-charts in `charts/` of a chart, each with its entries in `dependencies`. */
 function readSubCharts(dir: string): SubChart[] {
-  const named = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
+  // Charts of `apiVersion: v1` have their `dependencies` in requirements.yaml.
+  const entries = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readYamlMap(join(dir, file))["dependencies"]),
   );
   return listDirectories(join(dir, "charts")).map((sub) => {
@@ -62,7 +70,7 @@ function readSubCharts(dir: string): SubChart[] {
     return {
       dir: sub,
       name,
-      dependencies: named.filter((each) => each["name"] === name).map(parseDependency),
+      dependencies: entries.filter((entry) => entry["name"] === name).map(parseDependency),
     };
   });
 }
@@ -89,16 +97,15 @@ function withSubChartDefaults(subCharts: readonly SubChart[], values: JsonObject
 
 /** Whether a dependency is enabled: by the first condition with a boolean value, otherwise by tags, otherwise always. */
 function isDependencyEnabled({ condition, tags }: Dependency, values: JsonObject): boolean {
-  const answers = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
-  const answer = answers.find((each) => typeof each === "boolean");
-  if (answer !== undefined) return answer;
+  const conditionValues = condition.split(",").map((path) => valueAt(values, path.trim().split(".")));
+  const isEnabledByCondition = conditionValues.find((value) => typeof value === "boolean");
+  if (isEnabledByCondition !== undefined) return isEnabledByCondition;
   const tagValues = tags.map((tag) => member(objectOf(values["tags"]), tag));
   return tagValues.includes(true) || !tagValues.includes(false);
 }
 
-/** Merges values over defaults, as helm does. */
-function mergeDefaults(defaults: JsonObject, given: JsonObject): JsonObject {
-  return objectOf(merge(defaults, given));
+function mergeDefaults(defaults: JsonObject, values: JsonObject): JsonObject {
+  return objectOf(merge(defaults, values));
 }
 
 /** The paths of the directories in a directory; empty if it cannot be read. */

@@ -1,4 +1,8 @@
-/** Finds out which values and functions the templates of a chart use. */
+/**
+ * Finds out which values and functions the templates of a chart use, without running them. A template reads values from the *root
+ * context*: `$`, or the dot outside of `with` and `range`. The scan follows the root context into variables and into keys of a `dict`.
+ * A value that an action passes to anywhere else *escapes*; where the root context escapes, the scan is *dynamic*: all values count as used.
+ */
 
 import { parseActions, type TemplateToken } from "./template-tokens.ts";
 
@@ -14,9 +18,7 @@ export interface Reach {
   readonly lookup: boolean;
   /** Text from values or files is rendered as a template. */
   readonly tpl: boolean;
-  /** Templates may render hooks of helm. */
   readonly hooks: boolean;
-  /** Templates may render CustomResourceDefinitions. */
   readonly crds: boolean;
 }
 
@@ -26,7 +28,6 @@ export interface Reach {
  */
 type Use = "inspected" | "escapes" | { readonly variable: string } | { readonly dictKey: string };
 
-/** What the scan has found until now. */
 interface Scan {
   readonly keys: Set<string>;
   readonly globals: Set<string>;
@@ -40,7 +41,6 @@ interface Scan {
   readonly escapingFields: Set<string>;
 }
 
-/** State within one template file. */
 interface FileScan {
   readonly scan: Scan;
   /** For each open block: whether the dot in it may be the root context. */
@@ -60,9 +60,8 @@ const INSPECTING_FUNCTIONS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "e
 const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
 
 /**
- * Reads which values a chart's templates can reach, without running them, so that a change of other values runs no helm. Errs on the
- * safe side: whatever the scan cannot follow makes `dynamic` true. `include` with the root context needs no following, because the
- * included templates are among `templates`.
+ * Reads which values a chart's templates can reach, so that a change of other values runs no helm. `include` with the root context needs
+ * no following, because the included templates are among `templates`.
  */
 export function scanTemplates(templates: readonly string[]): Reach {
   const scan: Scan = {
@@ -76,7 +75,7 @@ export function scanTemplates(templates: readonly string[]): Reach {
     escapingFields: new Set(),
   };
   for (const text of templates) scanFile(scan, text);
-  // A template put the root context into a field, and a template passes a field of this name on.
+  // One template put the root context into a key of a `dict`, and one passes a field of this name to where the scan cannot follow.
   const escaped = [...scan.rootKeys].some((key) => scan.escapingFields.has(key));
   const { rootKeys: _rootKeys, escapingFields: _escapingFields, ...reach } = scan;
   return {
@@ -88,8 +87,8 @@ export function scanTemplates(templates: readonly string[]): Reach {
 }
 
 /**
- * Whether a text may create a hook of helm: it names an annotation `helm.sh/…` other than those of no hook. Templates may put the name
- * together from parts, so the prefix suffices.
+ * Whether a text may create a hook of helm, by an annotation `helm.sh/…`. Templates may put its name together from parts, so the prefix
+ * suffices; the few such names that have nothing to do with hooks are excluded.
  */
 export function mentionsHooks(text: string): boolean {
   return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
@@ -137,13 +136,13 @@ function setInnermostDot({ mayDotBeRootByBlock }: FileScan, mayBeRoot: boolean):
   mayDotBeRootByBlock[mayDotBeRootByBlock.length - 1] = mayBeRoot;
 }
 
-/** Makes the scan dynamic where a string names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
+/** Makes the scan dynamic where a string literal names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
 function scanString(scan: Scan, text: string): void {
   if (text === "Values" || text === "global") scan.dynamic = true;
   if (text.includes("Capabilities")) scan.capabilities = true;
 }
 
-/** Records which functions, values or root context a word of an action names. The root context contains all values, so its way matters. */
+/** Records which function or values a word of an action names, or where the action passes the root context or field that it names. */
 function scanWord(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const { scan } = file;
   const word = tokens[at]?.text ?? "";
@@ -159,15 +158,17 @@ function scanWord(file: FileScan, tokens: readonly TemplateToken[], at: number):
 /** Parses the path below `.Values` that a word names, such as `a.b` of `.Values.a.b`; undefined if it names none. */
 function parseValuesPath(word: string): readonly string[] | undefined {
   const parts = word.split(".");
-  // The path begins at the last part that is empty or a variable. That part is a variable or a field, whose name does not matter.
+  // A path starts at a variable, or at the empty part before a leading dot. `Values` counts behind any field, too, because
+  // the field may hold the root context: `$.Values.a`, `.root.Values.a`.
   const pathStart = parts.findLastIndex((part) => part === "" || part.includes("$"));
   const index = parts.indexOf("Values", Math.max(pathStart, 0) + 1);
   return index < 0 ? undefined : parts.slice(index + 1);
 }
 
-/** Records a path below `.Values`. The path `.Values` itself, or all of `global`, makes the scan dynamic. */
+/** Records a path below `.Values`, by its segments. An empty path (all values), or all of `global`, makes the scan dynamic. */
 function scanValuesPath(scan: Scan, [first, ...rest]: readonly string[]): void {
   if (first !== undefined) scan.keys.add(first);
+  // A method, as in `.Values.AsMap`, returns all values.
   if (first === undefined || VALUES_METHODS.has(first)) scan.dynamic = true;
   else if (first === "global" && rest.length === 0) scan.dynamic = true;
   else if (first === "global") scan.globals.add(rest.join("."));
@@ -184,8 +185,8 @@ function mayDotBeRoot(file: FileScan): boolean {
 }
 
 /**
- * Records where the root context goes, because values can be read from there, too: into a variable, into a `dict`, or where
- * the scan cannot follow it, so that all values count as used. An action that only inspects it (`if`, a comparison) reads none.
+ * Records where an action passes the root context, because values can be read from there, too: into a variable, into a `dict`, or to
+ * where the scan cannot follow it. An action that only inspects it, such as `if`, reads no values.
  */
 function recordRootUse(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const use = classifyUse(tokens, at);
@@ -194,7 +195,7 @@ function recordRootUse(file: FileScan, tokens: readonly TemplateToken[], at: num
   else if (use !== "inspected") file.scan.rootKeys.add(use.dictKey);
 }
 
-/** Records where the value of a field goes, because `dict` may have put the root context into that field. */
+/** Records where an action passes the value of a field (`.a.b`, or a variable with its value): a `dict` may hold the root context in it. */
 function recordFieldUse(file: FileScan, tokens: readonly TemplateToken[], at: number): void {
   const word = tokens[at]?.text ?? "";
   const field = findField(file, word);
@@ -205,29 +206,31 @@ function recordFieldUse(file: FileScan, tokens: readonly TemplateToken[], at: nu
   else file.scan.escapingFields.add(field);
 }
 
-/** Finds the name of the field that a word reads, directly or through a variable; undefined if it reads none. */
+/** Finds the name of the field that a word reads: `b` of `.a.b`, or of a variable that holds its value; undefined if it reads none. */
 function findField(file: FileScan, word: string): string | undefined {
   if (/^\$\w+$/.test(word)) return file.fieldVariables.get(word);
   return /\.(\w+)$/.exec(word)?.[1];
 }
 
-/** Classifies what an action does with the value of the token at index `at`. */
+/** Classifies what an action does with the value of the token at index `at`: as an argument, before a pipe, or as the whole pipeline. */
 function classifyUse(tokens: readonly TemplateToken[], at: number): Use {
   const start = findCommandStart(tokens, at);
   if (start < at) return classifyArgumentUse(tokens, start, at);
   const next = tokens[at + 1]?.text;
   if (next === "|") return TEMPLATE_CALLS.has(tokens[at + 2]?.text ?? "") ? "inspected" : "escapes";
+  // More than the value alone, such as `. $x`: nothing that the scan knows.
   if (next !== undefined) return "escapes";
   return classifyPipelineUse(tokens, at);
 }
 
 /** Classifies what a function, whose name is the token at `start`, does with its argument at `at`. */
 function classifyArgumentUse(tokens: readonly TemplateToken[], start: number, at: number): Use {
-  const head = tokens[start]?.text ?? "";
-  if (TEMPLATE_CALLS.has(head) || INSPECTING_FUNCTIONS.has(head)) return "inspected";
+  const name = tokens[start]?.text ?? "";
+  // The scan reads the included template itself, and the result of `typeOf` and its like does not contain the value.
+  if (TEMPLATE_CALLS.has(name) || INSPECTING_FUNCTIONS.has(name)) return "inspected";
   const previous = tokens[at - 1];
   // `dict` takes keys and values in turn, so each second argument is the value of the key before it.
-  const isDictValue = head === "dict" && (at - start) % 2 === 0;
+  const isDictValue = name === "dict" && (at - start) % 2 === 0;
   if (isDictValue && previous?.type === "string") return { dictKey: previous.text };
   return "escapes";
 }
@@ -237,6 +240,7 @@ function classifyPipelineUse(tokens: readonly TemplateToken[], at: number): Use 
   const previous = tokens[at - 1]?.text;
   if (previous === ":=" || previous === "=") {
     const variable = tokens[at - 2]?.text ?? "";
+    // `range $x := …` assigns the parts of the value.
     return tokens[0]?.text === "range" ? "escapes" : { variable };
   }
   return previous === "if" || previous === "with" ? "inspected" : "escapes";
@@ -247,18 +251,21 @@ const COMMAND_STARTS = new Set(["(", "|", ":=", "=", "if", "with", "range", "els
 
 /** Finds the index of the first token of the command (function call) that the token at `at` belongs to. Skips commands in parentheses. */
 function findCommandStart(tokens: readonly TemplateToken[], at: number): number {
+  // Walks back. The depth is above 0 between the `)` and the `(` of a command in parentheses.
   let depth = 0;
-  for (let i = at - 1; i >= 0; i--) {
-    const { text, type } = tokens[i] as TemplateToken;
-    if (type !== "string" && text === ")") depth++;
-    else if (type !== "string" && text === "(" && depth > 0) depth--;
-    else if (type !== "string" && depth === 0 && COMMAND_STARTS.has(text)) return i + 1;
+  for (let index = at - 1; index >= 0; index--) {
+    const { text, type } = tokens[index] as TemplateToken;
+    if (type === "string") continue;
+    if (text === ")") depth++;
+    else if (text === "(" && depth > 0) depth--;
+    else if (depth === 0 && COMMAND_STARTS.has(text)) return index + 1;
   }
   return 0;
 }
 
 /** Records whether the dot may be the root context in the block that begins here. */
 function openBlock(file: FileScan, tokens: readonly TemplateToken[], keyword: string): void {
+  // Callers may pass the root context to a named template.
   if (keyword === "define" || keyword === "block") file.mayDotBeRootByBlock.push(true);
   else if (keyword === "if") file.mayDotBeRootByBlock.push(mayDotBeRoot(file));
   else if (keyword === "range") file.mayDotBeRootByBlock.push(false);
@@ -270,7 +277,7 @@ function mayDotBeRootInWith(file: FileScan, tokens: readonly TemplateToken[]): b
   const last = tokens.at(-1)?.text ?? "";
   if (mayBeRoot(file, last)) return true;
   const field = findField(file, last);
-  // A field that may hold the root is followed no further than this.
+  // The scan does not follow a field as the dot of a block. If a `dict` puts the root context into this field, the scan is dynamic.
   if (field !== undefined && parseValuesPath(last) === undefined) file.scan.escapingFields.add(field);
   return false;
 }

@@ -1,4 +1,4 @@
-/** Splits templates into actions and tokens. */
+/** Splits templates into actions (`{{ … }}`) and tokens. Its patterns are sticky: each matches only at its `lastIndex`. */
 
 /** One word of a template action: a string literal, a path such as `$.Values.a`, or punctuation. */
 export interface TemplateToken {
@@ -14,20 +14,18 @@ const SPACE = /\s/;
 const QUOTES_LENGTH = 2;
 const QUOTES = "\"'`";
 
-/**
- * Splits a template into its actions (`{{ … }}`), each as a list of tokens, without comments. An unterminated action extends to the
- * end.
- */
+/** Splits a template into its actions, each as a list of tokens, without comments. An unterminated action extends to the end. */
 export function parseActions(template: string): TemplateToken[][] {
   const actions: TemplateToken[][] = [];
-  const quoted = new StringLiterals(template);
-  // Behind the last end of a comment none is searched for, so that many unclosed comments take linear time.
-  const lastComment = template.lastIndexOf("*/");
-  for (let at = template.indexOf("{{"); at >= 0; at = template.indexOf("{{", at)) {
-    const comment = at > lastComment ? undefined : findCommentEnd(template, at);
-    const end = comment ?? findActionEnd(template, at + 2, quoted);
-    if (comment === undefined) actions.push(tokenize(withoutTrimMarks(template.slice(at + 2, end - 2))));
-    at = end;
+  const literals = new StringLiterals(template);
+  // Behind the last `*/` no comment can end, so none is searched for: many unclosed comments then take linear time.
+  const lastCommentEnd = template.lastIndexOf("*/");
+  for (let start = template.indexOf("{{"); start >= 0;) {
+    const commentEnd = start > lastCommentEnd ? undefined : findCommentEnd(template, start);
+    const end = commentEnd ?? findActionEnd(template, start + 2, literals);
+    if (commentEnd === undefined)
+      actions.push(tokenize(withoutTrimMarks(template.slice(start + 2, end - 2))));
+    start = template.indexOf("{{", end);
   }
   return actions;
 }
@@ -42,13 +40,13 @@ function findCommentEnd(template: string, at: number): number | undefined {
 }
 
 /** Finds the index after the action whose content begins at `from`. Braces in a string literal do not end it. */
-function findActionEnd(template: string, from: number, quoted: StringLiterals): number {
+function findActionEnd(template: string, from: number, literals: StringLiterals): number {
   let at = from;
   while (at < template.length) {
     if (template.startsWith("}}", at)) return at + 2;
-    at = quoted.findEnd(at) ?? at + 1;
+    at = literals.findEnd(at) ?? at + 1;
   }
-  // The caller removes two characters, which an unterminated action lacks.
+  // The caller cuts off the two closing braces, which an unterminated action lacks.
   return template.length + 2;
 }
 
@@ -60,19 +58,19 @@ function withoutTrimMarks(body: string): string {
 /** Splits the content of an action into tokens, without white space. */
 function tokenize(body: string): TemplateToken[] {
   const tokens: TemplateToken[] = [];
-  const quoted = new StringLiterals(body);
+  const literals = new StringLiterals(body);
   for (let at = 0; at < body.length;) {
-    const token = SPACE.test(body.charAt(at)) ? undefined : readToken(body, at, quoted);
+    const token = SPACE.test(body.charAt(at)) ? undefined : readToken(body, at, literals);
     if (token !== undefined) tokens.push(token);
     at += token === undefined ? 1 : token.text.length + (token.type === "string" ? QUOTES_LENGTH : 0);
   }
   return tokens;
 }
 
-/** Reads the token that begins at `at`: a string literal, a word, or a punctuator. */
-function readToken(body: string, at: number, quoted: StringLiterals): TemplateToken {
-  const close = quoted.findEnd(at);
-  if (close !== undefined) return { type: "string", text: body.slice(at + 1, close - 1) };
+/** Reads the token that begins at `at`: a string literal, without its quotes, a word, or a punctuator. */
+function readToken(body: string, at: number, literals: StringLiterals): TemplateToken {
+  const literalEnd = literals.findEnd(at);
+  if (literalEnd !== undefined) return { type: "string", text: body.slice(at + 1, literalEnd - 1) };
   WORD.lastIndex = at;
   const word = WORD.exec(body)?.[0];
   if (word !== undefined) return { type: "word", text: word };
@@ -92,16 +90,19 @@ class StringLiterals {
   /** Finds the index after the literal that begins at `at`; undefined if none begins there or it is not closed. */
   findEnd(at: number): number | undefined {
     const quote = this.#text.charAt(at);
-    if (!QUOTES.includes(quote) || at < (this.#unclosedUntil.get(quote) ?? 0)) return undefined;
-    let to = at + 1;
-    for (; to < this.#text.length; to++) {
-      const char = this.#text[to];
-      if (char === quote) return to + 1;
+    if (!QUOTES.includes(quote)) return undefined;
+    const isKnownAsUnclosed = at < (this.#unclosedUntil.get(quote) ?? 0);
+    if (isKnownAsUnclosed) return undefined;
+    let index = at + 1;
+    for (; index < this.#text.length; index++) {
+      const char = this.#text[index];
+      if (char === quote) return index + 1;
+      // A raw literal may contain line breaks, and has no escape sequences.
       if (quote === "`") continue;
       if (char === "\n") break;
-      if (char === "\\") to++;
+      if (char === "\\") index++;
     }
-    this.#unclosedUntil.set(quote, to);
+    this.#unclosedUntil.set(quote, index);
     return undefined;
   }
 }

@@ -1,4 +1,8 @@
-/** Refuses CRDs that would break existing objects, until a user confirms them. */
+/**
+ * Refuses CRDs that would break existing objects, until a user confirms them. A change is *lossy* if the new definition takes something
+ * away from the installed one (a *loss*, such as a served version), and *breaking* if that affects objects. A user confirms breaking
+ * changes by their token, in an annotation of the AddonModule.
+ */
 
 import {
   annotateCommand,
@@ -44,7 +48,6 @@ const MAX_MESSAGE_LENGTH = 500;
 /** Shows a whole token, and of another text only that it is longer. */
 const MAX_QUOTED_TOKEN_LENGTH = 13;
 
-/** A definition that takes something away from the installed one, which may break existing objects. */
 interface LossyChange extends CrdFile {
   readonly live: InstalledCrd;
   readonly losses: readonly Loss[];
@@ -57,11 +60,8 @@ interface BreakingChange {
   readonly affected: readonly string[];
 }
 
-/** The result of comparing definitions with the installed ones. */
 interface CrdCheckResult {
-  /** Why they are refused. */
   readonly problem: Problem | undefined;
-  /** Breaking changes that a user has confirmed. */
   readonly confirmed: readonly LossyChange[];
 }
 
@@ -74,6 +74,7 @@ interface CrdCheckResult {
 export async function refuseBreakingChanges(crds: readonly CrdFile[], tools: CrdTools): Promise<string[]> {
   const { problem, confirmed } = await checkCrds(crds, tools);
   if (problem !== undefined) throw new ProblemError(problem);
+  // Before anything changes the CRDs: after a failure, the next run recognizes the confirmed changes by their marks.
   for (const { live, crd } of confirmed)
     await setChangeMark(live.metadata.name, computeChangeMark(crd, tools), tools);
   for (const change of confirmed)
@@ -92,14 +93,14 @@ async function setChangeMark(name: string, mark: string | null, { client, signal
   await mergePatch(client, { resource: CUSTOM_RESOURCE_DEFINITIONS, name }, { body, signal });
 }
 
-/** Computes the value of the annotation that marks a confirmed change to exactly this definition. */
+/** Computes the value of the annotation that marks a change to exactly this definition, confirmed by exactly this token. */
 function computeChangeMark(crd: JsonObject, { confirmed = "" }: CrdTools): string {
   return digestJson([confirmed, objectOf(crd["spec"])]);
 }
 
 /**
- * Whether an earlier run began to apply exactly this confirmed change. That run has already changed the CRD, so the token of the change
- * differs now: without the annotation, the user would have to confirm again.
+ * Whether an earlier run began to apply exactly this confirmed change. That run may have changed the CRD, and with it the token of the
+ * change: without the annotation on the CRD, the user would have to confirm again.
  */
 function wasStartedBefore({ live, crd }: LossyChange, tools: CrdTools): boolean {
   return (
@@ -113,10 +114,11 @@ function wasStartedBefore({ live, crd }: LossyChange, tools: CrdTools): boolean 
  * user has confirmed. Changes nothing. Throws ApiError, ConnectionError.
  */
 export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Promise<CrdCheckResult> {
-  const changes = await Promise.all(crds.map((each) => findLossyChange(each, tools)));
-  const lossy = changes.filter((change) => change !== undefined);
-  const found = await Promise.all(lossy.map((change) => findBreakage(change, tools)));
-  const breaking = found.filter(({ breaks }) => breaks.length > 0);
+  const lossyChanges = await Promise.all(crds.map((each) => findLossyChange(each, tools)));
+  const effects = await Promise.all(
+    lossyChanges.filter((change) => change !== undefined).map((change) => findBreakage(change, tools)),
+  );
+  const breaking = effects.filter(({ breaks }) => breaks.length > 0);
   const [first] = breaking;
   if (first === undefined) return { problem: undefined, confirmed: [] };
   const obstacles = await Promise.all(breaking.map(({ change }) => findMigrationObstacle(change, tools)));
@@ -127,17 +129,13 @@ export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
   if (isConfirmed && obstacle === undefined)
     return { problem: undefined, confirmed: breaking.map(({ change }) => change) };
   const texts = breaking.map(({ change, breaks }) => `${crdName(change.crd)} ${breaks.join("; ")}`);
-  const message = [...texts, ...(obstacle === undefined ? [] : [obstacle.message])].join("; ");
+  if (obstacle !== undefined) texts.push(obstacle.message);
+  const problem = { file: first.change.file, message: oneLine(texts.join("; "), MAX_MESSAGE_LENGTH) };
+  // Where objects cannot be migrated, a confirmation does not help, so the user is not asked for one.
+  if (obstacle !== undefined) return { problem: { ...problem, remedy: obstacle.remedy }, confirmed: [] };
   const question = buildQuestion(token, tools);
-  const confirm = `fix the objects or the definition, or confirm: ${question.command}${describeStaleConfirmation(tools.confirmed)}`;
-  const problem = { file: first.change.file, message: oneLine(message, MAX_MESSAGE_LENGTH) };
-  return {
-    problem:
-      obstacle === undefined
-        ? { ...problem, remedy: confirm, question }
-        : { ...problem, remedy: obstacle.remedy },
-    confirmed: [],
-  };
+  const remedy = `fix the objects or the definition, or confirm: ${question.command}${describeStaleConfirmation(tools.confirmed)}`;
+  return { problem: { ...problem, remedy, question }, confirmed: [] };
 }
 
 /** Computes the token by which a user confirms exactly these changes: the installed and the new definitions, and the broken objects. */
@@ -177,16 +175,17 @@ async function findLossyChange(
 
 /** Finds the objects that a change breaks, with a sentence for each loss that affects objects. */
 async function findBreakage(change: LossyChange, tools: CrdTools): Promise<BreakingChange> {
+  // `describeLoss` adds the ids of the objects.
   const affected: string[] = [];
-  const reported = await Promise.all(
+  const sentences = await Promise.all(
     change.losses.map((loss) => describeLoss(change.live, { loss, affected }, tools)),
   );
-  return { change, breaks: reported.filter((each) => each !== undefined), affected };
+  return { change, breaks: sentences.filter((each) => each !== undefined), affected };
 }
 
 /**
  * Lists the objects of a CRD and describes those that a loss affects. Adds their ids to `affected`, which the confirmation token
- * covers. Undefined if no object is affected.
+ * covers. Undefined if no object is affected, except for a loss that the API server refuses even without objects.
  */
 async function describeLoss(
   { spec }: InstalledCrd,
@@ -195,11 +194,10 @@ async function describeLoss(
 ): Promise<string | undefined> {
   const named: string[] = [];
   const ids: string[] = [];
-  let count = 0;
   const checkObject = (object: WatchedObject): void => {
     const effect = loss.describeEffect(object);
+    // The loss does not affect the object.
     if (effect === undefined) return;
-    count += 1;
     const { namespace, name } = object.metadata;
     const fullName = namespace === undefined ? name : `${namespace}/${name}`;
     ids.push(`${loss.description} ${fullName} ${String(object.metadata["uid"])}`);
@@ -207,18 +205,22 @@ async function describeLoss(
       named.push(effect === "" ? fullName : `${fullName} (${oneLine(effect)})`);
   };
   const readError = await visitObjects(toResource(spec, loss.version), checkObject, tools);
-  // If not all objects could be read, the token cannot cover them one by one.
-  affected.push(...(readError === undefined ? ids : [`${loss.description} unread`]));
-  if (readError !== undefined) return `${loss.description}: its objects cannot be read (${readError})`;
-  if (count === 0) return loss.countsWithoutObjects ? `${loss.description}, though none is there` : undefined;
+  if (readError !== undefined) {
+    // The token cannot cover the objects one by one.
+    affected.push(`${loss.description} unread`);
+    return `${loss.description}: its objects cannot be read (${readError})`;
+  }
+  affected.push(...ids);
+  if (ids.length === 0)
+    return loss.countsWithoutObjects ? `${loss.description}, though none is there` : undefined;
   // The token covers `ids`; the message names only the first objects.
-  const more = count > named.length ? ` and ${count - named.length} more` : "";
+  const more = ids.length > named.length ? ` and ${ids.length - named.length} more` : "";
   return `${loss.description}: ${spec.names.kind} ${named.join(", ")}${more}`;
 }
 
 /**
  * Lists all objects of a resource and passes each to a callback, page by page. Returns why not all objects could be read;
- * undefined after a success, and for a kind that is not served or may not be listed.
+ * undefined after a success, and for a kind that is not served or may not be listed: such a kind counts as one without objects.
  */
 async function visitObjects(
   resource: ReturnType<typeof toResource>,
@@ -228,6 +230,7 @@ async function visitObjects(
   const deadline = new Deadline(clock, LIST_TIMEOUT_MS, signal);
   try {
     await listObjects(
+      // `managedFields` show who still writes objects in a version that is no longer served.
       { resource, keepManagedFields: true },
       { client, clock, signal: deadline.signal, unpaged: false },
       onObject,

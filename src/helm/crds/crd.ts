@@ -1,4 +1,7 @@
-/** CustomResourceDefinitions, and what a new one removes (docs/reference/modules.md, "CRDs that change"). */
+/**
+ * CustomResourceDefinitions (*definitions*), and what a new one takes away from the installed one: its *losses*, each with a test which
+ * objects it affects (docs/reference/modules.md, "CRDs that change").
+ */
 
 import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";
@@ -11,7 +14,6 @@ import {
   type Violation,
 } from "../../values/index.ts";
 
-/** Tools and options for work on CRDs. */
 export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
@@ -31,7 +33,6 @@ export interface CrdTools {
   readonly onDropped?: ((dropped: ReadonlyMap<string, readonly string[]>) => void) | undefined;
 }
 
-/** The CRDs of a module. */
 export interface CrdRequest {
   /** The module; undefined = they are applied as the operator. */
   readonly release?: string | undefined;
@@ -41,7 +42,6 @@ export interface CrdRequest {
   readonly confirmed?: string | undefined;
 }
 
-/** A definition as a module has it. */
 export interface CrdFile {
   readonly file: string;
   readonly crd: JsonObject;
@@ -89,12 +89,10 @@ export function storageVersion(crd: JsonObject): string | undefined {
   return listVersions(crd).find(({ storage }) => storage)?.name;
 }
 
-/** The versions in the spec of a definition. */
 function listVersions(crd: JsonObject): readonly CrdVersion[] {
   return objectsIn(objectOf(crd["spec"])["versions"]) as unknown as readonly CrdVersion[];
 }
 
-/** Something that a new definition takes away, such as a served version, and a test which objects that affects. */
 export interface Loss {
   readonly description: string;
   /** The version in which objects are read. */
@@ -107,21 +105,18 @@ export interface Loss {
 
 /** Finds the versions in which objects may be stored and which the new definition `next` no longer has. */
 export function findDroppedStoredVersions(live: InstalledCrd, next: JsonObject): string[] {
-  const kept = new Set(listVersions(next).map(({ name }) => name));
-  return (live.status?.storedVersions ?? []).filter((version) => !kept.has(version));
+  const nextVersions = new Set(listVersions(next).map(({ name }) => name));
+  return (live.status?.storedVersions ?? []).filter((version) => !nextVersions.has(version));
 }
 
-/**
- * Finds what the new definition `next` takes away from the installed one: stored versions, served versions, or values that the
- * schema allowed.
- */
+/** Finds what the new definition `next` takes away from the installed one: stored versions, served versions, or values that the schema allowed. */
 export function findLosses(live: InstalledCrd, next: JsonObject): Loss[] {
   const { versions, group } = live.spec;
   const served = versions.filter((version) => version.served);
   const readable = served.find((version) => version.storage) ?? served[0];
   // Objects of a definition without a served version cannot be read, nor do clients use them.
   if (readable === undefined) return [];
-  const after = new Map(listVersions(next).map((version) => [version.name, version]));
+  const nextVersions = new Map(listVersions(next).map((version) => [version.name, version]));
   const dropped = findDroppedStoredVersions(live, next).map((version): Loss => ({
     description: `drops version ${version}, in which objects are stored`,
     version: readable.name,
@@ -130,14 +125,14 @@ export function findLosses(live: InstalledCrd, next: JsonObject): Loss[] {
     describeEffect: () => "",
   }));
   const others = served.flatMap((version): Loss[] => {
-    const now = after.get(version.name);
-    if (now?.served !== true) return [buildUnservedVersionLoss(group, version.name)];
-    return findSchemaLosses(version, now);
+    const nextVersion = nextVersions.get(version.name);
+    if (nextVersion?.served !== true) return [buildUnservedVersionLoss(group, version.name)];
+    return findSchemaLosses(version, nextVersion);
   });
   return [...dropped, ...others];
 }
 
-/** The loss of a served version. It affects objects that a field manager still writes in that version. */
+/** The loss of a served version. It affects objects that a field manager still writes in that version, by their `managedFields`. */
 function buildUnservedVersionLoss(group: string, version: string): Loss {
   const apiVersion = `${group}/${version}`;
   return {
@@ -157,14 +152,14 @@ function buildUnservedVersionLoss(group: string, version: string): Loss {
 
 /** The loss by a changed schema, as a list of at most one. It affects objects that violate the new schema but not the old one. */
 function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
-  const old = objectOf(before.schema?.openAPIV3Schema);
-  const now = objectOf(after.schema?.openAPIV3Schema);
-  if (sameJson(old, now)) return [];
-  const [checkBefore, checkNow] = [buildValidator(old), buildValidator(now)];
+  const oldSchema = objectOf(before.schema?.openAPIV3Schema);
+  const newSchema = objectOf(after.schema?.openAPIV3Schema);
+  if (sameJson(oldSchema, newSchema)) return [];
+  const [validateOld, validateNew] = [buildValidator(oldSchema), buildValidator(newSchema)];
   const describeNewViolation = (object: JsonObject): string | undefined => {
-    const violations = checkNow(object);
+    const violations = validateNew(object);
     if (violations.length === 0) return undefined;
-    const oldIds = new Set(checkBefore(object).map(violationId));
+    const oldIds = new Set(validateOld(object).map(violationId));
     const newViolation = violations.find((violation) => !oldIds.has(violationId(violation)));
     return newViolation && `${newViolation.path} ${newViolation.message}`;
   };
@@ -178,7 +173,10 @@ function findSchemaLosses(before: CrdVersion, after: CrdVersion): Loss[] {
   ];
 }
 
-/** Builds a validator for objects of an OpenAPI schema. The validator applies defaults first, as the server does. */
+/**
+ * Builds a validator for objects of an OpenAPI schema. The validator applies defaults first, as the server does, and ignores metadata,
+ * whose schema is the server's.
+ */
 function buildValidator(openApi: JsonObject): (object: JsonObject) => readonly Violation[] {
   const schema = structuralSchema(openApi);
   const [fill, validate] = [createDefaultsFiller(schema), createValidator(schema)];

@@ -36,7 +36,6 @@ const READ_DELAYS = { firstMs: 50, maxMs: 1000 };
 const REFUSED_STATUSES: ReadonlySet<number> = new Set([400, 413, 422]);
 /** RBAC's message with status 403; other messages with that status come from admission policies. */
 const MISSING_PERMISSION = /\bUser ".*" cannot \w+ resource\b/;
-/** Message of server-side apply, with status 500, for an object that does not fit its type, such as two versions of one name. */
 const UNTYPED = "failed to create typed patch object";
 /** Fields of metadata that belong to the author of a definition; all others belong to the server. */
 const AUTHOR_METADATA = ["name", "labels", "annotations", "finalizers", "ownerReferences"];
@@ -52,12 +51,11 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
   if (dropped.size > 0) tools.onDropped?.(dropped);
   const confirmed = await refuseBreakingChanges(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
-  await removeChangeMarks(
-    confirmed.filter((name) => applied.includes(name)),
-    tools,
-  );
-  const all = [...problems, ...refused];
-  if (all.length > 0) throw new ProblemError(...all);
+  // A definition that the server refuses keeps its mark, so that a later run need not ask the user again.
+  const confirmedAndApplied = confirmed.filter((name) => applied.includes(name));
+  await removeChangeMarks(confirmedAndApplied, tools);
+  const allProblems = [...problems, ...refused];
+  if (allProblems.length > 0) throw new ProblemError(...allProblems);
   return applied;
 }
 
@@ -67,13 +65,13 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
  */
 async function applyCrds(crds: readonly CrdFile[], tools: CrdTools) {
   const refused: Problem[] = [];
-  const tries = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
-  const accepted = await Promise.all(tries.map((each) => collectRefusal(each, refused)));
+  const attempts = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
+  const accepted = await Promise.all(attempts.map((attempt) => collectRefusal(attempt, refused)));
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   const applied: string[] = [];
-  for (const each of accepted) {
-    if (each === undefined) continue;
-    const served = waitUntilServed(each, deadline, tools).then(() => crdName(each.crd));
+  for (const definition of accepted) {
+    if (definition === undefined) continue;
+    const served = waitUntilServed(definition, deadline, tools).then(() => crdName(definition.crd));
     const name = await collectRefusal(served, refused);
     if (name !== undefined) applied.push(name);
   }
@@ -114,7 +112,9 @@ export function checkCrdFiles(files: readonly string[]): {
 function isPermanentRefusal(error: unknown): error is ApiError {
   if (!(error instanceof ApiError)) return false;
   const { status, message } = error;
+  // Otherwise an admission policy refuses the definition.
   if (status === 403) return !MISSING_PERMISSION.test(message);
+  // Server-side apply has status 500 for an object that does not fit its type, such as two versions of one name.
   return REFUSED_STATUSES.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
@@ -127,9 +127,9 @@ async function applyCrd(
   { client, signal, fieldManager, labels }: CrdTools,
   dryRun = false,
 ): Promise<JsonObject> {
-  const { status: _, metadata: given, ...body } = crd;
+  const { status: _, metadata: fullMetadata, ...body } = crd;
   const metadata = Object.fromEntries(
-    Object.entries(objectOf(given)).filter(([field]) => AUTHOR_METADATA.includes(field)),
+    Object.entries(objectOf(fullMetadata)).filter(([field]) => AUTHOR_METADATA.includes(field)),
   );
   const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
@@ -188,6 +188,7 @@ async function isServed(
 ): Promise<boolean> {
   const { spec } = crd as unknown as InstalledCrd;
   const version = spec.versions.find((each) => each.served)?.name;
+  // A definition that serves no version has nothing to wait for.
   if (version === undefined) return true;
   const path = pathOf(toResource(spec, version));
   try {
@@ -202,7 +203,6 @@ async function isServed(
 const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
-/** Tools to apply the operator's own definitions. */
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
   readonly logger: Logger;
   readonly settings: { readonly sources: boolean };
@@ -214,10 +214,10 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
  */
 export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
   try {
-    // The chart contains the same definitions, and helm would refuse to change fields of another manager.
     const { crds } = readCrds(
       [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile),
     );
+    // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
     const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
     if (refused.length > 0) throw new ProblemError(...refused);
   } catch (error) {
@@ -227,7 +227,7 @@ export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTo
   }
 }
 
-/** Finds a CRD file of the operator, which is next to the bundled program or in the source tree. */
+/** Finds a CRD file of the operator, next to the bundled program or in the source tree. Where there is none, reading the path fails. */
 function findOwnCrdFile(name: string): string {
   const paths = [`./crds/${name}`, `../../../crds/${name}`].map((path) =>
     fileURLToPath(new URL(path, import.meta.url)),
@@ -242,7 +242,6 @@ interface CrdChange {
   readonly after: JsonObject;
 }
 
-/** What applying the definitions of a module would change. */
 export interface CrdPreview {
   readonly changes: readonly CrdChange[];
   /** The first reason why the module would be Invalid: no definition, or a change that is refused. */

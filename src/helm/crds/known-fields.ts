@@ -1,14 +1,10 @@
 /**
- * The fields of a CustomResourceDefinition of apiextensions.k8s.io/v1. A test compares them with the types of
- * `@kubernetes/client-node`.
+ * The fields of a CustomResourceDefinition of apiextensions.k8s.io/v1. `FIELDS` has for each type the types of its fields: `""` is any
+ * value, `T` a value or a list of values of that type, `*T` a map of these. A test compares them with `@kubernetes/client-node`.
  */
 
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 
-/**
- * The type of each field: "" is any value, `T` a value or a list of values of that type, `*T` a map of these. A value of
- * another JSON type is kept, so that the API server reports it.
- */
 export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   V1CustomResourceDefinition: {
     ...fieldsOfAnyType("apiVersion kind status"),
@@ -97,7 +93,10 @@ function keepFieldsOfType(type: string, object: JsonObject, dropped: Set<string>
   );
 }
 
-/** Removes unknown fields from the value of one field, at any depth. `type` is the field's entry in `FIELDS`. */
+/**
+ * Removes unknown fields from the value of one field, at any depth. `type` is the field's entry in `FIELDS`. A value of another JSON
+ * type stays, so that the API server reports it.
+ */
 function keepKnownFields(type: string, value: Json | undefined, dropped: Set<string>): Json | undefined {
   if (type === "") return value;
   if (Array.isArray(value)) return value.map((each) => keepKnownFields(type, each, dropped) ?? null);

@@ -6,7 +6,6 @@ import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
-/** What files with definitions contain. */
 export interface CrdContent {
   readonly crds: readonly CrdFile[];
   /** One for each document that is no definition. Empty documents do not count. */
@@ -30,11 +29,11 @@ export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
 ): Problem | undefined {
-  const own = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
-  if (own === undefined) return undefined;
+  const ownCrd = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
+  if (ownCrd === undefined) return undefined;
   const message = "is a definition of the operator itself, which no module may replace";
   const remedy = "remove it from the module: the operator applies its own definitions when it starts";
-  return { file, key: `CustomResourceDefinition ${own.name}`, message, remedy };
+  return { file, key: `CustomResourceDefinition ${ownCrd.name}`, message, remedy };
 }
 
 /**

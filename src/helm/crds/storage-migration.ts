@@ -1,4 +1,7 @@
-/** Migrates the objects of a CRD to its new storage version, by a StorageVersionMigration of the cluster or by the user. */
+/**
+ * Migrates the objects of a CRD (`live`: as it is installed) to the storage version of its new definition, by a StorageVersionMigration
+ * of the cluster or by the user. A definition can drop a version only when no object is stored in it.
+ */
 
 import {
   create,
@@ -54,8 +57,8 @@ export async function findMigrationObstacle(
 
 /**
  * Migrates all objects from versions that `crd` drops: sets the storage version of the installed definition to that of
- * `crd`, then runs a StorageVersionMigration, which also updates `status.storedVersions`. Idempotent. Throws ApiError,
- * ConnectionError, and Error where the migration fails or takes too long.
+ * `crd`, then runs a StorageVersionMigration, which also updates `status.storedVersions`. After an interruption, the next call waits for
+ * the same migration. Throws ApiError, ConnectionError, and Error where the migration fails or takes too long.
  */
 export async function migrateObjects({ live, crd }: Migration, tools: CrdTools): Promise<void> {
   const { client, clock, signal } = tools;
@@ -72,12 +75,13 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
   tools.report?.(`Waits for ${KIND} ${name}: objects of ${metadata.name} go into version ${version}`);
   const deadline = clock.monotonic() + MIGRATION_TIMEOUT_MS;
   for (;;) {
-    const now: JsonObject =
+    const migration: JsonObject =
       (await get(client, target, { signal }).catch(ignoreNotFound)) ??
       (await create(client, { resource }, { body, signal }));
-    if (conditionOf(now, "Succeeded", "True") !== undefined) break;
-    const failed = conditionOf(now, "Failed", "True");
+    if (conditionOf(migration, "Succeeded", "True") !== undefined) break;
+    const failed = conditionOf(migration, "Failed", "True");
     if (failed !== undefined) {
+      // So that the next call tries again.
       await remove(client, target, { signal }).catch(ignoreNotFound);
       throw new Error(`${KIND} ${name} has failed: ${asString(failed["message"]) ?? "no reason given"}`);
     }
@@ -103,8 +107,8 @@ async function findMigrationResource({ client, signal }: CrdTools): Promise<Reso
 }
 
 /**
- * Makes `version` the storage version of the installed definition, and waits until every API server knows it. Returns the
- * definition after that.
+ * Makes `version` the storage version of the installed definition, and waits until every API server of the cluster knows it, because one
+ * that does not would store migrated objects in the old version again. Returns the changed definition. Also serves the version.
  */
 async function setStorageVersion(
   version: string,
@@ -125,24 +129,31 @@ async function setStorageVersion(
   return stored;
 }
 
-/** Builds the kubectl commands that do the same as `migrateObjects`, for a user of a cluster that does not serve migrations. */
+/**
+ * Builds the kubectl commands that do the same as `migrateObjects`, for a user of a cluster that does not serve migrations: they make
+ * `version` the storage version, write each object back unchanged, which stores it in that version, and correct `storedVersions`.
+ */
 function buildMigrationCommand({ metadata: { name }, spec }: InstalledCrd, version: string): string {
   const { names, group, versions, scope } = spec;
   const versionPatch = versions.flatMap((each, index) => {
-    const value = each.name === version;
-    const stored =
-      each.storage === value ? [] : [{ op: "replace", path: `/spec/versions/${index}/storage`, value }];
-    return value && !each.served
-      ? [...stored, { op: "replace", path: `/spec/versions/${index}/served`, value }]
-      : stored;
+    const isNewStorage = each.name === version;
+    const replace = (field: string) => ({
+      op: "replace",
+      path: `/spec/versions/${index}/${field}`,
+      value: isNewStorage,
+    });
+    return [
+      ...(each.storage === isNewStorage ? [] : [replace("storage")]),
+      ...(isNewStorage && !each.served ? [replace("served")] : []),
+    ];
   });
-  const all = scope === "Namespaced" ? " --all-namespaces" : "";
+  const namespaceFlag = scope === "Namespaced" ? " --all-namespaces" : "";
   const status = JSON.stringify({ status: { storedVersions: [version] } });
   return [
     ...(versionPatch.length === 0
       ? []
       : [`kubectl patch crd ${name} --type=json -p '${JSON.stringify(versionPatch)}'`, "sleep 5"]),
-    `kubectl get ${names.plural}.${version}.${group}${all} -o json | kubectl replace -f -`,
+    `kubectl get ${names.plural}.${version}.${group}${namespaceFlag} -o json | kubectl replace -f -`,
     `kubectl patch crd ${name} --subresource=status --type=merge -p '${status}'`,
   ].join(" && ");
 }

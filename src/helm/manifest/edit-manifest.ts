@@ -39,16 +39,17 @@ export async function createNamespaceAdder(
   manifests: readonly string[],
   namespace: string,
 ): Promise<(manifest: string) => string> {
-  const namespaced = new Map<string, boolean>();
+  const isNamespacedByKind = new Map<string, boolean>();
   for (const object of listManifestObjects(manifests.flatMap(parseDocuments))) {
     const key = versionAndKind(object);
-    if (namespaced.has(key)) continue;
+    if (isNamespacedByKind.has(key)) continue;
     const { kind, apiVersion } = object;
     const resource = await discovery.resolve(asString(kind) ?? "", asString(apiVersion) ?? "");
-    namespaced.set(key, resource?.namespaced === true);
+    isNamespacedByKind.set(key, resource?.namespaced === true);
   }
   return (manifest) => mapDocuments(manifest, withNamespace);
 
+  /** Returns the same document if nothing changes, so that `mapDocuments` keeps its text. */
   function withNamespace(document: JsonObject): JsonObject {
     const items = getListItems(document);
     if (items !== undefined) {
@@ -59,7 +60,8 @@ export async function createNamespaceAdder(
     const metadata = objectOf(document["metadata"]);
     const namesNamespace = typeof metadata["namespace"] === "string";
     const isObject = parseObjectRef(document) !== undefined;
-    if (namesNamespace || !isObject || namespaced.get(versionAndKind(document)) !== true) return document;
+    const isNamespaced = isNamespacedByKind.get(versionAndKind(document)) === true;
+    if (namesNamespace || !isObject || !isNamespaced) return document;
     return { ...document, metadata: { ...metadata, namespace } };
   }
 }
@@ -68,7 +70,7 @@ function versionAndKind({ apiVersion, kind }: JsonObject): string {
   return `${asString(apiVersion) ?? ""} ${asString(kind) ?? ""}`;
 }
 
-/** Changes the documents of a manifest; undefined removes one. A document that stays the same keeps its text. */
+/** Changes the documents of a manifest. `change` returns the same object to keep the text of a document, and undefined to remove it. */
 function mapDocuments(manifest: string, change: (document: JsonObject) => JsonObject | undefined): string {
   return manifest
     .split(DOCUMENT_SEPARATOR)

@@ -3,7 +3,7 @@
 import { gzipSync } from "node:zlib";
 
 import { readRegularFile } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, asString } from "../../model/index.ts";
+import { isJsonObject, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { findChartFiles } from "../chart/chart.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";
@@ -63,17 +63,15 @@ function textOrNone(value: Json | undefined): string {
 /** Finds the problems of one object: of its name, namespace, labels and containers, and a replaced CRD of the operator. */
 function findObjectProblems(object: JsonObject): string[] {
   const { name, namespace, labels } = objectOf(object["metadata"]);
-  const own = findOwnCrd([{ kind: textOrNone(object["kind"]), name: textOrNone(name) }], "");
+  const ownCrd = findOwnCrd([{ kind: textOrNone(object["kind"]), name: textOrNone(name) }], "");
   return [
-    ...(own === undefined ? [] : [`${own.message}: ${own.remedy ?? ""}`]),
+    ...(ownCrd === undefined ? [] : [`${ownCrd.message}: ${ownCrd.remedy ?? ""}`]),
     ...findNameProblems(object, name),
     ...(namespace === undefined || namespace === null || isDnsLabel(namespace)
       ? []
       : [`"${formatValue(namespace)}" is no valid namespace`]),
     ...findLabelProblems(labels),
-    ...POD_SPEC_PATHS.flatMap((path) =>
-      findContainerProblems(path.reduce((here, key) => objectOf(here[key]), object)),
-    ),
+    ...POD_SPEC_PATHS.flatMap((path) => findContainerProblems(objectOf(valueAt(object, path)))),
   ];
 }
 
@@ -93,7 +91,6 @@ function findSpellingProblems({ apiVersion, kind }: JsonObject, name: string): s
   return valid ? [] : ["its name is not valid: lower-case letters, digits, - and . only"];
 }
 
-/** Finds labels with values that the server refuses. */
 function findLabelProblems(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
@@ -102,7 +99,7 @@ function findLabelProblems(labels: Json | undefined): string[] {
     .map(([key, value]) => `the value "${formatValue(value)}" of label ${key} is not valid`);
 }
 
-/** Finds containers of a Pod spec with names that the server refuses. */
+/** Finds containers of a Pod spec with names that the server refuses. Objects of other kinds have no containers there. */
 function findContainerProblems(podSpec: JsonObject): string[] {
   return CONTAINER_KEYS.flatMap((key) => objectsIn(podSpec[key]))
     .filter(({ name }) => !isDnsLabel(name))
@@ -123,7 +120,6 @@ function isDnsSubdomain(name: string): boolean {
   );
 }
 
-/** A value for a message, shortened. */
 function formatValue(value: Json | undefined): string {
   const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;
@@ -133,9 +129,9 @@ function formatValue(value: Json | undefined): string {
 export const MAX_RECORD_BYTES = 1024 * 1024;
 
 /**
- * Computes how many bytes helm's record of a release would have, because the API server limits the size of a Secret. helm
- * stores the manifest and the files of the chart, without those of its sub-charts, compressed and in base64. Throws the file
- * system's error.
+ * Computes how many bytes helm's record of a release would have, because the API server limits the size of a Secret. helm stores the
+ * manifest and the files of the chart, without those of its sub-charts, compressed and in base64 (4 characters for 3 bytes). Throws the
+ * file system's error.
  */
 export function computeRecordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
   const files = findChartFiles(module)

@@ -51,9 +51,10 @@ function withoutHeritage(document: Json): Json {
   const metadata = isJsonObject(document) ? document["metadata"] : undefined;
   const labels = isJsonObject(metadata) ? metadata["labels"] : undefined;
   if (!isJsonObject(document) || !isJsonObject(metadata) || !isJsonObject(labels)) return document;
-  const { heritage: _, ...kept } = labels;
-  const { labels: __, ...rest } = metadata;
-  return { ...document, metadata: Object.keys(kept).length === 0 ? rest : { ...rest, labels: kept } };
+  const { heritage: _, ...otherLabels } = labels;
+  const { labels: __, ...otherMetadata } = metadata;
+  const hasLabels = Object.keys(otherLabels).length > 0;
+  return { ...document, metadata: { ...otherMetadata, ...(hasLabels && { labels: otherLabels }) } };
 }
 
 /**
@@ -98,8 +99,8 @@ export function listHookObjects(documents: readonly Json[]): HookObject[] {
 }
 
 /**
- * The events at which helm runs a document as a hook; undefined if the document is no hook. For a list, the annotation of the
- * list itself counts, as for helm.
+ * The events at which helm runs a document as a hook, such as `pre-install`; undefined if the document is no hook. For a list, the
+ * annotation of the list itself counts, as for helm.
  */
 export function parseHookEvents(document: Json): string[] | undefined {
   const metadata = objectOf(objectOf(document)["metadata"]);
@@ -167,19 +168,19 @@ export interface ChangedObject {
 }
 
 /**
- * Compares two manifests object by object, and returns the objects that differ. The order of objects and keys does not count.
- * A manifest may consist of several texts.
+ * Compares two manifests object by object, and returns the objects that differ, with a function that computes the diff. The order of
+ * objects and keys does not count. A manifest may consist of several texts.
  */
 export function changedObjects(before: readonly string[], after: readonly string[]): ChangedObject[] {
-  const old = indexDocuments(before);
-  const now = indexDocuments(after);
-  const names = [...new Set([...old.keys(), ...now.keys()])].sort();
+  const oldYaml = indexDocuments(before);
+  const newYaml = indexDocuments(after);
+  const names = [...new Set([...oldYaml.keys(), ...newYaml.keys()])].sort();
   return names
-    .filter((name) => old.get(name) !== now.get(name))
+    .filter((name) => oldYaml.get(name) !== newYaml.get(name))
     .map((name) => ({
       name,
-      change: !old.has(name) ? "added" : now.has(name) ? "changed" : "removed",
-      difference: () => formatLineDiff(splitLines(old.get(name)), splitLines(now.get(name))),
+      change: !oldYaml.has(name) ? "added" : newYaml.has(name) ? "changed" : "removed",
+      difference: () => formatLineDiff(splitLines(oldYaml.get(name)), splitLines(newYaml.get(name))),
     }));
 }
 
@@ -192,10 +193,13 @@ export function diffManifests(before: readonly string[], after: readonly string[
 
 /** The diff of two versions of an object as YAML: changed lines, and a few around them; "" if the versions are equal. */
 export function diffObjects(before: Json | undefined, after: Json | undefined): string {
-  const [old, now] = [before, after].map((object) =>
-    object === undefined ? [] : splitLines(toYaml(JSON.parse(canonicalJson(object)) as Json)),
-  );
-  return formatLineDiff(old ?? [], now ?? []);
+  const toLines = (object: Json | undefined): string[] =>
+    object === undefined ? [] : splitLines(toSortedYaml(object));
+  return formatLineDiff(toLines(before), toLines(after));
+}
+
+function toSortedYaml(object: Json): string {
+  return toYaml(JSON.parse(canonicalJson(object)) as Json);
 }
 
 /** The diff of two texts, given as lines: changed lines, and a few around them. */
@@ -237,12 +241,12 @@ function indexDocuments(manifests: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const document of manifests.flatMap(parseDocuments)) {
     const name = documentIdentity(document);
-    found.set(name, `${found.get(name) ?? ""}${toYaml(JSON.parse(canonicalJson(document)) as Json)}`);
+    found.set(name, `${found.get(name) ?? ""}${toSortedYaml(document)}`);
   }
   return found;
 }
 
-/** Version, kind, namespace and name of a document as one text, for people. */
+/** Version, kind, namespace and name of a document as one text, for people; "text" for a document that is no object. */
 function documentIdentity(document: Json): string {
   if (!isJsonObject(document)) return "text";
   const metadata = objectOf(document["metadata"]);
@@ -257,7 +261,7 @@ function splitLines(text: string | undefined): string[] {
 /** Above this number of changes, the diff removes all old lines and adds all new ones: the search for the best diff takes quadratic time. */
 const MAX_DIFF_CHANGES = 4_000;
 
-/** Computes a line diff by the longest common subsequence. Each line begins with `-`, `+` or a blank. */
+/** Computes a line diff. Each line begins with `-`, `+` or a blank. More than `MAX_DIFF_CHANGES` changes are shown as a replacement of all lines. */
 function computeLineDiff(old: string[], now: string[]): string[] {
   const parts = diffArrays(old, now, { maxEditLength: MAX_DIFF_CHANGES });
   if (parts === undefined) return [...old.map((line) => `-${line}`), ...now.map((line) => `+${line}`)];

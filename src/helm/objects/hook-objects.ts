@@ -1,6 +1,7 @@
 /**
- * Objects that helm creates as hooks: helm deletes or overwrites existing objects of their names and never annotates its own,
- * so the records of the release decide which of them are its own (docs/guides/running.md, "Taking over").
+ * Objects that helm creates as hooks. helm deletes or overwrites existing objects of their names, and writes no annotations of their owner
+ * on them. So the records of a release (the Secrets of its revisions) decide which existing objects its hooks created
+ * (docs/guides/running.md, "Taking over").
  */
 
 import { apiGroupOf } from "../../kube/index.ts";
@@ -70,8 +71,8 @@ export async function claimRemainingHookObjects(tools: Reconciler, release: stri
   if (newest === undefined) return;
   const refs = (await readHookObjects(tools, newest)).map(({ ref }) => ref);
   const existing = await readLiveObjects(tools, refs, undefined);
-  const unmarked = existing.filter(({ owner }) => owner === undefined);
-  const created = await findObjectsCreatedBy(tools, release, { existing: unmarked });
+  const withoutOwner = existing.filter(({ owner }) => owner === undefined);
+  const created = await findObjectsCreatedBy(tools, release, { existing: withoutOwner });
   for (const object of created) await claimObject(tools, object, { release, signal: undefined });
 }
 
@@ -85,15 +86,14 @@ async function readHookObjects({ store }: Reconciler, meta: ReleaseMeta): Promis
   }
 }
 
-/** The objects among which a search selects. */
 interface ObjectSelection {
   readonly existing: readonly LiveObject[];
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Finds the objects that do not belong to a release: they are neither annotated with the release nor created by its hooks. A
- * release without a module is probably the old release of a renamed module, so its objects count as the release's own.
+ * Finds the existing objects that do not belong to a release: they are neither annotated with the release nor created by its hooks. A
+ * release whose module is missing (a *former* one) is probably of a renamed module, so its objects count as the release's own.
  */
 async function findForeignObjects(
   tools: Reconciler,
@@ -101,6 +101,7 @@ async function findForeignObjects(
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
   const { store } = tools;
+  // A protected, suspended or blocked release keeps its objects.
   const isFormer = (name: string): boolean =>
     name !== release && tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
   const isOwn = (owner: Owner): boolean =>
@@ -108,18 +109,19 @@ async function findForeignObjects(
       ? owner.namespace === tools.namespace
       : owner.namespace === store.namespaceOf(owner.release) && isFormer(owner.release);
   const ofOtherReleases = existing.filter(({ owner }) => owner !== undefined && !isOwn(owner));
-  let ofNoRelease = existing.filter(({ owner }) => owner === undefined);
+  let withoutOwner = existing.filter(({ owner }) => owner === undefined);
   const formerReleases = store.newestRevisions().filter(({ name }) => isFormer(name));
   for (const name of [release, ...formerReleases.map((former) => former.name)]) {
-    const created = await findObjectsCreatedBy(tools, name, { existing: ofNoRelease, signal });
-    ofNoRelease = ofNoRelease.filter((each) => !created.includes(each));
+    const created = await findObjectsCreatedBy(tools, name, { existing: withoutOwner, signal });
+    withoutOwner = withoutOwner.filter((each) => !created.includes(each));
   }
-  return existing.filter((each) => ofOtherReleases.includes(each) || ofNoRelease.includes(each));
+  // In the order of the chart's hooks.
+  return existing.filter((each) => ofOtherReleases.includes(each) || withoutOwner.includes(each));
 }
 
 /**
- * Finds the objects that hooks of a release created and helm has not deleted since. For each hook, the newest revision in which
- * it ran decides, so the search ends as soon as all objects are decided.
+ * Finds the existing objects that hooks of a release created and helm has not deleted since: if helm deleted one, someone else has created
+ * the existing object. For each hook, the newest revision in which it ran decides, so the search ends as soon as all objects are decided.
  */
 async function findObjectsCreatedBy(
   tools: Reconciler,
@@ -127,19 +129,19 @@ async function findObjectsCreatedBy(
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
   const created: LiveObject[] = [];
-  let unknown = existing;
+  let undecided = existing;
   for (const meta of tools.store.revisions(release)) {
-    if (unknown.length === 0) break;
+    if (undecided.length === 0) break;
     const results = findHookResults(await tools.store.readRecord(meta, signal), meta);
     created.push(
-      ...unknown.filter(({ ref }) => results.get(versionlessKey(ref, tools.namespace)) === "left"),
+      ...undecided.filter(({ ref }) => results.get(versionlessKey(ref, tools.namespace)) === "left"),
     );
-    unknown = unknown.filter(({ ref }) => !results.has(versionlessKey(ref, tools.namespace)));
+    undecided = undecided.filter(({ ref }) => !results.has(versionlessKey(ref, tools.namespace)));
   }
   return created;
 }
 
-/** For the object of each hook that ran in a revision, whether helm left it in the cluster or deleted it. */
+/** For the object of each hook that ran in a revision, by `versionlessKey`: whether helm left it in the cluster or deleted it. */
 function findHookResults({ hooks }: ReleaseRecord, meta: ReleaseMeta): Map<string, "left" | "deleted"> {
   const results = new Map<string, "left" | "deleted">();
   for (const hook of hooks.filter(({ startedAt }) => startedAt !== undefined)) {
@@ -151,8 +153,8 @@ function findHookResults({ hooks }: ReleaseRecord, meta: ReleaseMeta): Map<strin
 }
 
 /**
- * Whether helm deleted a hook's object after the hook ran, by the hook's delete policy. In a failed revision, not every version
- * of helm deletes the objects of hooks that succeeded, so an object there counts as not deleted.
+ * Whether helm deleted a hook's object after the hook ran, by the hook's delete policy, such as `hook-succeeded`. In a failed revision, not
+ * every version of helm deletes the objects of hooks that succeeded, so an object there counts as not deleted.
  */
 function hasHelmDeleted({ phase = "", deletePolicies }: HookRecord, { status }: ReleaseMeta): boolean {
   const policy = `hook-${phase.toLowerCase()}`;

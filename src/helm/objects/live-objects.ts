@@ -1,4 +1,7 @@
-/** The live objects of a release: annotated and written as helm does it, and compared with the record. */
+/**
+ * The live objects of a release: annotated and written as helm does it, and compared with the record of the release, helm's Secret. The
+ * annotations of helm name the release that owns an object.
+ */
 
 import {
   compareObjects,
@@ -62,10 +65,16 @@ export function readOwner(
     : { release, namespace: annotations[OWNER_ANNOTATIONS.namespace] ?? namespace };
 }
 
-/** The owner of an object if it is another release than `own`, which must then not change the object; otherwise undefined. */
-export function readOtherOwner(annotations: Readonly<Record<string, string>>, own: Owner): Owner | undefined {
-  const owner = readOwner(annotations, own.namespace);
-  return owner?.release === own.release && owner.namespace === own.namespace ? undefined : owner;
+/**
+ * The owner of an object if it is another release than `self`, which must then not change the object. Undefined if it is `self`, or if
+ * the object has no owner.
+ */
+export function readOtherOwner(
+  annotations: Readonly<Record<string, string>>,
+  self: Owner,
+): Owner | undefined {
+  const owner = readOwner(annotations, self.namespace);
+  return owner?.release === self.release && owner.namespace === self.namespace ? undefined : owner;
 }
 
 /** Options to write objects as helm does; no validation, because the server has accepted the chart before. */
@@ -85,7 +94,6 @@ export function withHelmMetadata(body: JsonObject, release: string, namespace: s
   };
 }
 
-/** Options of one request. */
 interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
@@ -102,12 +110,10 @@ export class LiveObjectClient {
   }
 
   /** Finds the resource of the object's kind by discovery; undefined if the server does not serve the kind. */
-  static async resolve(
-    { client, discovery, namespace: own }: ReleaseCheckTools,
-    { apiVersion, kind, name, namespace = own }: ObjectRef,
-  ): Promise<LiveObjectClient | undefined> {
-    const resource = await discovery.resolve(kind, apiVersion);
-    return resource && new LiveObjectClient(client, { resource, namespace, name });
+  static async resolve(tools: ReleaseCheckTools, object: ObjectRef): Promise<LiveObjectClient | undefined> {
+    const { apiVersion, kind, name, namespace = tools.namespace } = object;
+    const resource = await tools.discovery.resolve(kind, apiVersion);
+    return resource && new LiveObjectClient(tools.client, { resource, namespace, name });
   }
 
   /** Reads the live object; undefined where it does not exist. */
@@ -120,14 +126,13 @@ export class LiveObjectClient {
     return serverSideApply(this.#client, this.#target, { ...HELM_WRITE_OPTIONS, ...call, force: true, body });
   }
 
-  /** Creates the object; fails where it exists. */
+  /** Creates the object, as helm does without server-side apply; fails where it exists. */
   create(body: JsonObject, call: CallOptions): Promise<JsonObject> {
     const { resource, namespace } = this.#target;
     return create(this.#client, { resource, namespace }, { ...HELM_WRITE_OPTIONS, ...call, body });
   }
 }
 
-/** The comparison of an object, and its repair. */
 export interface Inspection extends Comparison {
   /** The field managers at the time of the comparison. */
   readonly fieldManagers: FieldManagers;
@@ -135,7 +140,6 @@ export interface Inspection extends Comparison {
   readonly repair: () => Promise<FieldManagers>;
 }
 
-/** Time limit of a request. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */
@@ -152,8 +156,9 @@ export class RecordedObjects {
 
   /**
    * Compares a live object with the record, and changes nothing: a dry-run apply of the recorded object shows what the server would make of
-   * it, defaults and admission included. Returns undefined if the object does not exist, is being deleted, belongs to another release, or
-   * is not in the record. Throws ApiError, ConnectionError, DepthError.
+   * it, defaults and admission included. The result can repair the object: it writes the recorded object, without the fields that `ignore`
+   * excludes. Returns undefined if the object does not exist, is being deleted, belongs to another release, or is not in the record. Throws
+   * ApiError, ConnectionError, DepthError.
    */
   async inspect(
     object: ObjectRef,
@@ -170,9 +175,11 @@ export class RecordedObjects {
     const scaled = mayBeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
     const comparison = compareObjects(live, applied, { ignore, isAutoscaled: scaled });
     const { ignored } = comparison;
-    const kept = ignored.length === 0 ? recorded : withoutFields(withEncodedData(recorded), ignored);
+    const withoutIgnored =
+      ignored.length === 0 ? recorded : withoutFields(withEncodedData(recorded), ignored);
+    const { resourceVersion } = objectOf(live["metadata"]);
     // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
-    const repaired = withMetadata(kept, { resourceVersion: objectOf(live["metadata"])["resourceVersion"] });
+    const repaired = withMetadata(withoutIgnored, { resourceVersion });
     return {
       ...comparison,
       fieldManagers: digestFieldManagers(live),
@@ -183,9 +190,9 @@ export class RecordedObjects {
   /** Whether a live object belongs to this release and is not being deleted. */
   #belongsToRelease(live: JsonObject): boolean {
     const { deletionTimestamp, annotations } = objectOf(live["metadata"]);
-    const own = { release: this.#release, namespace: this.#tools.namespace };
-    const owner = readOtherOwner(objectOf(annotations) as Record<string, string>, own);
-    return deletionTimestamp === undefined && owner === undefined;
+    const self = { release: this.#release, namespace: this.#tools.namespace };
+    const otherOwner = readOtherOwner(objectOf(annotations) as Record<string, string>, self);
+    return deletionTimestamp === undefined && otherOwner === undefined;
   }
 
   /**
@@ -198,7 +205,6 @@ export class RecordedObjects {
   }
 }
 
-/** Adds members to the metadata of an object. */
 function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
   return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
 }

@@ -1,4 +1,7 @@
-/** Existing objects that a chart contains: who owns them, and which of them a release adopts (docs/guides/running.md, "Taking over"). */
+/**
+ * Existing objects that a chart contains: which release owns them by helm's annotations, and which of them a release adopts
+ * (docs/guides/running.md, "Taking over"). helm refuses to install or upgrade over an object that is not annotated with its release.
+ */
 
 import { annotateCommand, findMissingPermissions, getMetadata, isNotFound } from "../../kube/index.ts";
 import { mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
@@ -43,6 +46,7 @@ export class ExistingObjectsError extends Error {
   /** What a user may confirm, so that the release may have them. */
   readonly question: Question;
 
+  /** `what` begins the message, such as "the chart contains". */
   constructor(
     what: string,
     objects: readonly string[],
@@ -64,7 +68,6 @@ function joinNames([first = "", ...others]: readonly string[]): string {
   return text;
 }
 
-/** The metadata of an existing object. */
 export interface LiveObject {
   readonly ref: ObjectRef;
   readonly target: Target;
@@ -75,10 +78,7 @@ export interface LiveObject {
   readonly owner: Owner | undefined;
 }
 
-/**
- * Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names
- * the object.
- */
+/** Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names the object. */
 export async function readLiveObject(
   { client, discovery, namespace }: ReleaseCheckTools,
   ref: ObjectRef,
@@ -86,6 +86,7 @@ export async function readLiveObject(
 ): Promise<LiveObject | undefined> {
   try {
     const resource = await discovery.resolve(ref.kind, ref.apiVersion);
+    // Objects of a kind without `get`, such as SubjectAccessReview, are not stored.
     if (resource?.verbs.includes("get") !== true) return undefined;
     const target = { resource, namespace: ref.namespace ?? namespace, name: ref.name };
     const { metadata } = await getMetadata<WatchedObject>(client, target, { signal });
@@ -108,7 +109,6 @@ export type TakeoverRequest = Pick<ReconcileRequest, "confirmedTakeover"> & {
   readonly module: Pick<ReconcileRequest["module"], "name" | "helm">;
 };
 
-/** How to mark an object as owned by a release. */
 interface ClaimOptions {
   readonly release: string;
   /** Annotates the object with the resource policy `keep`, so that it outlives the release. */
@@ -118,7 +118,7 @@ interface ClaimOptions {
 
 /**
  * Marks an object as owned by a release, with the labels and annotations that helm requires before it changes an existing
- * object. Throws ApiError if the object was replaced meanwhile.
+ * object. With `keep`, helm does not delete it with the release. Throws ApiError if an object with another uid has replaced it.
  */
 export async function claimObject(
   tools: ReleaseCheckTools,
@@ -132,9 +132,8 @@ export async function claimObject(
 }
 
 /**
- * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's
- * release. Always true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError,
- * ConnectionError.
+ * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
+ * true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError, ConnectionError.
  */
 export async function mayChangeObject(
   { getIdentity, logger }: Pick<Reconciler, "getIdentity" | "logger">,
@@ -169,21 +168,22 @@ export async function adoptExistingObjects(
   const { module, signal } = request;
   const existing = await findUnownedObjects(reconciliation, options, recorded);
   if (existing.length === 0) throw refusal;
-  const others = existing.filter(
+  const needingConsent = existing.filter(
     ({ owner }) => owner === undefined || !isYieldingOwner(tools, module.name, owner),
   );
-  requireTakeoverConsent(tools, request, { what: "the chart contains", objects: others });
+  requireTakeoverConsent(tools, request, { what: "the chart contains", objects: needingConsent });
+  const keeps = (object: LiveObject): boolean => needingConsent.includes(object);
   for (const object of existing)
-    await claimObject(tools, object, { release: module.name, keep: others.includes(object), signal });
-  reportTakeover(reconciliation, existing, others);
+    await claimObject(tools, object, { release: module.name, keep: keeps(object), signal });
+  reportTakeover(reconciliation, existing, needingConsent);
 }
 
 /**
- * Whether an owner is this release, or another one of this operator that yields its objects, because a template moved or a
- * module was renamed.
+ * Whether the owner of an object lets the release `adopter` have it: it is that release, or another one of this operator, because a
+ * template moved or a module was renamed. A release that is protected, suspended or blocked keeps its objects.
  */
-function isYieldingOwner(tools: Reconciler, own: string, { release, namespace }: Owner): boolean {
-  if (release === own) return namespace === tools.namespace;
+function isYieldingOwner(tools: Reconciler, adopter: string, { release, namespace }: Owner): boolean {
+  if (release === adopter) return namespace === tools.namespace;
   const { isOurs, keepsObjects, store } = tools;
   return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
 }
@@ -198,10 +198,12 @@ async function findUnownedObjects(
   recorded: readonly ObjectRef[],
 ): Promise<LiveObject[]> {
   const { tools, request } = reconciliation;
-  const known = new Set(recorded.map((each) => namespacedKey(tools.namespace, each)));
+  const recordedKeys = new Set(recorded.map((each) => namespacedKey(tools.namespace, each)));
   const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
-  const applied = documents.filter((document) => parseHookEvents(document) === undefined);
-  const refs = listObjectRefs(applied).filter((ref) => !known.has(namespacedKey(tools.namespace, ref)));
+  // helm replaces existing objects of hooks without a question.
+  const withoutHooks = documents.filter((document) => parseHookEvents(document) === undefined);
+  const isNew = (ref: ObjectRef): boolean => !recordedKeys.has(namespacedKey(tools.namespace, ref));
+  const refs = listObjectRefs(withoutHooks).filter(isNew);
   const marks = helmMetadata(request.module.name, tools.namespace);
   return (await readLiveObjects(tools, refs, request.signal)).filter((each) => !hasHelmMetadata(each, marks));
 }
@@ -221,9 +223,9 @@ function hasHelmMetadata(
   { labels, annotations }: LiveObject,
   marks: ReturnType<typeof helmMetadata>,
 ): boolean {
-  const has = (wanted: object, given: Readonly<Record<string, string>>): boolean =>
-    Object.entries(wanted).every(([key, value]) => given[key] === value);
-  return has(marks.labels, labels) && has(marks.annotations, annotations);
+  const includesAll = (present: Readonly<Record<string, string>>, expected: object): boolean =>
+    Object.entries(expected).every(([key, value]) => present[key] === value);
+  return includesAll(labels, marks.labels) && includesAll(annotations, marks.annotations);
 }
 
 /** An attempt to adopt or replace objects of others; `what` begins the error message. */
@@ -244,14 +246,12 @@ export function requireTakeoverConsent(
   const token = computeTakeoverToken(objects);
   if (objects.length === 0 || module.helm?.takeOwnership === true || confirmed === token) return;
   const named = objects.map(describeWithOwner);
-  logger.warn("Existing objects are not adopted", {
-    module: module.name,
-    objects: named.slice(0, MAX_LOGGED_OBJECTS),
-  });
+  const firstNamed = named.slice(0, MAX_LOGGED_OBJECTS);
+  logger.warn("Existing objects are not adopted", { module: module.name, objects: firstNamed });
+  // The user has confirmed other objects, or an object has changed since.
   const stale = confirmed === "" ? "" : `; ${oneLine(confirmed, 20)} does not confirm this`;
-  const command = annotateCommand(`addonmodule/${module.name}`, operator.namespace, {
-    [CONFIRM_TAKEOVER]: token,
-  });
+  const annotations = { [CONFIRM_TAKEOVER]: token };
+  const command = annotateCommand(`addonmodule/${module.name}`, operator.namespace, annotations);
   const remedy = `remove them from chart or cluster, or take them over: helm.takeOwnership in addon.yaml, or once: ${command}${stale}`;
   const question = { annotation: CONFIRM_TAKEOVER, token, command };
   throw new ExistingObjectsError(what, named, { remedy, question });
@@ -274,24 +274,24 @@ export function describeWithOwner({ ref, owner }: LiveObject): string {
   return `${resourceName(ref)} of ${owner === undefined ? "no release" : `${owner.namespace}/${owner.release}`}`;
 }
 
-/** Logs and counts the objects that change their owner. `others` are those of no release of this operator. */
+/** Logs and counts the objects that get another owner. `foreign` are those that needed consent. */
 function reportTakeover(
   { tools, request }: Reconciliation,
   existing: readonly LiveObject[],
-  others: readonly LiveObject[],
+  foreign: readonly LiveObject[],
 ): void {
   const { name } = request.module;
   const { logger, recorder } = tools;
-  const moved = existing.filter(
+  // Without objects that belong to this release already, and only lacked a label of helm.
+  const adopted = existing.filter(
     ({ owner }) => owner?.release !== name || owner.namespace !== tools.namespace,
   );
-  if (moved.length === 0) return;
-  const objects = moved.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
-  if (others.length > 0)
-    logger.warn("Existing objects are adopted, and retained when the module is removed", {
-      module: name,
-      objects,
-    });
-  else logger.warn("Objects of other releases are adopted", { module: name, objects });
+  if (adopted.length === 0) return;
+  const objects = adopted.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
+  const message =
+    foreign.length > 0
+      ? "Existing objects are adopted, and retained when the module is removed"
+      : "Objects of other releases are adopted";
+  logger.warn(message, { module: name, objects });
   recorder?.tookOver(name, objects);
 }

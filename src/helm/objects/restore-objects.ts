@@ -1,4 +1,4 @@
-/** Restores missing objects of a release from its record. */
+/** Restores missing objects of a release from its record, the Secret in which helm stores the manifest. */
 
 import { isAlreadyExists } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
@@ -10,7 +10,6 @@ import type { ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
 import { LiveObjectClient, withHelmMetadata } from "./live-objects.ts";
 
-/** The objects of a release to restore. */
 interface RestoreRequest {
   readonly release: ReleaseMeta;
   /** Objects as `resourceName` names them, with their namespaces. */
@@ -19,7 +18,7 @@ interface RestoreRequest {
 }
 
 const MAX_PARALLEL_RESTORES = 4;
-/** After this many refusals of one kind, by a webhook or a quota, the other objects of the kind are not tried. */
+/** After this many refusals of one kind, the other objects of the kind are not tried. */
 const MAX_REFUSALS_PER_KIND = 3;
 
 /** A missing object: `name` as the request has it, and what the record contains. */
@@ -43,6 +42,7 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   for (const group of groupByKind(findMissingObjects(manifest, tools.namespace, stillMissing))) {
     const refusalsBefore = refusals.length;
     await mapInParallel(MAX_PARALLEL_RESTORES, group, async ({ ref, body: recorded, name }) => {
+      // A webhook or a quota probably refuses the other objects of this kind, too.
       if (refusals.length - refusalsBefore >= MAX_REFUSALS_PER_KIND) return;
       const body = withHelmMetadata(recorded, release.name, tools.namespace);
       try {
@@ -57,22 +57,26 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
   if (refusals.length > 0) throw new RestoreError(refusals, [...stillMissing]);
 }
 
-/** Finds the recorded objects whose names are in `missingObjects`, with or without the release's namespace `own`. */
+/**
+ * Finds the recorded objects whose names are in `missingObjects`. The names there have the namespace of an object unless its kind is
+ * cluster-scoped; the manifest does not tell the scope, so both forms are looked up.
+ */
 function findMissingObjects(
   manifest: string,
-  own: string,
+  releaseNamespace: string,
   missingObjects: ReadonlySet<string>,
 ): MissingObject[] {
   return listLastingObjects(parseDocuments(manifest)).flatMap((body) => {
     const ref = parseObjectRef(body);
     if (ref === undefined) return [];
-    const names = [ref.namespace ?? own, undefined].map((namespace) => resourceName({ ...ref, namespace }));
-    const name = names.find((each) => missingObjects.has(each));
+    const namespacedName = resourceName({ ...ref, namespace: ref.namespace ?? releaseNamespace });
+    const clusterName = resourceName({ ...ref, namespace: undefined });
+    const name = [namespacedName, clusterName].find((each) => missingObjects.has(each));
     return name === undefined ? [] : [{ ref, body, name }];
   });
 }
 
-/** Groups consecutive objects of one kind; manifests are in helm's order of installation. */
+/** Groups consecutive objects of one kind, because the order of kinds matters: manifests are in helm's order of installation. */
 function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
   const groups: MissingObject[][] = [];
   for (const object of objects) {
@@ -83,13 +87,15 @@ function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
   return groups;
 }
 
-/** A missing object, and how the release applies objects. */
 interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
   readonly applyMethod: "csa" | "ssa";
   readonly signal: AbortSignal;
 }
 
-/** Creates a missing object by the method of its release. An object that someone else has created meanwhile is no error. */
+/**
+ * Creates a missing object by the method of its release: server-side apply (`ssa`), or a plain creation. An object that someone else has
+ * created meanwhile is no error.
+ */
 async function restoreObject(
   tools: Reconciler,
   { ref, body, applyMethod, signal }: ObjectToRestore,

@@ -1,4 +1,7 @@
-/** Retains objects that must outlive a release or a revision (docs/guides/running.md, "Objects that stay after a removal"). */
+/**
+ * Retains objects that must outlive a release or a revision (docs/guides/running.md, "Objects that stay after a removal"). helm deletes only
+ * objects that the record of a revision, its Secret, contains; so an object that must stay is removed from the record.
+ */
 
 import { mapInParallel } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
@@ -26,9 +29,8 @@ import {
 } from "./ownership.ts";
 
 /**
- * Call it before a release is uninstalled. helm deletes all objects that the record of the release contains, so this removes
- * objects that must stay from the record. Throws ExistingObjectsError, and when an object cannot be read or the record was
- * changed meanwhile.
+ * Call it before a release is uninstalled: retains objects, and refuses a removal whose hooks would replace objects of others. Throws
+ * ExistingObjectsError, and when an object cannot be read or the record was changed meanwhile.
  */
 export async function retainBeforeRemoval(
   tools: Reconciler,
@@ -44,9 +46,8 @@ export async function retainBeforeRemoval(
 }
 
 /**
- * Call it before an upgrade or a rollback. helm deletes recorded objects that the chart no longer contains, so this removes the
- * ones that must stay from the record. `next.rendered` are the objects that the chart contains now; without them, all recorded
- * objects are checked.
+ * Call it before an upgrade or a rollback, in which helm deletes recorded objects that the new manifest lacks. `next.rendered` are the
+ * objects of the new manifest; without them, all recorded objects are checked.
  */
 export async function retainBeforeUpgrade(
   tools: Reconciler,
@@ -54,6 +55,7 @@ export async function retainBeforeUpgrade(
   next: { readonly rendered: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
 ): Promise<void> {
   const renderedKeys = new Set(next.rendered?.map(resourceKey));
+  // helm compares the new manifest with one or two earlier revisions.
   for (const meta of findComparedRevisions(tools.store.revisions(release))) {
     const { objects } = await tools.store.readSummary(meta);
     const dropped = objects.filter((object) => !renderedKeys.has(resourceKey(object)));
@@ -62,9 +64,8 @@ export async function retainBeforeUpgrade(
 }
 
 /**
- * Removes objects that must stay from the record of a revision, because helm deletes only recorded objects. An object stays if another
- * module is about to apply it, another release has adopted it, or it has the policy `keep`. If another module is about to apply an object,
- * and its account may do so, marks the object as owned by the release of that module, without which helm would refuse to apply it.
+ * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it, another release
+ * has adopted it, or it has the policy `keep`.
  */
 async function retainObjects(
   tools: Reconciler,
@@ -81,20 +82,22 @@ async function retainObjects(
   for (const { object, why } of retained)
     tools.logger.warn("An object is not deleted", { release: meta.name, object: resourceName(object), why });
   const [manifest = ""] = await tools.store.readManifests(meta, check.signal);
-  const stay = retained.map(({ object }) => object);
-  await tools.store.replaceManifest(meta, withoutObjects(manifest, stay), check.signal);
+  const retainedObjects = retained.map(({ object }) => object);
+  await tools.store.replaceManifest(meta, withoutObjects(manifest, retainedObjects), check.signal);
 
   /**
-   * Explains why an object must stay; undefined if helm may delete it. If another module is about to apply the object, marks it
-   * as owned by that module's release.
+   * Explains why an object must stay; undefined if helm may delete it. If another module is about to apply the object, marks it as owned by
+   * that module's release, because helm refuses to apply it otherwise. A module whose account may not change the object does not count.
    */
   async function explainRetention(object: ObjectRef): Promise<string | undefined> {
     const live = await readLiveObject(tools, object, check.signal);
-    const own = { release: meta.name, namespace: tools.namespace };
-    const owner = live && readOtherOwner(live.annotations, own);
+    const self = { release: meta.name, namespace: tools.namespace };
+    const owner = live && readOtherOwner(live.annotations, self);
     const pendingOwner = pendingOwners.get(namespacedKey(tools.namespace, object));
     if (pendingOwner !== undefined && (await mayChangeObject(tools, pendingOwner, live))) {
-      if (live !== undefined && owner === undefined)
+      // An object that another release has adopted already is not taken from it.
+      const mustClaim = live !== undefined && owner === undefined;
+      if (mustClaim)
         await claimObject({ ...tools, ...tools.getIdentity(pendingOwner) }, live, {
           release: pendingOwner,
           signal: check.signal,

@@ -1,4 +1,4 @@
-/** Labels of releases that are written later, because nothing waits for them. */
+/** Labels of releases that are written later, because they only save time: nothing waits for them. */
 
 import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
@@ -38,7 +38,7 @@ export class DeferredLabels {
     if (this.#pendingReleases.size > 0) this.#debounce.restart();
   }
 
-  /** Writes all scheduled labels now; resolves when they are written. */
+  /** Writes all scheduled labels now, after an earlier call has written its own; resolves when all are written. */
   flush(): Promise<void> {
     this.#debounce.close();
     this.#lastFlush = this.#lastFlush.then(() => this.#writeAll());
@@ -51,7 +51,6 @@ export class DeferredLabels {
     this.#pendingReleases.clear();
   }
 
-  /** Writes the labels of all scheduled releases, one after the other. */
   async #writeAll(): Promise<void> {
     for (const release of this.#pendingReleases) {
       // First, so that a label that is scheduled during the write is written afterwards.

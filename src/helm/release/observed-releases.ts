@@ -1,4 +1,7 @@
-/** The releases of the operator's modules, and which of them this operator owns. */
+/**
+ * The releases of the operator's modules, and which of them this operator owns, by their labels. Releases of an older Go operator have no
+ * labels but a mark in their record, the Secret of a revision. *Reserved* names are those that no module may have.
+ */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import type { Tree } from "../../model/index.ts";
@@ -35,14 +38,15 @@ export class ObservedReleases {
     this.store = new ReleaseStore(options);
   }
 
-  /** Resolves when all releases and their owners are known. Only the records show which ones an older Go operator made. */
+  /** Resolves when all releases and their owners are known. Reads the records of releases without labels for the Go operator's mark. */
   async waitUntilReady(): Promise<void> {
     await this.store.waitUntilReady();
+    // Without labels, a release counts as made by a user with helm (`manual`) until its mark is found.
     const withoutLabels = this.store.newestRevisions().filter((meta) => this.#ownerOf(meta) === "manual");
     for (const meta of withoutLabels) await this.#checkForGoOperatorMark(meta);
   }
 
-  /** A release as statuses report it. Sends no request, so facts of a record that was not read yet are undefined. */
+  /** A release as AddonModules report it. Sends no request, so facts of a record that was not read yet are undefined. */
   get(name: string): Release | undefined {
     const meta = this.store.get(name);
     if (meta === undefined) return undefined;
@@ -101,7 +105,7 @@ export class ObservedReleases {
       .map((meta) => meta.name);
   }
 
-  /** Names of the releases that have no module in the tree, and that the purge policy covers. */
+  /** Names of the releases that have no module in the tree, and that `--purge` therefore deletes. */
   withoutModule({ modules }: Pick<Tree, "modules">): string[] {
     const { purge: policy, managedBy } = this.#options;
     return listOrphans({
@@ -125,10 +129,7 @@ export class ObservedReleases {
     return (await this.store.readSummary(meta)).objects;
   }
 
-  /**
-   * Whether a release may be uninstalled. With `--purge=all`, a release that a user made with helm may be, too, but never another
-   * operator's.
-   */
+  /** Whether a release may be uninstalled. With `--purge=all`, a release that a user made with helm may be, too, but never another operator's. */
   mayUninstall(meta: ReleaseMeta): boolean {
     return this.#isOurs(meta) || (this.#options.purge === "all" && this.#ownerOf(meta) !== "other");
   }
@@ -139,10 +140,9 @@ export class ObservedReleases {
    */
   #reservedNames(): ReadonlySet<string> {
     const { reserved = [], ownRelease } = this.#options;
-    const own = ownRelease?.();
-    return new Set(
-      own === undefined || this.getOwnershipByLabels(own) === "ours" ? reserved : [...reserved, own],
-    );
+    const operatorRelease = ownRelease?.();
+    const isReserved = operatorRelease !== undefined && this.getOwnershipByLabels(operatorRelease) !== "ours";
+    return new Set(isReserved ? [...reserved, operatorRelease] : reserved);
   }
 
   /** Who made a release, by its labels and by the mark of an older Go operator. */
@@ -150,10 +150,13 @@ export class ObservedReleases {
     return determineReleaseOwner(meta, this.#options.managedBy, this.#markedByGoOperator.has(meta.name));
   }
 
-  /** Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. */
+  /**
+   * Whether a release is this operator's own, or may be taken over from the Go operator, which this one replaces. A release that a user
+   * installed is not, even with `--adopt=all`, until a module of its name adopts it.
+   */
   #isOurs(meta: ReleaseMeta): boolean {
-    const origin = this.#ownerOf(meta);
-    return origin !== "manual" && mayAdopt(this.#options.adopt, origin);
+    const owner = this.#ownerOf(meta);
+    return owner !== "manual" && mayAdopt(this.#options.adopt, owner);
   }
 
   /** Reads the record of a release to find out whether an older Go operator made it. Logs a record that cannot be read. */
@@ -185,7 +188,7 @@ export interface OrphanFacts {
 export function listOrphans(input: OrphanFacts): string[] {
   const { policy, modules, managedBy, excluded } = input;
   if (policy === "off") return [];
-  const present = new Set(modules.map((module) => module.name));
+  const moduleNames = new Set(modules.map((module) => module.name));
   return input.releases
     .filter((release) =>
       policy === "all"
@@ -193,6 +196,6 @@ export function listOrphans(input: OrphanFacts): string[] {
         : release.labels[RELEASE_LABELS.managedBy] === managedBy,
     )
     .map((release) => release.name)
-    .filter((name) => !present.has(name) && !excluded.has(name))
+    .filter((name) => !moduleNames.has(name) && !excluded.has(name))
     .sort();
 }

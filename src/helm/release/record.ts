@@ -1,4 +1,7 @@
-/** Decodes, encodes, summarizes and caches the record of a revision, which helm stores in a Secret. */
+/**
+ * Decodes, encodes, summarizes and caches the record of a revision, which helm stores in a Secret: as JSON in gzip, encoded in base64 by
+ * helm, and as `data` of a Secret once more.
+ */
 
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
@@ -53,6 +56,7 @@ export interface ReleaseRecord {
 
 /** Parses `data.release` of a release Secret. Throws SyntaxError for anything else. */
 export async function decodeRelease(data: string): Promise<ReleaseRecord> {
+  // Values may be nested so deeply that recursive functions would overflow the stack.
   const json = cutDeepParts(await decodeJson(data));
   const chart = objectOf(objectOf(json["chart"])["metadata"]);
   return {
@@ -79,7 +83,6 @@ function parseHook(json: JsonObject): HookRecord {
   };
 }
 
-/** The strings in a JSON list; empty for anything else. */
 function filterTexts(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
@@ -96,11 +99,11 @@ export interface RecordChange {
 /** Decodes a record, changes it, and encodes it again as helm itself does. Throws SyntaxError, DepthError. */
 export async function changeEncodedRecord(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
-  const { info, mapManifests, ...members } = change;
+  const { info, mapManifests, ...replacedMembers } = change;
   const changedInfo = info && { info: { ...objectOf(json["info"]), ...info } };
   return encodeRecord({
     ...json,
-    ...members,
+    ...replacedMembers,
     ...changedInfo,
     ...(mapManifests && mapRecordManifests(json, mapManifests)),
   });
@@ -112,21 +115,18 @@ function mapRecordManifests(json: JsonObject, change: (manifest: string) => stri
     ...hook,
     manifest: change(asString(hook["manifest"]) ?? ""),
   }));
-  const isGiven = Array.isArray(json["hooks"]);
-  return { manifest: change(asString(json["manifest"]) ?? ""), ...(isGiven && { hooks }) };
+  const hasHooks = Array.isArray(json["hooks"]);
+  return { manifest: change(asString(json["manifest"]) ?? ""), ...(hasHooks && { hooks }) };
 }
 
-/** Encodes a record as helm does. Throws DepthError. */
+/** Encodes a record as helm does. Throws DepthError for values that are nested so deeply that their conversion would overflow the stack. */
 async function encodeRecord(json: JsonObject): Promise<string> {
   if (isTooDeep(json)) throw new DepthError("the release record");
   const packed = await gzipAsync(Buffer.from(JSON.stringify(json)));
   return Buffer.from(packed.toString("base64")).toString("base64");
 }
 
-/**
- * Decodes a record twice from base64: the API encodes all bytes, and helm encodes its gzip itself. Very old records are not
- * compressed. Throws SyntaxError.
- */
+/** Decodes a record. Very old records are not compressed. Throws SyntaxError. */
 async function decodeJson(data: string): Promise<JsonObject> {
   const bytes = Buffer.from(Buffer.from(data, "base64").toString("latin1"), "base64");
   const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
@@ -167,16 +167,19 @@ export interface ReleaseSummary
   readonly hasGoOperatorMark: boolean;
 }
 
-/** Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. */
+/**
+ * Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. `adoptionChecksum` is for
+ * the comparison of a release of the Go operator.
+ */
 export function summarize(record: ReleaseRecord): ReleaseSummary {
   const documents = parseDocuments(record.manifest);
   const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));
-  const all = [...documents, ...hooks];
+  const allDocuments = [...documents, ...hooks];
   return {
     objects: listLastingRefs(documents),
     hooks: listHookObjects(hooks),
-    checksum: manifestChecksum(all),
-    adoptionChecksum: adoptionChecksum(all),
+    checksum: manifestChecksum(allDocuments),
+    adoptionChecksum: adoptionChecksum(allDocuments),
     chartVersion: record.chartVersion,
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
@@ -184,7 +187,6 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
   };
 }
 
-/** Namespace and name of a Secret. */
 export interface SecretTarget {
   readonly namespace: string;
   readonly name: string;
@@ -238,6 +240,7 @@ export class SummaryCache {
   /** The summary of a revision, read at the first call. Concurrent callers share one read; a failed read is repeated by the next call. */
   async read(meta: ReleaseMeta): Promise<ReleaseSummary> {
     const known = this.#cachedByRelease.get(meta.name);
+    // Another uid is another revision: each has a Secret of its own.
     if (known?.uid === meta.uid) return known.reading;
     const cached: CachedSummary = { uid: meta.uid, reading: this.#load(meta), summary: undefined };
     this.#cachedByRelease.set(meta.name, cached);
@@ -245,6 +248,7 @@ export class SummaryCache {
       cached.summary = await cached.reading;
       return cached.summary;
     } catch (error) {
+      // A read of another revision may have replaced the entry meanwhile.
       if (this.#cachedByRelease.get(meta.name) === cached) this.forget(meta.name);
       throw error;
     }

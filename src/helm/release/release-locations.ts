@@ -1,4 +1,7 @@
-/** Which releases are outside of the operator's namespace (docs/guides/tenancy.md, "Give a module a namespace"). */
+/**
+ * Which releases are outside of the operator's namespace (docs/guides/tenancy.md, "Give a module a namespace"): a Secret has an entry for
+ * each, its *location* as JSON.
+ */
 
 import { create, get, ignoreNotFound, isAlreadyExists, isNotFound, mergePatch } from "../../kube/index.ts";
 import { MANAGED_BY_OPERATOR, SECRETS } from "../../kube/index.ts";
@@ -79,7 +82,7 @@ export class ReleaseLocations {
     return true;
   }
 
-  /** Merges the entry of a release into the Secret; undefined removes the entry. Creates a missing Secret with all entries. */
+  /** Merges the entry of a release into the Secret; undefined removes the entry. A missing Secret is created with all known entries. */
   async #write(
     release: string,
     location: ReleaseLocation | undefined,
@@ -98,8 +101,8 @@ export class ReleaseLocations {
     } catch (error) {
       if (!isNotFound(error)) throw error;
       if (location === undefined) return;
-      const all = [...this.#locations, [release, location] as const];
-      const data = Object.fromEntries(all.map(([each, its]) => [each, encodeLocation(its)]));
+      const entries = [...this.#locations, [release, location] as const];
+      const data = Object.fromEntries(entries.map(([key, value]) => [key, encodeLocation(value)]));
       const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
       const body = { apiVersion: "v1", kind: "Secret", metadata, data };
       await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
@@ -111,7 +114,6 @@ export class ReleaseLocations {
   }
 }
 
-/** Encodes a location as a value of a Secret's `data`. */
 function encodeLocation(location: ReleaseLocation): string {
   return Buffer.from(JSON.stringify(location)).toString("base64");
 }

@@ -1,4 +1,7 @@
-/** Reads the records of releases in helm's Secrets, and writes them where helm cannot. */
+/**
+ * Reads the records of releases in helm's Secrets, one Secret for each revision, and writes them where helm cannot. `ReleaseMeta` is what
+ * the labels of a Secret tell about its revision. The *location* of a release is its namespace where that is not the operator's.
+ */
 
 import { get, getMetadata, ignoreNotFound, listMetadata, mergePatch } from "../../kube/index.ts";
 import { ObjectStore, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
@@ -30,10 +33,7 @@ interface RevisionChange {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * The releases of the operator. Revisions come from metadata-only lists and watches of helm's Secrets, and from answers of
- * the server. The content of a Secret is read only on demand, and written only where helm cannot do it.
- */
+/** The releases of the operator. Revisions come from metadata-only lists and watches of helm's Secrets, and from answers of the server. */
 export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #watches: ReleaseWatches;
@@ -81,12 +81,12 @@ export class ReleaseStore {
    * namespaces without releases. Throws ApiError, ConnectionError.
    */
   async setLocation(name: string, to: ReleaseLocation | undefined, signal?: AbortSignal): Promise<void> {
-    const { namespace, from } = this.#locations.get(name) ?? {};
+    const former = this.#locations.get(name);
     const hasChanged = await this.#locations.set(name, to, signal);
     if (!hasChanged) return;
     const usedNamespaces = new Set([...this.#locations.namespaces(), this.#options.namespace]);
-    for (const former of [namespace, from])
-      if (former !== undefined && !usedNamespaces.has(former)) this.#watches.stopWatching(former);
+    for (const namespace of [former?.namespace, former?.from])
+      if (namespace !== undefined && !usedNamespaces.has(namespace)) this.#watches.stopWatching(namespace);
     if (to !== undefined) await this.#watches.waitUntilListed(to.namespace);
     this.#notifyListeners(name);
   }
@@ -114,8 +114,8 @@ export class ReleaseStore {
 
   /** The newest revision of every release, by name. */
   newestRevisions(): ReleaseMeta[] {
-    const own = this.#watches.getRevisions(this.#options.namespace)?.groupNames() ?? [];
-    const names = new Set([...own, ...this.#locations.releaseNames()]);
+    const localNames = this.#watches.getRevisions(this.#options.namespace)?.groupNames() ?? [];
+    const names = new Set([...localNames, ...this.#locations.releaseNames()]);
     return [...names].sort().flatMap((name) => this.get(name) ?? []);
   }
 
@@ -136,7 +136,7 @@ export class ReleaseStore {
     return this.get(name);
   }
 
-  /** Lists the records of a release in one namespace from the server now, and stores the result. */
+  /** Lists the records of a release in one namespace from the server now; the result replaces the known revisions of the release. */
   async refreshIn(namespace: string, name: string, signal?: AbortSignal): Promise<void> {
     const selection = selectReleaseSecrets(namespace, `,name=${name}`);
     const list = () => listMetadata(this.#options.client, selection, { ...selection, signal });
@@ -164,8 +164,8 @@ export class ReleaseStore {
    * another cluster, for example because `--helm-bin` is a wrapper that sets one.
    */
   requireNewRevision(name: string, verb: string, before: ReleaseMeta | undefined): void {
-    const now = this.get(name);
-    if (now !== undefined && now.uid !== before?.uid) return;
+    const newest = this.get(name);
+    if (newest !== undefined && newest.uid !== before?.uid) return;
     throw new UnseenError(name, verb, this.#options.client.credentialsInfo.server);
   }
 
@@ -219,7 +219,7 @@ export class ReleaseStore {
     await this.#rewriteRecord(meta, { change: { info }, labels: { status: info.status }, signal });
   }
 
-  /** Labels a revision, so that later runs do not apply its inputs again, and stores the reason `why` in its record. */
+  /** Labels a revision as rejected, so that later runs do not apply its inputs again, and stores the reason `why` in its record. */
   async markRejected(
     meta: ReleaseMeta,
     { labels, why }: { readonly labels: Readonly<Record<string, string>>; readonly why: string },
@@ -274,7 +274,6 @@ export class ReleaseStore {
     return readEncodedRecord(meta, await get(this.#options.client, secretRef(meta), { signal }));
   }
 
-  /** Notifies the listeners that something about a release has changed. */
   #notifyListeners(release: string): void {
     for (const listener of this.#listeners) listener(release);
   }

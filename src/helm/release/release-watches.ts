@@ -26,7 +26,6 @@ export function selectReleaseSecrets(namespace: string, more = ""): WatchSpec {
   };
 }
 
-/** The watch of helm's Secrets in one namespace. */
 interface WatchedNamespace {
   readonly revisions: ObjectStore<ReleaseMeta>;
   readonly subscription: Subscription;
@@ -42,6 +41,7 @@ export class ReleaseWatches {
   readonly #onChange: (meta: ReleaseMeta) => void;
   readonly #watches = new Map<string, WatchedNamespace>();
 
+  /** Watches the operator's namespace at once. Calls `onChange` with each revision that changes in any watched namespace. */
   constructor(options: WatchOptions, onChange: (meta: ReleaseMeta) => void) {
     this.#options = options;
     this.#onChange = onChange;
@@ -57,6 +57,7 @@ export class ReleaseWatches {
   async waitUntilListed(namespace: string): Promise<void> {
     const watched = this.#watches.get(namespace) ?? this.#startWatching(namespace);
     if (watched.revisions.isSynced) return;
+    // The watch fails now, and tries again on its own. The caller must not wait for that.
     if (watched.error !== undefined) throw watched.error;
     await Promise.race([watched.subscription.whenSynced, watched.nextFailure.promise]);
   }
@@ -77,7 +78,7 @@ export class ReleaseWatches {
     this.#watches.clear();
   }
 
-  /** Watches helm's Secrets in a namespace. Callers must check that it is not watched yet. */
+  /** Watches helm's Secrets in a namespace, which must not be watched yet. */
   #startWatching(namespace: string): WatchedNamespace {
     const revisions = new ObjectStore<ReleaseMeta>({
       toStored: parseReleaseMeta,
@@ -87,8 +88,9 @@ export class ReleaseWatches {
       this.#options.hub,
       { ...selectReleaseSecrets(namespace), metadataOnly: true },
       {
-        onChange: (now, before) => {
-          const meta = now ?? before;
+        onChange: (current, before) => {
+          // A deleted Secret has no current state.
+          const meta = current ?? before;
           if (meta !== undefined) this.#onChange(meta);
         },
         onError: (error) => this.#onError(namespace, error),

@@ -1,4 +1,7 @@
-/** The releases of the modules: the entry point to reconcile, preview, roll back and remove them. */
+/**
+ * The releases of the modules: the entry point to reconcile, preview, roll back and remove them. `ModuleTools` gives each module its own
+ * tools, whose requests run under the module's ServiceAccount. The records of a release are helm's Secrets, one for each revision.
+ */
 
 import type { Discovery } from "../../kube/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
@@ -66,6 +69,7 @@ export class Releases {
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
 
+  /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
     const { client, clock } = options;
     this.#options = options;
@@ -99,33 +103,35 @@ export class Releases {
    * HelmError, ProblemError (helm is missing), ApiError, ConnectionError.
    */
   async reconcile(request: ReconcileRequest): Promise<ReleaseOutcome> {
+    // Deferred labels must not slow down the work on releases.
     this.#deferredLabels.postpone();
     this.#prefetcher?.markStarted(request.module.name);
     const { clock, recorder } = this.#options;
     const { name } = request.module;
-    const from = clock.monotonic();
+    const startedAt = clock.monotonic();
     try {
       const result = await reconcileRelease(await this.#moduleTools.forRun(request), request);
       return { ...result, release: this.observed.get(name) };
     } finally {
-      recorder?.reconciled(name, (clock.monotonic() - from) / 1000);
+      recorder?.reconciled(name, (clock.monotonic() - startedAt) / 1000);
       if (this.#prefetcher?.hasAllStarted === true) this.#stopPrefetching();
     }
   }
 
   /**
    * Rolls back to an earlier revision at the request of a user, and stays there while chart and values stay the same.
-   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile`, and NoRollbackTargetError.
+   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile` and `findRollbackTarget`.
    */
   async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
     this.#prefetcher?.markStarted(request.module.name);
+    // Deferred labels are written to the newest revision, and the rollback creates another one.
     await this.flushLabels();
     const reconciliation = await collectFacts(await this.#moduleTools.forRun(request), request);
     await rollBackByHand(reconciliation, wanted);
     return this.observed.get(request.module.name);
   }
 
-  /** The number of the revision to which `rollBack` would roll back. Throws NoRollbackTargetError. */
+  /** The number of the revision to which `rollBack` would roll back. Throws an Error if there is none. */
   findRollbackTarget(name: string, wanted: number | undefined): number {
     return findRollbackTarget(this.store.revisions(name), wanted).revision;
   }
@@ -159,10 +165,7 @@ export class Releases {
     if (modules.length > 0) this.#prefetcher = new ChartPrefetcher(tools, modules, areParallel);
   }
 
-  /**
-   * Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws
-   * as `readSummary`.
-   */
+  /** Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws as `readSummary`. */
   async readRecordedObjects(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
     if (meta === undefined || meta.status === "uninstalled") return undefined;
@@ -214,6 +217,7 @@ export class Releases {
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endOrphanedProcesses(signal, name);
     const location = this.store.getLocation(name);
+    // helm finds a release in one namespace only. Does nothing unless a move was interrupted.
     if (location !== undefined)
       await completeMove(this.#moduleTools.forRelease(name), { release: name, signal }, location);
     const tools = this.#moduleTools.forRelease(name);
@@ -223,10 +227,11 @@ export class Releases {
       const watched = { store: this.store, clock, release: name, signal, onWait };
       await withHookWatch(watched, () => tools.helm.uninstall({ release: name, overrides: helm, signal }));
     } finally {
+      // Also after an abort: later decisions depend on the record that helm left.
       await this.store.refresh(name);
     }
-    const left = this.store.get(name);
-    if (left !== undefined && left.status !== "uninstalled")
+    const remaining = this.store.get(name);
+    if (remaining !== undefined && remaining.status !== "uninstalled")
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
   }
 
@@ -243,6 +248,7 @@ export class Releases {
   /** Creates the namespace of a module if it has one of its own and that is missing. Throws as `ensureNamespace`. */
   async prepareNamespace({ name, namespace }: HelmInput["module"], signal: AbortSignal): Promise<void> {
     if (namespace === undefined || namespace === this.#options.namespace) return;
+    // The namespace of an installed release exists: no request is necessary.
     if (this.store.revisionsIn(namespace, name).length > 0) return;
     await ensureNamespace(this.#reconciler, namespace, signal);
   }

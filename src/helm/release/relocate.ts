@@ -1,6 +1,7 @@
 /**
  * Brings a release into the namespace of its module before a run: creates the namespace, and moves the release without touching its
- * objects (docs/guides/tenancy.md, "Move a release").
+ * objects (docs/guides/tenancy.md, "Move a release"). The stored *location* of a release has its `namespace`, the account of its module
+ * and, during a move, the namespace `from` which it moves. Its *records* are helm's Secrets, one for each revision.
  */
 
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
@@ -35,8 +36,8 @@ class OccupiedNamespaceError extends ForeignReleaseError {
 
 /**
  * Makes sure that the release of a module is in the module's namespace `tools.namespace`: moves the release if it is elsewhere, and
- * stores its location. An interrupted move is completed first, or reversed if the module wants the old namespace again. Throws
- * OccupiedNamespaceError, and as `ensureNamespace` and `moveRelease`.
+ * stores its location. First completes or reverses a move that an earlier run began. Throws OccupiedNamespaceError, and as
+ * `ensureNamespace` and `moveRelease`.
  */
 export async function ensureLocation(tools: Reconciler, relocation: Relocation): Promise<void> {
   const { store, namespace: to, operator } = tools;
@@ -44,12 +45,13 @@ export async function ensureLocation(tools: Reconciler, relocation: Relocation):
   const { namespace, from }: ReleaseLocation = store.getLocation(release) ?? {
     namespace: operator.namespace,
   };
-  const isMoving = from !== undefined;
-  if (isMoving || namespace !== to) await ensureNamespace(tools, to, signal);
+  const wasInterrupted = from !== undefined;
+  if (wasInterrupted || namespace !== to) await ensureNamespace(tools, to, signal);
   await store.waitUntilListed(to);
-  if (!isMoving && namespace === to) return recordLocation(tools, relocation, to);
-  if (!isMoving) return moveIfInstalled(tools, relocation, namespace);
+  if (!wasInterrupted && namespace === to) return recordLocation(tools, relocation, to);
+  if (!wasInterrupted) return moveIfInstalled(tools, relocation, namespace);
   if (namespace === to) return completeMove(tools, relocation, { namespace, from, account });
+  // The module wants the old namespace again: reverses the move.
   if (from === to) return completeMove(tools, relocation, { namespace: to, from: namespace, account });
   // The module wants a third namespace: completes the move, then moves the release on.
   await completeMove(tools, relocation, { namespace, from, account });
@@ -94,12 +96,9 @@ function recordLocation(
   return store.setLocation(release, location, signal);
 }
 
-/** A module cannot have its namespace now. */
-class NamespaceError extends Error {}
-
 /**
- * Creates a namespace if it is missing. Never changes an existing one. Throws NamespaceError if it is being deleted or may not
- * be created; ApiError, ConnectionError.
+ * Creates a namespace if it is missing. Never changes an existing one. Throws Error if it is being deleted or may not be created;
+ * ApiError, ConnectionError.
  */
 export async function ensureNamespace(
   { operator }: Pick<Reconciler, "operator">,
@@ -108,12 +107,12 @@ export async function ensureNamespace(
 ): Promise<void> {
   const { client, namespaceLabels } = operator;
   const target = { resource: NAMESPACES, name: namespace };
-  const found = await getMetadata<WatchedObject>(client, target, { signal }).catch(ignoreNotFound);
-  if (found?.metadata["deletionTimestamp"] !== undefined)
-    throw new NamespaceError(
+  const existing = await getMetadata<WatchedObject>(client, target, { signal }).catch(ignoreNotFound);
+  if (existing?.metadata["deletionTimestamp"] !== undefined)
+    throw new Error(
       `namespace ${namespace} is being deleted; the module runs once it is deleted, or with another namespace`,
     );
-  if (found !== undefined) return;
+  if (existing !== undefined) return;
   const metadata = { name: namespace, labels: { ...MANAGED_BY_OPERATOR, ...namespaceLabels } };
   const body = { apiVersion: "v1", kind: "Namespace", metadata };
   try {
@@ -121,9 +120,8 @@ export async function ensureNamespace(
   } catch (error) {
     if (isAlreadyExists(error)) return;
     if (!isForbidden(error)) throw error;
-    throw new NamespaceError(
-      `namespace ${namespace} does not exist and cannot be created: ${oneLine(error)}`,
-    );
+    const message = `namespace ${namespace} does not exist and cannot be created: ${oneLine(error)}`;
+    throw new Error(message, { cause: error });
   }
 }
 
@@ -136,8 +134,8 @@ interface Move {
 }
 
 /**
- * Moves a release: copies its records, annotates its objects with the new owner, then deletes the old records, each oldest first.
- * The newest old record shows until the end that the move is not complete, and each step can be repeated. Throws
+ * Moves a release: copies its records, annotates its objects with the new owner, then deletes the old records. Copies and deletes the
+ * oldest record first: the newest one shows whether the step is complete, so an interrupted move can be repeated. Throws
  * BrokenRecordError, ApiError, ConnectionError.
  */
 async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
@@ -147,14 +145,17 @@ async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
   const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
   await refresh();
   const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
-  // A helm that still works would write to the old records.
-  if (isPending) await helm.endOrphanedProcesses(signal, release).then(refresh);
+  if (isPending) {
+    // A helm that still works would write to the old records.
+    await helm.endOrphanedProcesses(signal, release);
+    await refresh();
+  }
   const revisions = store.revisionsIn(from, release);
   const [newest] = revisions;
-  const [copied] = store.revisionsIn(to, release);
+  const [newestCopy] = store.revisionsIn(to, release);
   logger.warn("Moving a release to another namespace", { release, from, to });
-  if (newest !== undefined && newest.revision > (copied?.revision ?? 0))
-    for (const meta of revisions.toReversed()) await copyRecord(tools, meta, move);
+  const mustCopy = newest !== undefined && newest.revision > (newestCopy?.revision ?? 0);
+  if (mustCopy) for (const meta of revisions.toReversed()) await copyRecord(tools, meta, move);
   await claimObjects(tools, findComparedRevisions(revisions), move);
   await store.deleteRecords(release, signal, from);
   await store.refreshIn(to, release, signal);
@@ -178,7 +179,7 @@ async function copyRecord(
     meta,
     changeEncodedRecord(encoded, { namespace: to, mapManifests }),
   );
-  // They describe the old inputs and the old manifest.
+  // Without the labels for the old inputs and the old manifest.
   const {
     [RELEASE_LABELS.inputs]: _,
     [RELEASE_LABELS.manifest]: __,
@@ -189,6 +190,7 @@ async function copyRecord(
   const target = { ...secretRef(meta), namespace: to };
   await create(client, { ...target, name: undefined }, { body, signal }).catch((error: unknown) => {
     if (!isAlreadyExists(error)) throw error;
+    // An interrupted move has copied it; the old record may have changed since.
     return replace(client, target, { body, signal });
   });
 }
@@ -206,8 +208,8 @@ async function claimObjects(
       listObjectRefs(parseDocuments(manifest)),
       signal,
     );
-    const own = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
-    await mapInParallel(MAX_PARALLEL_REQUESTS, own, (object) =>
+    const ownedByRelease = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
+    await mapInParallel(MAX_PARALLEL_REQUESTS, ownedByRelease, (object) =>
       claimObject({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
     );
   }

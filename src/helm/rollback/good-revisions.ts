@@ -32,7 +32,7 @@ export class GoodRevisions {
     this.#timers = new Timers(tools.clock);
   }
 
-  /** Restarts the minute of a healthy module, and cancels it for an unhealthy one. */
+  /** Schedules `markHealthy` for a healthy module in a minute, anew at each call; cancels that for an unhealthy module. */
   recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
     if (health?.status !== "True") this.#timers.cancel(module.name);
     else this.#timers.set(module.name, HEALTHY_FOR_MS, () => void this.markHealthy(module, health));
@@ -45,9 +45,11 @@ export class GoodRevisions {
   async markHealthy(module: HelmInput["module"], health: ReportedHealth): Promise<void> {
     const { logger, onFailure = "retry", observed } = this.#tools;
     const meta = findMarkableRevision(observed.store.revisions(module.name));
-    if (meta === undefined || meta.revision !== health.revision) return;
+    const wasAssessed = meta?.revision === health.revision;
+    if (meta === undefined || !wasAssessed) return;
     if (observed.getOwnershipByLabels(module.name) !== "ours") return;
-    if (retriesOf(module, onFailure) === undefined) return;
+    const areUpgradesRolledBack = retriesOf(module, onFailure) !== undefined;
+    if (!areUpgradesRolledBack) return;
     try {
       await observed.store.setLabels(meta, { ...meta.deferredLabels, ...GOOD_LABEL });
     } catch (error) {

@@ -1,4 +1,8 @@
-/** Which revisions of a release are good, failed or rejected, as their labels record (docs/reference/lifecycle.md, "Rollback"). */
+/**
+ * Which revisions of a release are good, failed or rejected, as their labels record (docs/reference/lifecycle.md, "Rollback"). A *good*
+ * revision was healthy, so failed upgrades are rolled back to it; the inputs of a *rejected* one are not applied again. *User inputs* are
+ * the chart and the values without changes by hooks. `revisions` are sorted, the newest first.
+ */
 
 import { GO_LABELS, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
 import type { Refusal, RollbackPolicy } from "../types.ts";
@@ -32,9 +36,12 @@ export function findMarkableRevision([newest]: readonly ReleaseMeta[]): ReleaseM
 /** How many upgrades in a row have failed with these user inputs, as the label of the last failed revision counts them. */
 export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDigest: string): number {
   const [newest] = revisions;
-  const last = findRejectedRevision(revisions) ?? (newest?.status === "deployed" ? undefined : newest);
-  if (last === undefined || last.labels[RELEASE_LABELS.userInputs] !== userInputsDigest) return 0;
-  return Number(last.labels[RELEASE_LABELS.tries] ?? 0) || 0;
+  // A revision that failed, but not often enough to be rejected.
+  const failed = newest?.status === "deployed" ? undefined : newest;
+  const lastFailure = findRejectedRevision(revisions) ?? failed;
+  if (lastFailure === undefined || lastFailure.labels[RELEASE_LABELS.userInputs] !== userInputsDigest)
+    return 0;
+  return Number(lastFailure.labels[RELEASE_LABELS.tries] ?? 0) || 0;
 }
 
 /**
@@ -54,25 +61,25 @@ export function findRefusalAfterRejection(
   const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
   // The current inputs are those of the installed revision, so there is nothing to refuse.
   if (isRolledBack && newest.labels[RELEASE_LABELS.inputs] === inputsDigest) return undefined;
-  // Another helm binary, from another image of the operator, does not change rejected inputs.
-  const isSame =
+  // The content digest omits the helm binary: another one, from another image of the operator, does not change rejected inputs.
+  const areRejectedInputs =
     rejectedRevision.labels[RELEASE_LABELS.inputs] === inputsDigest ||
     rejectedRevision.labels[RELEASE_LABELS.content] === contentDigest;
-  return isSame || countFailedTries(revisions, userInputsDigest) >= 2 * retries
-    ? { rejectedRevision, goodRevision, isRolledBack }
-    : undefined;
+  const hasFailedTooOften = countFailedTries(revisions, userInputsDigest) >= 2 * retries;
+  if (!areRejectedInputs && !hasFailedTooOften) return undefined;
+  return { rejectedRevision, goodRevision, isRolledBack };
 }
 
 /**
- * Finds the rejected revision if it is still the last attempt to upgrade. A rollback creates a newer revision that is no
- * attempt: it is good and has the inputs of the newest revision, so it is skipped.
+ * Finds the rejected revision if it is still the last attempt to upgrade. Undefined if another upgrade followed. Skips revisions that
+ * rollbacks created on top of it: helm copies the labels of the good revision to them, so they are good and have its inputs.
  */
 export function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
-  const restoredInputs = revisions[0]?.labels[RELEASE_LABELS.inputs];
-  const isAttempt = (meta: ReleaseMeta): boolean =>
-    isRejectedRevision(meta) || !isGood(meta) || meta.labels[RELEASE_LABELS.inputs] !== restoredInputs;
-  const last = revisions.find(isAttempt);
-  return last !== undefined && isRejectedRevision(last) ? last : undefined;
+  const newestInputs = revisions[0]?.labels[RELEASE_LABELS.inputs];
+  const isByRollback = (meta: ReleaseMeta): boolean =>
+    !isRejectedRevision(meta) && isGood(meta) && meta.labels[RELEASE_LABELS.inputs] === newestInputs;
+  const lastAttempt = revisions.find((meta) => !isByRollback(meta));
+  return lastAttempt !== undefined && isRejectedRevision(lastAttempt) ? lastAttempt : undefined;
 }
 
 /** Value of the label `rejected` on a revision that was rolled back because a user requested it. */
@@ -88,7 +95,7 @@ export function buildFailureLabels(tries: number, reason?: RejectReason): Record
 
 /**
  * Refuses the inputs of the installed revision, because its objects are unhealthy. Returns undefined if the inputs have changed
- * since, if the revision was good before, or if there is no good revision for a rollback.
+ * since, if the revision was good before (then something else has broken it), or if there is no good revision for a rollback.
  */
 export function findRefusalOfUnhealthy(
   revisions: readonly ReleaseMeta[],
@@ -110,9 +117,8 @@ export function lacksRollbackTarget(revisions: readonly ReleaseMeta[]): boolean 
 export const GOOD_LABEL = { [RELEASE_LABELS.good]: LABEL_SET } as const;
 
 /**
- * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes
- * one. Also removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of
- * failed tries.
+ * Labels that make helm not copy the state of the newest revision to the next one: helm copies all labels, and `null` removes one. Also
+ * removes the labels of the Go operator, which would consider the next revision up to date. Keeps the number of failed tries.
  */
 export function resetCopiedLabels(newest: ReleaseMeta | undefined, tries: number): Record<string, string> {
   const copiedByHelm = [

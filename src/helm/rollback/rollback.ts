@@ -1,6 +1,7 @@
 /**
  * Rolls releases back: after failed upgrades (docs/reference/lifecycle.md, "Rollback"), and when a user requests it with
- * `module rollback NAME [REVISION]` (docs/guides/on-call.md).
+ * `module rollback NAME [REVISION]` (docs/guides/on-call.md). A *refusal* is the decision not to apply inputs: it has the *rejected* revision
+ * with these inputs and the *good* one, which is installed instead. Without a `policy`, failed upgrades are only retried.
  */
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
@@ -28,7 +29,10 @@ import {
   wasDeployed,
 } from "./revision-labels.ts";
 
-/** Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. */
+/**
+ * Labels the installed revision good before an upgrade, so that the upgrade can be rolled back to it if it fails. Does not for an unhealthy
+ * revision, nor for a module whose upgrades are never rolled back (no `policy`).
+ */
 export async function markInstalledRevisionGood({ tools, request, policy }: Reconciliation): Promise<void> {
   const { store, managedBy } = tools;
   const installed = findMarkableRevision(store.revisions(request.module.name));
@@ -55,8 +59,8 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 }
 
 /**
- * Counts a failed upgrade. Returns a refusal when the allowed number of failures is reached, otherwise throws the failure.
- * A failure before a revision was created has changed nothing and does not count.
+ * Counts a failed upgrade. Returns a refusal, which the caller carries out by a rollback, when the allowed number of failures is reached;
+ * otherwise throws the failure. Neither an abort counts, nor a failure before a revision was created, which has changed nothing.
  */
 export async function countFailure(
   { tools, request, policy, release: before }: Reconciliation,
@@ -64,16 +68,16 @@ export async function countFailure(
 ): Promise<Refusal> {
   const { store } = tools;
   const revisions = store.revisions(request.module.name);
-  const rejectedRevision = findFailedRevisionAfter(before, revisions);
-  if (policy === undefined || request.signal.aborted || rejectedRevision === undefined) throw failure;
+  const failedRevision = findFailedRevisionAfter(before, revisions);
+  if (policy === undefined || request.signal.aborted || failedRevision === undefined) throw failure;
   const goodRevision = findLastGoodRevision(revisions);
   if (goodRevision === undefined) throw addNoRollbackTarget(failure);
   const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
   const isLast = tries >= policy.retries;
   const labels = buildFailureLabels(tries, isLast ? "failed" : undefined);
-  await store.setLabels(rejectedRevision, labels, request.signal);
+  await store.setLabels(failedRevision, labels, request.signal);
   if (!isLast) throw failure;
-  return { rejectedRevision: withCurrentLabels(store, rejectedRevision), goodRevision, isRolledBack: false };
+  return { rejectedRevision: withCurrentLabels(store, failedRevision), goodRevision, isRolledBack: false };
 }
 
 /** The same revision as the store has it now, because its labels may have changed since `meta` was read. */
@@ -181,17 +185,13 @@ function describeRejection({ labels }: ReleaseMeta, why: string): string {
   return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
 }
 
-/** The version of the chart in a record, with a question mark where it is unknown. */
 function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
 }
 
-/** A release cannot be rolled back to the requested revision. The message names the possible ones. */
-class NoRollbackTargetError extends Error {}
-
 /**
  * Finds the target of a rollback that a user requests: the revision number `wanted`, otherwise the newest earlier revision that
- * was deployed and is not rejected. Throws NoRollbackTargetError, which names the possible numbers.
+ * was deployed and is not rejected. Throws an Error that names the possible numbers.
  */
 export function findRollbackTarget(
   revisions: readonly ReleaseMeta[],
@@ -206,7 +206,7 @@ export function findRollbackTarget(
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
   const numbers = candidates.map(({ revision }) => revision).join(", ");
   const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
-  throw new NoRollbackTargetError(`there is ${what} that was in force; ${remedy}`);
+  throw new Error(`there is ${what} that was in force; ${remedy}`);
 }
 
 /**
@@ -223,8 +223,9 @@ export function findRefusalAfterUserRollback(
     rejectedRevision.labels[RELEASE_LABELS.userInputs] !== userInputsDigest
   )
     return undefined;
-  const to = Number(rejectedRevision.labels[RELEASE_LABELS.rolledBackTo]);
-  const goodRevision = revisions.find(({ revision }) => revision === to);
+  const target = Number(rejectedRevision.labels[RELEASE_LABELS.rolledBackTo]);
+  const goodRevision = revisions.find(({ revision }) => revision === target);
+  // helm has deleted it: it keeps a limited number of revisions.
   if (goodRevision === undefined) return undefined;
   const [newest] = revisions;
   return {
@@ -236,8 +237,8 @@ export function findRefusalAfterUserRollback(
 
 /**
  * Rolls back to a revision at the request of a user. The revision stays installed until chart or values change. First labels the
- * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws NoRollbackTargetError,
- * HelmError, ApiError, ConnectionError.
+ * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws as
+ * `findRollbackTarget`, HelmError, ApiError, ConnectionError.
  */
 export async function rollBackByHand(
   reconciliation: Reconciliation,
@@ -249,6 +250,7 @@ export async function rollBackByHand(
   await store.refresh(module.name, signal);
   if (isPendingStatus(store.get(module.name)?.status ?? "")) await recoverPendingRelease(reconciliation);
   const goodRevision = findRollbackTarget(store.revisions(module.name), wanted);
+  // The user may want a revision that was rejected before.
   const withoutRejection = {
     [RELEASE_LABELS.rejected]: null,
     [RELEASE_LABELS.rolledBackTo]: null,

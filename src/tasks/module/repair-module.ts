@@ -100,7 +100,7 @@ export async function restoreModule(
     logger.info("Objects were restored before the due run", { module: name, objects });
     return { kind: "done" };
   } catch (error) {
-    if (error instanceof RestoreError) recordRestored(error.left);
+    if (error instanceof RestoreError) recordRestored(error.missingObjects);
     if (signal.aborted) return { kind: "cancelled" };
     logger.error("Objects could not be restored", { module: name, error: oneLine(error) });
     return { kind: "retry", message: oneLine(error) };

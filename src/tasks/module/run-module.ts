@@ -176,7 +176,7 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // The retry restores only what is left.
     if (error instanceof RestoreError)
-      ports.state.recordModule(name, "factsObserved", { missingObjects: error.left });
+      ports.state.recordModule(name, "factsObserved", { missingObjects: error.missingObjects });
     throw error;
   });
   ports.state.recordModule(name, "releaseApplied", outcome);

@@ -137,7 +137,9 @@ describe("restoreObjects", () => {
     server.refuses = (name) => (name === "c0" || name === "c1" ? refusal() : undefined);
     const failure = restore(...names(30).map((name) => `home/ConfigMap/${name}`));
     await expect(failure).rejects.toThrow("c1: no");
-    await expect(failure).rejects.toMatchObject({ left: ["home/ConfigMap/c0", "home/ConfigMap/c1"] });
+    await expect(failure).rejects.toMatchObject({
+      missingObjects: ["home/ConfigMap/c0", "home/ConfigMap/c1"],
+    });
     expect(requests).toHaveLength(30);
   });
 
