@@ -95,7 +95,7 @@ interface FailedAnswer {
   readonly isSecret: boolean;
 }
 
-/** Builds the error for an answer of status 400 and above. */
+/** Builds the error for an answer of status 400 and above. An error about Secrets (`isSecret`) may quote their values, which are hidden. */
 export function toApiError({ text, status, requestName, retryAfter, isSecret }: FailedAnswer): ApiError {
   const reported = readStatus(parseStatus(text), status);
   const message = reported.message ?? `${requestName}: the server answered ${status}`;

@@ -64,7 +64,10 @@ const SOURCE_PERMISSIONS = [
   ["addon-operator.io", "modulesources/status", ["patch"]],
 ] as const;
 
-/** Lists the permissions that the operator itself needs, without those for charts and hooks of modules. */
+/**
+ * Lists the permissions that the operator itself needs, without those for charts and hooks of modules. `overlay` is the kind of the object that
+ * stores the configuration that hooks write, if not the users' ConfigMap does; `sources`: the operator serves ModuleSource objects.
+ */
 export function listOwnPermissions(
   namespace: string,
   overlay: Overlay["kind"] | undefined,
@@ -95,7 +98,7 @@ interface WebhookNeeds {
   readonly crds: readonly string[];
 }
 
-/** Lists the permissions that registering webhooks needs. */
+/** Lists the permissions to register admission webhooks, and conversion webhooks in CRDs. */
 export function listWebhookPermissions(namespace: string, { service, crds }: WebhookNeeds): Permission[] {
   const verbs = [...READ_VERBS, "create", "update", "delete"];
   const { group: crdGroup, plural: crdResource } = CUSTOM_RESOURCE_DEFINITIONS;
@@ -129,8 +132,8 @@ const RECHECK_MS = 60_000;
 
 /**
  * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While
- * any is missing, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences.
- * Never throws.
+ * any is missing or the check fails, it repeats the check each minute. It calls `onFound` with the first result and every change, as
+ * sentences. Never throws.
  */
 export function createPermissionCheck(
   options: PermissionCheckOptions,

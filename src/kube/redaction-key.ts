@@ -1,4 +1,7 @@
-/** The key of the placeholders for secrets, stored in a Secret (docs/reference/status.md, "Values and secrets"). */
+/**
+ * The redaction key. Placeholders replace secret values wherever values are displayed. They are made with the key (HMAC), so that equal secrets
+ * have equal placeholders, but nobody can test a guess without the key (docs/reference/status.md, "Values and secrets").
+ */
 
 import { randomBytes } from "node:crypto";
 

@@ -45,7 +45,7 @@ export class Accounts {
   }
 
   /**
-   * Returns the account of a module that was resolved before, also if its directory is deleted now; undefined = the operator's
+   * Returns the account that `resolveAccount` decided last for a module, also if its directory is deleted now; undefined = the operator's
    * own account. Throws ProblemError if the file that names the account could not be read since the start.
    */
   getKnownAccount(module: string): Account | undefined {
@@ -55,7 +55,7 @@ export class Accounts {
     throw new ProblemError({ file: module, message, remedy: "correct the file" });
   }
 
-  /** Whether `user`, a user name of the API server, is the account of a module. */
+  /** Whether `user` (`system:serviceaccount:<namespace>:<name>`) is the account of a module. */
   isAccountUser(user: string): boolean {
     return [...this.#knownAccounts.values()].some(
       ({ account }) => typeof account === "object" && userOf(account) === user,
@@ -83,9 +83,15 @@ export class Accounts {
     return account;
   }
 
-  /** Returns why the account of a module is not allowed, as a problem of `file`, its `addon.yaml`. Problems of the file itself do not count. */
+  /**
+   * Decides the account of a module as `resolveAccount`, and returns why it is not allowed, as a problem of `file`, its `addon.yaml`.
+   * Undefined if it is allowed, or if the file cannot be read: whoever reads the file reports that.
+   */
   findProblem(module: AccountSettings, file: string): Problem | undefined {
-    if (module.accountIsUnknown === true) return this.#recordUnknown(module);
+    if (module.accountIsUnknown === true) {
+      this.#recordUnknown(module);
+      return undefined;
+    }
     try {
       this.resolveAccount(module);
       return undefined;
@@ -96,8 +102,8 @@ export class Accounts {
     }
   }
 
-  /** Records that the account is unknown, unless it is known: a file that becomes invalid later does not change the account. */
-  #recordUnknown(module: AccountSettings): undefined {
+  /** Records that the account is unknown, unless it was known before: a file that becomes invalid later does not change the account. */
+  #recordUnknown(module: AccountSettings): void {
     const namespace = this.#options.namespaceOf(module);
     if (!this.#knownAccounts.has(module.name))
       this.#knownAccounts.set(module.name, { account: UNKNOWN, namespace });
@@ -127,15 +133,18 @@ export class Accounts {
     if (failed !== undefined) throw failed.reason;
   }
 
-  /** Returns the account that the module names. Throws ProblemError if the module may not use accounts of its namespace. */
+  /**
+   * Returns the account that the module names. Throws ProblemError unless the account is in the namespace that the operator's configuration
+   * gives the module, or in an allowed one: the author of `addon.yaml` must not gain the rights of other accounts.
+   */
   #requireAllowed(module: AccountSettings, serviceAccountName: string): Account {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
-    const ownNamespace = configuredNamespaceOf(module.name);
+    const configuredNamespace = configuredNamespaceOf(module.name);
     const account = resolveAccount(serviceAccountName, namespaceOf(module));
-    if (account.namespace === ownNamespace || allowed.some((each) => matchesGlob(each, account.namespace)))
-      return account;
-    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${ownNamespace}`;
-    const remedy = `name an account of ${ownNamespace}, or allow the namespace with --service-account-namespaces`;
+    const isAllowed = allowed.some((pattern) => matchesGlob(pattern, account.namespace));
+    if (isAllowed || account.namespace === configuredNamespace) return account;
+    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${configuredNamespace}`;
+    const remedy = `name an account of ${configuredNamespace}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError({ file: module.name, key: "serviceAccountName", message, remedy });
   }
 }

@@ -94,7 +94,7 @@ function refuseWritesUnless(mayWrite: () => boolean): Dispatcher.DispatcherCompo
   };
 }
 
-/** Creates a pool for the server, through its proxy if there is one. */
+/** Creates a pool for the server, through its SOCKS or HTTP proxy if there is one. */
 function createDispatcher(
   access: ServerAccess,
   options: { connections?: number; bodyTimeout?: number },

@@ -1,6 +1,6 @@
 /**
- * Credentials of one kubeconfig context: chosen at the start, read again as they rotate, exported as a kubeconfig for child processes.
- * A process works with one cluster: some changes of the kubeconfig are refused.
+ * Credentials of one kubeconfig context, read with the library @kubernetes/client-node: chosen at the start, read again as they rotate,
+ * exported as a kubeconfig for child processes. A process works with one cluster: a kubeconfig that changes to another one is refused.
  */
 
 import { createHash } from "node:crypto";
@@ -64,7 +64,7 @@ export class Credentials {
     return this.#loaded.config.getCurrentCluster()?.server ?? "";
   }
 
-  /** Returns address and credentials for the next request, shared for some seconds. Throws a ProblemError when a plug-in or file fails. */
+  /** Returns address and credentials for the next request, cached for some seconds. Throws a ProblemError when a plug-in or file fails. */
   getAccess(): Promise<ServerAccess> {
     const now = this.#clock.monotonic();
     if (this.#accessPromise === undefined || now - this.#requestedAt > REREAD_AFTER_MS) {
@@ -96,19 +96,21 @@ export class Credentials {
    * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
   exportKubeconfig(): string {
+    // Undefined while a kubeconfig cannot be read: the child gets the previous credentials.
     const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
     const refusal = next && findRefusal(this.#loaded, next);
-    const message = refusal?.message ?? "";
-    if (message !== "" && message !== this.#lastRefusal)
-      this.#logger.error("The change of the kubeconfig is not applied", { error: message });
-    this.#lastRefusal = message;
+    const refusalMessage = refusal?.message ?? "";
+    if (refusalMessage !== "" && refusalMessage !== this.#lastRefusal)
+      this.#logger.error("The change of the kubeconfig is not applied", { error: refusalMessage });
+    this.#lastRefusal = refusalMessage;
     if (next !== undefined && refusal === undefined) this.#applyChange(next);
     return exportContext(this.#loaded.config);
   }
 
-  /** Uses changed credentials from the next request on. */
+  /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
   #applyChange(next: LoadedConfig): void {
-    if (next === this.#loaded || exportContext(next.config) === exportContext(this.#loaded.config)) return;
+    const isChanged = exportContext(next.config) !== exportContext(this.#loaded.config);
+    if (!isChanged) return;
     this.#loaded = next;
     this.#accessPromise = undefined;
   }
@@ -270,19 +272,19 @@ function toClusterEntry(cluster: Cluster): object {
   };
 }
 
-/** Converts a user of the library into the form of kubeconfig files. */
+/** Converts a user of the library into the form of kubeconfig files. The library has a `tokenFile` as its auth provider of that name. */
 function toUserEntry(user: User): object {
   const { certData, certFile, keyData, keyFile, token, username, password, impersonateUser } = user;
   const provider = user.authProvider as { name?: string; config?: { tokenFile?: string } } | undefined;
-  const isFile = provider?.name === "tokenFile";
+  const isTokenFile = provider?.name === "tokenFile";
   return {
     "client-certificate-data": certData,
     "client-certificate": certFile,
     "client-key-data": keyData,
     "client-key": keyFile,
     token,
-    tokenFile: isFile ? provider.config?.tokenFile : undefined,
-    "auth-provider": isFile ? undefined : (provider ?? undefined),
+    tokenFile: isTokenFile ? provider.config?.tokenFile : undefined,
+    "auth-provider": isTokenFile ? undefined : (provider ?? undefined),
     exec: isJsonObject(user.exec as Json) ? addHomeVariable(user.exec as JsonObject) : undefined,
     username,
     password,
@@ -290,7 +292,10 @@ function toUserEntry(user: User): object {
   };
 }
 
-/** Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the operator's one. */
+/**
+ * Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the operator's one. Removes
+ * KUBERNETES_EXEC_INFO, which helm and kubectl set themselves.
+ */
 function addHomeVariable(exec: JsonObject): JsonObject {
   const env = objectsIn(exec["env"]).filter(({ name }) => name !== "KUBERNETES_EXEC_INFO");
   const home = env.some(({ name }) => asString(name) === "HOME") ? [] : [{ name: "HOME", value: homedir() }];

@@ -96,6 +96,7 @@ function decideConnectionRetry(error: ConnectionError, request: ApiRequest, trie
   // Nothing was sent yet, and the files may contain a newer CA or certificate.
   if (isTlsFailure(error)) return { waitMs: 0, renewCredentials: true };
   const isRead = (request.method ?? "GET") === "GET";
+  // A call that timed out has used up its time.
   return isRead && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
 }
 

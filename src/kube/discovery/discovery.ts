@@ -38,6 +38,7 @@ export class Discovery {
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
     const found = findResource(await request.resources, kind, apiVersion);
+    // Many missing kinds must not burden the API server with a discovery each.
     const isRecent = this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS;
     if (found !== undefined || isRecent) return found;
     // Keep a newer discovery that a concurrent call has started.
@@ -96,9 +97,10 @@ function findResource(
   const found = findByName(candidates, name);
   const dot = name.indexOf(".");
   if (found !== undefined || dot < 0) return found;
+  // `plural.group`.
   const group = name.slice(dot + 1);
-  const ofGroup = candidates.filter((resource) => resource.group === group);
-  return findByName(ofGroup, name.slice(0, dot));
+  const candidatesOfGroup = candidates.filter((resource) => resource.group === group);
+  return findByName(candidatesOfGroup, name.slice(0, dot));
 }
 
 /** How a name may match a resource, by precedence: a kind of this name wins over a short name. */
@@ -160,8 +162,8 @@ export function readAggregated(list: AggregatedList): GroupVersion[] {
 }
 
 /**
- * Converts one version of a group; without resources if the server of an aggregated API is down (`Stale`). Leaves out entries that exist
- * only as parents of subresources: they have no kind.
+ * Converts one version of a group; with undefined resources if the server of an aggregated API is down (`Stale`). Leaves out entries that
+ * exist only as parents of subresources: they have no kind.
  */
 function toGroupVersion(
   group: string,

@@ -96,6 +96,7 @@ export class Lease {
   async release(): Promise<void> {
     if (!this.isHeld) return;
     this.#endTerm();
+    // A renewal under way could write this process as holder again.
     await this.#renewLoopEnd;
     try {
       await this.#writeReleased({ timeoutMs: RELEASE_TIMEOUT_MS });
@@ -104,7 +105,7 @@ export class Lease {
     }
   }
 
-  /** Writes the Lease without a holder. Retries a conflict once, if this process is still the holder. */
+  /** Writes the Lease without a holder. After a conflict, writes once more if this process is still the holder. */
   async #writeReleased(limits: RequestLimits): Promise<void> {
     const write = (): Promise<void> =>
       this.#replace(buildReleasedSpec(this.#lastLease?.spec, this.#options.clock.now()), limits);
@@ -117,7 +118,7 @@ export class Lease {
     }
   }
 
-  /** Reads the spec of the Lease; undefined = it does not exist. */
+  /** Reads the Lease and returns its spec; undefined = it does not exist. The next write replaces the version that is read here. */
   async #read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
     const { client, namespace, name } = this.#options;
     const found = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
@@ -153,7 +154,7 @@ export class Lease {
       return { isAcquired: true };
     } catch (error) {
       signal?.throwIfAborted();
-      // Another candidate has written the Lease since the read.
+      // Another candidate has written the Lease since the read: read it again at once.
       if (isConflict(error) || isAlreadyExists(error)) return { isAcquired: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
@@ -164,7 +165,10 @@ export class Lease {
     }
   }
 
-  /** Returns the milliseconds until the next read; 0 if this process may acquire the Lease: it has no holder, or is expired. */
+  /**
+   * Returns the milliseconds until the next read; 0 if this process may acquire the Lease: it has no holder or this process as holder, the
+   * process of its holder has ended, or it is expired. Reports each other holder once.
+   */
   #computeWaitMs(spec: LeaseSpec = {}): number {
     const holder = spec.holderIdentity ?? "";
     if (holder === "" || holder === this.#ownHolder || hasHolderEnded(holder, this.#options.identity))

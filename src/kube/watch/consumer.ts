@@ -106,6 +106,7 @@ export class WatchMember {
     // All calls for the list end before `onSynced`.
     await this.#waitIfBusy(1);
     if (this.#isClosed) return;
+    // Versions from before and after a restore of the etcd cannot be compared: then no change is dropped.
     if (!this.#isEtcdRestored) this.#listVersion = version;
     this.isLive = true;
     this.#callConsumer((each) => each.onSynced(version));
@@ -125,7 +126,8 @@ export class WatchMember {
       this.#bufferedChanges.push({ version, act });
       return undefined;
     }
-    if (this.#listVersion !== "" && !isLater(version, this.#listVersion)) return undefined;
+    const isInList = this.#listVersion !== "" && !isLater(version, this.#listVersion);
+    if (isInList) return undefined;
     this.#callConsumer(act);
     return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }
@@ -171,7 +173,10 @@ export class WatchMember {
     }
   }
 
-  /** Back-pressure. Undefined, so that callers need not await, while fewer than `limit` promises are pending: one per event would be slow. */
+  /**
+   * Back-pressure: returns a promise that resolves when fewer than `limit` promises of the consumer are pending. Undefined if they are fewer
+   * already, so that callers need not await: a promise per event would be slow.
+   */
   #waitIfBusy(limit: number): Promise<void> | undefined {
     return this.#pendingPromises.size < limit ? undefined : this.#waitUntilBelow(limit);
   }

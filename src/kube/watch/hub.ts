@@ -175,7 +175,7 @@ class SharedWatch implements ReflectorHandler {
   /** Changes are delivered from now on, and late members get their lists. */
   async #completeFirstList(version: string): Promise<void> {
     await Promise.all(this.#firstListMembers.map((member) => member.completeList(version)));
-    // Not before: a member that subscribes meanwhile would make `#joinLateMembers` list for all of these, too.
+    // Not before the await: a member that subscribes meanwhile starts `#joinLateMembers`, which would list for these members, too.
     this.#isFirstListDone = true;
     this.#firstListMembers = [];
     this.#scheduleJoin();
@@ -265,6 +265,7 @@ class SharedWatch implements ReflectorHandler {
         if (signal.aborted) break;
         failures += 1;
         const remedy = classifyError(error);
+        // A list that expires before its last page is no error: it is repeated.
         if (remedy.kind !== "expired" && error instanceof Error)
           for (const member of joiners) member.reportError(error);
         const delay = computeRetryDelay(remedy, failures, this.#options.random());

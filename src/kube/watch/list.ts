@@ -95,12 +95,12 @@ const CLOSE_BRACKET = 0x5d;
 
 /**
  * Splits a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, because parsing a large page at once would block
- * the event loop. Counts brackets instead of parsing. Relies on `items` being the only array directly inside a list.
+ * the event loop. Counts open brackets instead of parsing: depth 1 is inside the list, 2 inside `items`, 3 inside an item. Relies on `items`
+ * being the only array directly inside a list. The rest of the list is its envelope.
  */
 export class ListSplitter {
   readonly #item = new ChunkBuffer();
   readonly #envelope = new ChunkBuffer();
-  /** Number of open brackets: 1 = inside the list, 2 = inside `items`, 3 = inside an item. */
   #depth = 0;
   #inString = false;
   /** Bytes of the next chunk to skip: the byte after a backslash. */
@@ -111,6 +111,7 @@ export class ListSplitter {
   push(chunk: Uint8Array): Buffer[] {
     const items: Buffer[] = [];
     let position = this.#skipNext;
+    // The first byte that is neither stored nor returned yet.
     let from = 0;
     this.#skipNext = 0;
     while (position < chunk.length) {
@@ -168,7 +169,7 @@ export class ListSplitter {
     return this.#inItems && this.#depth === 3 ? position - 1 : from;
   }
 
-  /** Emits the item that this bracket ends. Returns the new `from`, as `#handleOpeningBracket` does. */
+  /** Handles a bracket that closes an item, which it adds to `output.items`, or `items`. Returns the new `from`, as `#handleOpeningBracket` does. */
   #handleClosingBracket(
     chunk: Uint8Array,
     from: number,
@@ -182,6 +183,7 @@ export class ListSplitter {
     }
     if (this.#inItems && this.#depth === 1) {
       this.#inItems = false;
+      // The envelope goes on with this bracket.
       return output.position - 1;
     }
     return from;

@@ -87,7 +87,10 @@ export class ObjectStore<T extends Versioned> {
     return [...(this.#keysByGroup.get(name) ?? [])].flatMap((key) => this.#objects.get(key) ?? []);
   }
 
-  /** Watches the selection and notifies `listener` of every change. */
+  /**
+   * Stores what `spec` selects from now on, and notifies `listener` of every change. The store may contain objects before the first list
+   * is complete, from answers: the ones that the list lacks are removed.
+   */
   watch(hub: Pick<WatchHub, "subscribe">, spec: WatchSpec, listener: StoreListener<T> = {}): Subscription {
     let listedKeys = new Set<string>();
     let restoresAtListStart = this.#etcdRestores;
@@ -107,6 +110,7 @@ export class ObjectStore<T extends Versioned> {
       },
       onSynced: (version) => {
         removeUnlisted(listedKeys, version);
+        // The etcd was restored while the list was read: its first objects may have versions of the lost state.
         if (restoresAtListStart !== this.#etcdRestores) this.#resetVersions();
         listedKeys = new Set();
         this.#isSynced = true;
@@ -154,7 +158,7 @@ export class ObjectStore<T extends Versioned> {
     });
   }
 
-  /** Changes a stored object as a write that is still to come will do. A newer version from the server replaces the change. */
+  /** Changes the stored object in advance, as a write of the caller will change it in the cluster. A newer version from the server replaces it. */
   assumeChange(key: string, change: Partial<T>): void {
     const known = this.#objects.get(key);
     if (known !== undefined) this.#setObject(key, { ...known, ...change });
@@ -166,6 +170,7 @@ export class ObjectStore<T extends Versioned> {
     const before = this.#objects.get(key);
     const value = this.#toStored(object, before);
     this.#deletions.recordWatchVersion(object);
+    // The object is not to be stored, or not any more.
     if (value === undefined) {
       if (before !== undefined) this.#handleDeleted(object, false, listener);
       return;
@@ -189,17 +194,17 @@ export class ObjectStore<T extends Versioned> {
     listener.onChange?.(undefined, known, key);
   }
 
-  /** Removes and returns the objects that a list does not contain. */
+  /** Removes and returns the objects (of one group, if given) that a list as of `version` does not contain, except newer ones. */
   #removeUnlisted(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
     this.#deletions.recordList(version, group);
-    const missing = [...this.#objects].filter(
+    const unlisted = [...this.#objects].filter(
       ([key, value]) =>
         !keys.has(key) &&
         (group === undefined || this.#groupOf(value) === group) &&
         !isOlder(version, value.resourceVersion),
     );
-    for (const [key] of missing) this.#unsetObject(key);
-    return missing;
+    for (const [key] of unlisted) this.#unsetObject(key);
+    return unlisted;
   }
 
   /** The newest version that an event or an answer has shown. */
@@ -255,7 +260,10 @@ export class ObjectStore<T extends Versioned> {
     this.#deletions.recordDeletion(key, version);
   }
 
-  /** Runs a request; tombstones are kept until its answer is recorded. */
+  /**
+   * Runs a request and records its answer by `work`. Keeps tombstones until then. After a restore of the etcd meanwhile, the answer may have a
+   * version of the lost state, so stored versions are reset.
+   */
   async #trackRequest<A>(work: () => Promise<A>): Promise<A> {
     const restoresBefore = this.#etcdRestores;
     this.#pendingRequests += 1;
