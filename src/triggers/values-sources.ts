@@ -1,4 +1,7 @@
-/** Watches the Secrets and ConfigMaps that hold values (docs/reference/values.md, "Values from Secrets"). */
+/**
+ * Watches the Secrets and ConfigMaps to which configured values refer (docs/reference/values.md, "Values from Secrets"). The state computes
+ * which objects it needs, by title (`Secret ops/db`), and gets the content of each: its data, or why there is none.
+ */
 
 import { CONFIG_MAPS, get, ignoreNotFound, ObjectStore, SECRETS } from "../kube/index.ts";
 import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
@@ -24,7 +27,7 @@ export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
   /** The watches by title of the object. */
   readonly #watches = new Map<string, Subscription>();
-  #wantedObjects: readonly SourceObject[] = [];
+  #watchedObjects: readonly SourceObject[] = [];
   #loggedIssues: ReadonlySet<string> = new Set();
 
   constructor(options: ValuesSourcesOptions) {
@@ -44,19 +47,21 @@ export class ValuesSources {
   #updateWatches(): void {
     const { state } = this.#options;
     const { neededObjects } = state.values.sources;
-    if (neededObjects === this.#wantedObjects) return;
-    this.#wantedObjects = neededObjects;
-    const titles = new Set(neededObjects.map(({ title }) => title));
+    // The state replaces the list when it changes.
+    if (neededObjects === this.#watchedObjects) return;
+    this.#watchedObjects = neededObjects;
+    const neededTitles = new Set(neededObjects.map(({ title }) => title));
     for (const [title, subscription] of this.#watches) {
-      if (titles.has(title)) continue;
+      if (neededTitles.has(title)) continue;
       subscription.close();
       this.#watches.delete(title);
+      // The state forgets the content.
       state.inputs.recordSource(title, undefined);
     }
     for (const object of neededObjects) if (!this.#watches.has(object.title)) this.#startWatch(object);
   }
 
-  /** Logs each issue of the sources once, as long as it lasts. */
+  /** Logs each issue when it begins. An issue is an object that was lost or became unusable, while its last good content stays in force. */
   #logNewIssues(): void {
     const { state, logger } = this.#options;
     const { issues } = state.values.sources;
@@ -97,11 +102,18 @@ function toUnreadableContent(error: unknown): SourceContent {
   return { lack: `cannot be read: ${oneLine(error)}` };
 }
 
-/** Reads the objects that the values refer to once, for a preview, which watches nothing. Copies content that the `running` state has. */
-export async function readValuesSources(client: KubeClient, state: State, running?: State): Promise<void> {
-  for (const object of state.values.sources.neededObjects) {
-    const known = running?.values.sources.findContent(object.title);
-    state.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
+/**
+ * Reads the objects that the values refer to once and records them in the state of a preview, which watches nothing. Copies what the state of
+ * the running operator knows.
+ */
+export async function readValuesSources(
+  client: KubeClient,
+  previewState: State,
+  runningState?: State,
+): Promise<void> {
+  for (const object of previewState.values.sources.neededObjects) {
+    const known = runningState?.values.sources.findContent(object.title);
+    previewState.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
   }
 }
 

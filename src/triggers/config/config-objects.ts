@@ -1,4 +1,7 @@
-/** Reads, creates, writes and watches the ConfigMap and its overlay. */
+/**
+ * Reads, creates, writes and watches the ConfigMap and its overlay: the operator's own ConfigMap or Secret for configuration that hooks write.
+ * Callers see both as text by key.
+ */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import {
@@ -95,7 +98,7 @@ export class ConfigObjects {
     });
   }
 
-  /** Watches an object; calls `onChange` when it was changed or deleted. */
+  /** Watches an object; calls `onChange` when it was changed or deleted, and remembers the last content of a deleted object. */
   watch(name: string, onChange: () => void): Subscription {
     const { hub, namespace, logger } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);

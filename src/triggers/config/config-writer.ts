@@ -1,4 +1,8 @@
-/** Writes hooks' patches of config values into the ConfigMap or the overlay. */
+/**
+ * Writes hooks' patches of config values into the ConfigMap or, if there is one, into the overlay: the operator's own object, which is merged over
+ * the ConfigMap. An edit is a patch for one key. Its section is the parsed text of the key, the configuration of one module. Content in force is
+ * what the operator works with: that of the ConfigMap, or the last valid one while the ConfigMap is invalid.
+ */
 
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
@@ -125,6 +129,7 @@ export class ConfigWriter {
   async #writeEdit(edit: Edit): Promise<Edit> {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
+    // An invalid ConfigMap is not in force; the hook's patch was validated with the content in force.
     if (state.view.config.condition === "ok")
       checkPatchedConfig(state.values, edit.key, this.#computeSections(edit));
     try {
@@ -155,18 +160,21 @@ export class ConfigWriter {
     return { config: newSection, overlay: findSection(currentOverlay, key) };
   }
 
-  /** Puts the saved edit in force at once: the next task must see it, and the watch event of the write, which comes later, then changes nothing. */
+  /**
+   * Puts the saved edit in force at once, as a change of the operator's own, which causes no run: the next task must see it, and the watch event
+   * of the write, which comes later, then changes nothing.
+   */
   #recordSaved(edit: Edit): void {
     const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;
     const sections = this.#computeSections(edit);
-    const { config = this.#emptyConfig(), overlay } = state.values;
+    const { config = this.#emptyConfig(), overlay: overlayBefore = this.#emptyConfig() } = state.values;
     const content = withSection(config, edit.key, sections.config);
-    const writesOverlay = this.#options.overlay !== undefined;
-    const newOverlay = writesOverlay
-      ? withSection(overlay ?? this.#emptyConfig(), edit.key, sections.overlay)
-      : overlay;
-    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: newOverlay });
+    const hasOverlay = this.#options.overlay !== undefined;
+    const overlay = hasOverlay
+      ? withSection(overlayBefore, edit.key, sections.overlay)
+      : state.values.overlay;
+    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay });
   }
 
   /** The parsed form of a ConfigMap without keys. */
@@ -175,7 +183,7 @@ export class ConfigWriter {
   }
 }
 
-/** Whether a newer version of the object contains the result of the edit. */
+/** Whether the object, in another version than the one that the edit was computed from, contains the result of the edit. */
 function containsEdit({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
   const now = Object.hasOwn(data, key) ? data[key] : null;
   return now === text && resourceVersion !== base.resourceVersion;

@@ -1,4 +1,7 @@
-/** Scans the directories of modules and global hooks, and computes fingerprints that show changes. */
+/**
+ * Scans the directories of modules and global hooks, and computes fingerprints that show changes. An entry is a subdirectory of a modules
+ * directory, or the directory of global hooks. Kernel watches of the directories tell which entries are stale.
+ */
 
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -98,7 +101,7 @@ export async function scan(options: ScanOptions): Promise<Fingerprints> {
   return fingerprints.set(globalHooksDir, await computeFingerprint(options, globalHooksDir));
 }
 
-/** Lists the names of a modules directory's entries. Watches the directory, and links on the way to it. */
+/** Lists the names of a modules directory's entries. Watches the directory, and symbolic links on the way to it. */
 function listEntryNames(options: ScanOptions, dir: string): string[] {
   watchPathSteps(options, dir, dir);
   const stats = stat(dir);
@@ -111,6 +114,7 @@ function listEntryNames(options: ScanOptions, dir: string): string[] {
 async function computeFingerprint(options: ScanOptions, entry: string): Promise<Fingerprint> {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
+  // Each file has a stamp: its times, size and inode.
   const files = await listFiles(options, entry);
   const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
@@ -132,10 +136,14 @@ interface ScannedFile {
   readonly size: number;
 }
 
-/** Computes a digest of names, modes and contents. A file that is too large counts with its stamp in place of the content. */
+/**
+ * Computes a digest of names, modes and contents. A file that is too large, or lies beyond the first `bytes`, counts with its stamp (times, size
+ * and inode) in place of the content.
+ */
 async function digestContent(files: readonly ScannedFile[], bytes: number): Promise<string> {
   const parts: string[] = [];
   let bytesLeft = bytes;
+  // Since the last yield to the event loop.
   let workDone = 0;
   for (const file of files) {
     const isRead = file.size <= MAX_READ_BYTES && file.size <= bytesLeft;
@@ -264,9 +272,11 @@ function findPathSteps(path: string): PathStep[] {
     const name = segments.shift();
     if (name === undefined) break;
     const target = readLinkTarget(join(dir, name));
+    const isMissing = target === undefined;
     const isLink = target !== undefined && target !== "";
-    if (isLink || target === undefined || segments.length === 0) steps.push({ dir, name });
-    if (target === undefined) break;
+    const isLast = segments.length === 0;
+    if (isLink || isMissing || isLast) steps.push({ dir, name });
+    if (isMissing) break;
     if (!isLink) dir = join(dir, name);
     else if (isAbsolute(target)) dir = "/";
     segments = [...splitPath(target), ...segments];

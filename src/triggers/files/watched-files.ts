@@ -1,4 +1,7 @@
-/** Detects changes in the directories of modules and global hooks (`--watch-dirs`). */
+/**
+ * Detects changes in the directories of modules and global hooks (`--watch-dirs`). An entry is a subdirectory of a modules directory, or the
+ * directory of global hooks. It is settled when its files have not changed for a moment: half-written modules must not be read.
+ */
 
 import { watch } from "node:fs";
 
@@ -34,8 +37,7 @@ interface WatchedFilesOptions {
 
 /**
  * Scans directories after the kernel reported a change and the files have settled (debounce), and polls where the
- * kernel has no watches left. Records in the state which modules have changed; tasks then read the modules. An entry is a
- * subdirectory of a modules directory, or the directory of global hooks.
+ * kernel has no watches left. Reports to the state which modules have changed; tasks then read the modules.
  */
 export class WatchedFiles {
   readonly #options: WatchedFilesOptions;
@@ -91,12 +93,13 @@ export class WatchedFiles {
     const name = this.#findModuleName(entry);
     const reported = this.#reportedFingerprints.get(entry);
     if (name === undefined || reported === undefined) return;
+    // A report of "all" affects more than this entry and stays.
     const { modulesWithChangedFiles } = state.view;
     if (modulesWithChangedFiles === "all" || !modulesWithChangedFiles.has(name)) return;
     state.record("fileChangeWithdrawn", name);
     // No scan finds empty digests, so the next one reports the entry again.
-    const unknown = { ...reported, stamps: "", content: "" };
-    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, unknown);
+    const impossible = { ...reported, stamps: "", content: "" };
+    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, impossible);
   }
 
   /** Schedules the scan of settled entries. A scan under way schedules the next one at its end; polling has its own rhythm. */
@@ -145,6 +148,7 @@ export class WatchedFiles {
     this.#lastPoll = now;
     const unsettled = findChangedEntries(previous, now);
     unsettled.forEach((entry) => this.#withdrawReport(entry));
+    // Unsettled entries count as unchanged until the next poll.
     this.#reportChanges(keepPrevious(now, this.#reportedFingerprints, unsettled));
     const pauseMs = Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
     this.#runLater(pauseMs, () => this.#poll());
@@ -158,11 +162,12 @@ export class WatchedFiles {
       concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
     if (names.length === 0 || this.#isClosed) return;
-    const known = names.filter((name) => name !== undefined);
-    this.#options.state.record("filesChanged", known.length < names.length ? "all" : new Set(known));
+    const moduleNames = names.filter((name) => name !== undefined);
+    const areModulesOnly = moduleNames.length === names.length;
+    this.#options.state.record("filesChanged", areModulesOnly ? new Set(moduleNames) : "all");
   }
 
-  /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */
+  /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are gone. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
     const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reportedFingerprints;
@@ -175,6 +180,7 @@ export class WatchedFiles {
       onTooLarge: (entry) => this.#warnTooLarge(entry),
       limits,
     });
+    // Each scan adds the watches of modules directories; a removed entry is not scanned, but its watches are to be closed.
     this.#watches.closeUnusedWatches(
       (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry),
     );
@@ -197,7 +203,7 @@ export class WatchedFiles {
     this.#options.logger.warn(message, { directory: entry, remedy });
   }
 
-  /** The kernel has no watches left: polls from now on, until the operator restarts. */
+  /** The kernel has no watches left (`code` is the error's): polls from now on, until the operator restarts. */
   #startPolling(code: string): void {
     const remedy = "raise fs.inotify.max_user_watches or fs.inotify.max_user_instances of the node";
     const message = "The kernel has no inotify watches left; the directories are polled every few seconds";
@@ -260,7 +266,7 @@ class Debouncer {
     );
   }
 
-  /** Removes and returns the entries that have settled; the others stay. */
+  /** Removes and returns the entries that have settled; the others stay, and their longest delay begins again. */
   takeSettled(now: number): ReadonlySet<string> {
     const settled = [...this.#lastChangeAt]
       .filter(([, changedAt]) => changedAt + DEBOUNCE_MS <= now)
