@@ -1,6 +1,6 @@
 /**
- * Reads the five or six fields of a crontab line into sets of values. cron-parser would also
- * accept L, W, #, H and three fields, which crontabs do not have, and its messages name no field.
+ * Reads the five or six fields of a crontab line into sets of values. The bounds of a field are its name and its valid values. The package
+ * cron-parser would also accept L, W, #, H and three fields, which crontabs do not have, and its messages name no field.
  */
 
 /** A crontab line is invalid; the message names the field, its valid values, and the line. */
@@ -63,7 +63,7 @@ function parseField(text: string, bounds: Bounds, line: string): Field {
   for (const part of parts) {
     const range = parseRange(part, bounds, line);
     star ||= range.star;
-    // Sunday is 7 in some lines and 0 in others.
+    // Only Sunday exceeds `last`: it is 7 in some lines and 0 in others.
     for (let value = range.from; value <= range.to; value += range.step)
       values.add(value > bounds.last ? 0 : value);
   }

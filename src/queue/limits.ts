@@ -1,4 +1,4 @@
-/** What limits runs of tasks: slots, which all queues share, and the rates of hooks. */
+/** What limits runs of tasks: slots, which all queues share and of which a task with the field `slot` needs one to run, and the rates of hooks. */
 
 import type { QueueTask, Task } from "../model/index.ts";
 import { TokenBucket, type Clock } from "../lib/index.ts";
@@ -36,8 +36,8 @@ export class Slots {
   }
 
   /**
-   * Resolves when the task has a slot again. An interrupted run does not wait: it is about to end, and has a slot beyond the
-   * limit until then.
+   * For a run that released its slot while it waited: resolves when the task has a slot again. An interrupted run does not wait: it is about
+   * to end, and has a slot beyond the limit until then.
    */
   async reacquire(task: QueueTask, signal: AbortSignal): Promise<void> {
     if (this.isFree(task) || signal.aborted) return this.acquire(task);
@@ -78,7 +78,7 @@ export class RateLimits {
     return Math.ceil(this.#getBucket(task)?.waitMs ?? 0);
   }
 
-  /** Records that the task runs now. */
+  /** Records that the task runs now. Does not wait for the token: the caller has waited as `waitMs` said. */
   consume(task: Task): void {
     void this.#getBucket(task)?.takeToken();
   }

@@ -1,4 +1,7 @@
-/** One named queue and its worker: the only place that starts and retries tasks. */
+/**
+ * One named queue and its worker: the only place that starts and retries tasks. The head of the queue is its first item, which runs or is tried next:
+ * one task, or several that one run handles. A slot, which all queues share, limits how many tasks run at once.
+ */
 
 import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
 import type { QueueTask } from "../model/index.ts";
@@ -49,7 +52,7 @@ export class Worker<T extends QueueTask> {
     this.#shared = shared;
   }
 
-  /** Adds a task. Returns false if a task with the same key makes it unnecessary. */
+  /** Adds a task to the queue, and starts it if it is the head and may run. Returns false if a task with the same key makes it unnecessary. */
   offer(task: T, place: Position): boolean {
     if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
@@ -73,7 +76,7 @@ export class Worker<T extends QueueTask> {
     return isDropped;
   }
 
-  /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
+  /** Removes matching waiting tasks and puts `task` at the front, before any other may start; not if a task with its key remains. */
   replace(match: Match<T>, task: T): void {
     this.#measureAction("Filter", () => this.taskList.remove(match));
     const { key } = task;
@@ -141,8 +144,9 @@ export class Worker<T extends QueueTask> {
   /** The head, if it waits for nothing but a slot. */
   get headAwaitingSlot(): QueueItem<T> | undefined {
     const { head } = this.taskList;
-    const waits = head?.running === false && head.tasks[0]?.slot !== undefined && this.#timer === undefined;
-    return waits ? head : undefined;
+    const isDelayed = this.#timer !== undefined;
+    const awaitsSlot = head?.running === false && head.tasks[0]?.slot !== undefined && !isDelayed;
+    return awaitsSlot ? head : undefined;
   }
 
   /** Starts nothing more. */
@@ -167,9 +171,9 @@ export class Worker<T extends QueueTask> {
 
   /** Milliseconds until back-off, debounce and rate limit let the head start. */
   #msUntilStart(head: QueueItem<T>): number {
-    const backoff = Math.max(head.notBefore - this.#now, this.taskList.debounceMs(this.#now, this.#endedAt));
+    const delayMs = Math.max(head.notBefore - this.#now, this.taskList.debounceMs(this.#now, this.#endedAt));
     const first = head.tasks[0];
-    if (backoff > 0 || first === undefined) return backoff;
+    if (delayMs > 0 || first === undefined) return delayMs;
     return this.#shared.limits?.waitMs(first) ?? 0;
   }
 
@@ -227,6 +231,7 @@ export class Worker<T extends QueueTask> {
   async #runHead(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
+        // The run handles all tasks that follow the head and are of its batch.
         this.#measureAction("GetFirst", () => this.taskList.foldIntoHead());
         this.#shared.onQueueChanged(this.name);
         return this.#shared.run(head.tasks, context);
@@ -245,7 +250,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** After a run: removes the head, puts the tasks of its outcome before it, or sets the time of its retry. */
+  /** After a run: removes the head, puts the tasks of its outcome before it (it runs again after them), or sets the time of its retry. */
   #applyOutcome(head: QueueItem<T>, outcome: Outcome<T>): void {
     const { bounds, random } = this.#shared;
     switch (outcome.kind) {
@@ -282,7 +287,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** Does `work` on the task list and reports its duration, which a metric of the Go operator has, too. */
+  /** Does `work` on the task list and reports its duration for the queue metrics, which have the names of the Go operator's. */
   #measureAction<R>(action: QueueAction, work: () => R): R {
     const startedAt = this.#now;
     const result = work();

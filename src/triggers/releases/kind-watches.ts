@@ -1,4 +1,7 @@
-/** Watches the kinds of objects that releases contain. */
+/**
+ * Watches the kinds of objects that releases contain. A finding is the assessed health of one object. The watch of a kind lacks an object that is
+ * missing, that has lost helm's label, or while the kind cannot be watched: then only a read (an answer of the server) shows whether it exists.
+ */
 
 import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
@@ -75,7 +78,7 @@ export class KindWatches {
     this.#options = options;
   }
 
-  /** Makes `listener` the listener of the kinds of these objects, and of no others. Opens and closes watches accordingly. */
+  /** Registers a release as `listener` of the kinds of its objects, and of no others. Opens and closes watches accordingly. */
   setWatchedObjects(listener: KindListener, objects: readonly ReleaseObject[]): void {
     for (const object of objects) {
       const key = toKindKey(object);
@@ -92,13 +95,16 @@ export class KindWatches {
     }
   }
 
-  /** Returns the health finding of an object; undefined before the first list. The finding stays while the server cannot be reached. */
+  /**
+   * Returns the health finding of an object, from the watch or else from an answer; undefined before the first list. The finding stays while
+   * the server cannot be reached.
+   */
   getFinding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return undefined;
-    const found =
-      getObservedObject(watch, object)?.finding ?? watch.requestedFindings.get(toStoreKey(watch, object));
-    if (found !== undefined) return found;
+    const watchedFinding = getObservedObject(watch, object)?.finding;
+    const finding = watchedFinding ?? watch.requestedFindings.get(toStoreKey(watch, object));
+    if (finding !== undefined) return finding;
     if (watch.watchError !== undefined) return createUnwatchedFinding(watch.watchError);
     return watch.store.isSynced ? NOT_FOUND : undefined;
   }
@@ -133,7 +139,7 @@ export class KindWatches {
 
   /**
    * Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind
-   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist.
+   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist, even if an earlier watch had it.
    */
   findUnseen(
     object: ReleaseObject,
@@ -141,9 +147,9 @@ export class KindWatches {
     const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
     const { resource, unwatchedSince, store } = watch;
-    if (unwatchedSince === undefined && (!store.isSynced || getObservedObject(watch, object) !== undefined))
-      return undefined;
-    return { resource, unwatchedSince };
+    const isWatched = unwatchedSince === undefined;
+    const isSeen = getObservedObject(watch, object) !== undefined;
+    return isWatched && (isSeen || !store.isSynced) ? undefined : { resource, unwatchedSince };
   }
 
   close(): void {
@@ -185,7 +191,8 @@ export class KindWatches {
     if (resource === undefined || signal.aborted) return;
     watch.resource = resource;
     watch.watchError = undefined;
-    if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
+    const isWatchable = resource.verbs.includes("watch");
+    if (isWatchable) this.#subscribe(object, watch, resource);
     else this.#recordUnwatchable(watch);
   }
 
@@ -201,6 +208,7 @@ export class KindWatches {
     watch.subscription = watch.store.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
         watch.requestedFindings.delete(key);
+        // The end of the first list notifies of all objects at once.
         if (!watch.store.isSynced) return;
         const { name } = splitKey(key);
         if (now === undefined) return this.#notifyMissing(watch, name);
@@ -222,7 +230,7 @@ export class KindWatches {
     });
   }
 
-  /** Assesses an object. The finding depends on the one before, which tells since when the state lasts. */
+  /** Assesses the health of an object. The finding depends on the one before, which tells since when the health is the same. */
   #assess({ healthCheck }: KindWatch, object: JsonObject, before: Finding | undefined): Finding {
     const { clock } = this.#options;
     // Durations need the monotonic clock; times in statuses need the wall clock.
@@ -235,7 +243,7 @@ export class KindWatches {
     this.#setWatchError(watch, undefined);
   }
 
-  /** Records that the kind cannot be watched: the releases have to query the server for its objects. */
+  /** Records that the kind cannot be watched, for good (without `error`) or now: the releases have to query the server for its objects. */
   #recordUnwatchable(watch: KindWatch, error?: Error): void {
     const { logger, clock } = this.#options;
     const reason = error === undefined ? "the server does not offer it" : oneLine(error);

@@ -1,4 +1,7 @@
-/** An object of a watched release: its keys, its state, the drift of it, and the interface of the analyzers that read and change the state. */
+/**
+ * The objects of a watched release: their keys, and the state of each, which the analyzers of the release read and change. Drift: fields that helm
+ * set and others changed. A check compares an object with its release; a repair writes the fields back. Times are of the monotonic clock (ms).
+ */
 
 import { Backoff, compileCel, type CelTest } from "../../lib/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
@@ -119,23 +122,23 @@ export interface ObjectDrift {
 }
 
 /**
- * Whether others wrote to an object since the last check in a way that may be drift: decided from `managedFields` alone, so that
- * controllers that write the status all the time cause no requests.
+ * Whether others wrote to an object since the last check in a way that may be drift: decided by digests of `managedFields` (fields of helm, fields
+ * of others, all writes of others), so that controllers that write the status all the time cause no requests.
  */
 export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
-  const { fieldManagers, mustCheckEveryWrite } = drift;
+  const { fieldManagers: lastChecked, mustCheckEveryWrite } = drift;
   // The last check may have read a newer version than the watch has.
-  if (!isLater(now.version, fieldManagers.version)) return false;
+  if (!isLater(now.version, lastChecked.version)) return false;
   return (
-    now.helm !== fieldManagers.helm ||
-    now.others !== fieldManagers.others ||
-    (mustCheckEveryWrite && now.otherWrites !== fieldManagers.otherWrites)
+    now.helm !== lastChecked.helm ||
+    now.others !== lastChecked.others ||
+    (mustCheckEveryWrite && now.otherWrites !== lastChecked.otherWrites)
   );
 }
 
 /**
- * Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before: without it,
- * the drift would disappear from the status after each repair and come back a moment later.
+ * Records a repair. Repeated repairs are a contest with a field manager that undoes them. It ends when a repair lasts twice as long as the one
+ * before. Until then the fields are reported: they would otherwise disappear from the status after each repair and come back a moment later.
  */
 export function recordRepair(drift: ObjectDrift, fields: readonly DriftedField[], now: number): void {
   const requiredLastingMs = Math.max(2 * (now - drift.repairedAt), MIN_CHECK_INTERVAL_MS);
@@ -156,7 +159,10 @@ export function getNextCheckTime({ checkBackoff, repairBackoff, isContested }: O
   return isContested ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
 }
 
-/** Records the result of a check; true if it found drift that was not reported before. */
+/**
+ * Records the result of a check; true if it found drift that was not reported before. `isShared`: another manager owns a field that helm sets, so
+ * each of its later writes must be checked.
+ */
 export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefined, now: number): boolean {
   const { fields = [], isShared = false } = comparison ?? {};
   const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);

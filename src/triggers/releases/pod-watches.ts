@@ -71,7 +71,8 @@ export class PodWatches {
     const watch = this.#watches.get(workload);
     if (watch === undefined) return;
     this.#watches.delete(workload);
-    if (watch.subscriptions.length === 0) return;
+    const isWaiting = watch.subscriptions.length === 0;
+    if (isWaiting) return;
     for (const subscription of watch.subscriptions) subscription.close();
     this.#openCount -= 1;
     this.#openWaitingWatches();
@@ -98,7 +99,8 @@ export class PodWatches {
   #openWaitingWatches(): void {
     for (const watch of this.#watches.values()) {
       if (this.#openCount >= MAX_WATCHES) return;
-      if (watch.subscriptions.length > 0) continue;
+      const isOpen = watch.subscriptions.length > 0;
+      if (isOpen) continue;
       this.#openCount += 1;
       watch.subscriptions = this.#subscribe(watch);
     }
@@ -135,7 +137,8 @@ function createPodStore(): ObjectStore<FailingPod> {
       const issue = findPodIssue(pod);
       const owner = controllerUidOf(pod);
       if (issue === undefined || owner === undefined) return undefined;
-      if (before === undefined && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
+      const isNew = before === undefined;
+      if (isNew && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
       const { name, labels, resourceVersion = "" } = pod.metadata;
       return { resourceVersion, owner, issue: { ...issue, name }, labels: objectOf(labels) };
     },

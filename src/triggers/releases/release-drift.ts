@@ -1,4 +1,7 @@
-/** Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). */
+/**
+ * Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). A check compares an object with the release
+ * record, helm's Secret. It is due after others wrote to the object, which the field managers tell: digests of the fields that helm and others own.
+ */
 
 import { summarizeDrift, NO_DRIFT } from "../../drift/index.ts";
 import type { Drift, DriftedObject, FieldManagers } from "../../drift/index.ts";
@@ -65,7 +68,7 @@ export class ReleaseDrift implements Analyzer {
 
   /**
    * Checks these objects from now on, and marks the objects that others changed. If `isNewRevision`, helm has created a revision
-   * since the last call: its writes are no drift.
+   * since the last call: its writes are no drift. Forgets earlier results if checks are off, or if other fields are to be ignored.
    */
   startRevision(objects: ObjectStates, isNewRevision: boolean): void {
     const { mode, ignore } = this.#options.getPolicy();
@@ -81,14 +84,14 @@ export class ReleaseDrift implements Analyzer {
     this.markChanged(objects);
   }
 
-  /** Accepts helm's writes without a check if no one else has written to the object. */
+  /** Makes the field managers of an object those of its last check if only helm has written since: then a check is not necessary. */
   #acceptHelmWrites({ object, drift }: ObjectState): void {
     const fieldManagers = this.#options.kinds.getFieldManagers(object);
     if (drift === undefined || fieldManagers === undefined || drift.mustCheckEveryWrite) return;
     if (fieldManagers.others === drift.fieldManagers.others) drift.fieldManagers = fieldManagers;
   }
 
-  /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again. */
+  /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again: the policy may demand a repair by now. */
   markChanged(objects: ObjectStates): void {
     for (const objectState of objects.values()) {
       const mustCheck = this.#mustCheck(objectState);
@@ -155,6 +158,7 @@ export class ReleaseDrift implements Analyzer {
     } catch (error) {
       if (!signal.aborted && isInRelease()) this.#handleFailedCheck(objectState, error, objects);
     }
+    // Others may have written to the object during the check. Without drift state no result was recorded: a later event makes the check due.
     if (this.#mustCheck(objectState) && objectState.drift !== undefined) objectState.isDriftCheckDue = true;
   }
 
@@ -192,7 +196,7 @@ export class ReleaseDrift implements Analyzer {
     if (isNewDrift) onFound(this.#toDriftedObject(objectState, drift), false);
   }
 
-  /** Updates the drift state of an object with these field managers, or those of the watch; undefined if the object is unknown. */
+  /** Updates the drift state of an object with these field managers, by default those of the watch; undefined if the watch lacks the object. */
   #updateObjectDrift(
     objectState: ObjectState,
     fieldManagers: FieldManagers | undefined = this.#options.kinds.getFieldManagers(objectState.object),

@@ -1,4 +1,7 @@
-/** Assesses the health of a release's objects (docs/reference/status.md, "Health"). */
+/**
+ * Assesses the health of a release's objects (docs/reference/status.md, "Health"). A finding is the assessed health of one object. The health of the
+ * release is a condition (`True`, `False`, `Unknown`) with reason and message.
+ */
 
 import { findReassessTime, summarizeHealth, type AssessedObject } from "../../health/index.ts";
 import { resourceName } from "../../helm/index.ts";
@@ -50,7 +53,7 @@ export class ReleaseHealth implements Analyzer {
     this.#options = options;
   }
 
-  /** Assesses this revision from now on. */
+  /** Assesses this revision from now on. After a new revision, good health is not reported until the watches had time to catch up. */
   startRevision(next: HealthRevision): void {
     if (this.#revision?.revision !== next.revision) {
       this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
@@ -101,6 +104,7 @@ export class ReleaseHealth implements Analyzer {
     const now = clock.monotonic();
     let nextAt = Infinity;
     for (const { objectState, finding } of targets) {
+      // The object is healthy, or no workload.
       if (finding?.pods === undefined) {
         this.stopPodWatch(objectState);
         continue;

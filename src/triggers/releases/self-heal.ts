@@ -1,4 +1,8 @@
-/** Finds missing objects of a release, and decides when to restore them (docs/reference/lifecycle.md, "What leads to what"). */
+/**
+ * Finds missing objects of a release, and decides when to restore them (docs/reference/lifecycle.md, "What leads to what"). An object that the
+ * watch lacks is a candidate; it is missing when the server confirms that. A missing object is reported, which restores it, or deferred until
+ * its back-off ends.
+ */
 
 import { resourceName } from "../../helm/index.ts";
 import { Backoff, type Clock } from "../../lib/index.ts";
@@ -37,8 +41,8 @@ const MAX_RELEASE_BACKOFF_MS = 30_000;
 const POLL_MS = 60_000;
 
 /**
- * Finds the missing objects of a release and reports them, all in one call, so that a run restores them. An object that keeps disappearing has an exponential
- * back-off from 1 s to 10 min. Objects of a kind that cannot be watched are polled once a minute.
+ * Finds the missing objects of a release and reports them, all in one call, so that a run restores them. An object that keeps disappearing has an
+ * exponential back-off from 1 s to 10 min. Objects of a kind that cannot be watched are polled once a minute.
  */
 export class SelfHeal implements Analyzer {
   readonly #options: SelfHealOptions;
@@ -78,7 +82,7 @@ export class SelfHeal implements Analyzer {
     return candidates.reduce((earliest, { queryAt }) => Math.min(earliest, queryAt), Infinity);
   }
 
-  /** The objects that may be missing, and when to query the server for each. */
+  /** Finds the objects that may be missing, and when to query the server for each. A watch that fails has a minute to work again. */
   #findCandidates(objects: ObjectStates): (Candidate & { readonly queryAt: number })[] {
     return [...objects.values()].flatMap((objectState) => {
       const unseen = this.#options.kinds.findUnseen(objectState.object);
@@ -91,7 +95,7 @@ export class SelfHeal implements Analyzer {
     });
   }
 
-  /** Queries the server whether the objects exist. Ignores the answers if a run has begun meanwhile. */
+  /** Queries the server whether the objects exist. Ignores the answers if a run has begun meanwhile: it creates and deletes objects. */
   async #queryServer(objects: ObjectStates, due: readonly Candidate[]): Promise<void> {
     const result = await checkExistence(due, this.#options);
     if (this.#options.mayReport()) this.#handleResult(objects, result);
@@ -109,6 +113,7 @@ export class SelfHeal implements Analyzer {
       absence.missingStatus = undefined;
       absence.hasExisted = true;
     }
+    // No event will tell when an unwatched object exists again.
     for (const each of stillWatched(result.missing.filter(({ isUnwatched }) => isUnwatched)))
       getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     if (result.unanswered.length > 0) this.#serverBackoff.recordFailure(now);
@@ -125,6 +130,7 @@ export class SelfHeal implements Analyzer {
 
   /** Reports the missing objects in back-off, if the list has changed. */
   #reportDeferredIfChanged(objects: ObjectStates): void {
+    // An object that was deferred may exist again.
     const deferred = [...objects.values()].filter(
       ({ absence, object }) =>
         absence?.missingStatus === "deferred" && this.#options.kinds.findUnseen(object) !== undefined,
@@ -146,7 +152,8 @@ export class SelfHeal implements Analyzer {
   /** Returns when to query the server for an object: for a watched object once, and again when it may be restored, because it may exist by then. */
   #getQueryTime(objectState: ObjectState, isUnwatched: boolean): number {
     const { queryNotBefore = -Infinity, missingStatus } = objectState.absence ?? {};
-    if (missingStatus === undefined || isUnwatched) return queryNotBefore;
+    const isConfirmedMissing = missingStatus !== undefined;
+    if (!isConfirmedMissing || isUnwatched) return queryNotBefore;
     return Math.max(this.#getRestoreTime(objectState), queryNotBefore);
   }
 

@@ -1,4 +1,7 @@
-/** Watches the objects of one release, with analyzers of missing objects, drift and health. */
+/**
+ * Watches the objects of one release, with three analyzers: self-heal finds missing objects, drift finds fields that others changed, health assesses
+ * the objects. An analyzer returns when it wants to check again, or a promise while it waits for the server.
+ */
 
 import { resourceName } from "../../helm/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
@@ -124,7 +127,7 @@ export class WatchedRelease implements KindListener {
     this.#options.analyzers.drift.handleEtcdRestored(this.#objects);
   }
 
-  /** Ends watches and checks, without a last report. */
+  /** Ends watches and checks. The analyzers report nothing more. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();

@@ -1,4 +1,7 @@
-/** Watches all releases: their Secrets, and the health, drift and absence of their objects. */
+/**
+ * Watches all releases: their Secrets, and health, drift and missing objects of each. All of it is recorded in the operator's state as facts about
+ * the module. The first converge is the first reconciliation of all modules after the start.
+ */
 
 import { NO_DRIFT, type DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
@@ -97,7 +100,8 @@ export class WatchedReleases {
     state.recordModule(module, "factsObserved", { release: releases.observed.get(module) });
     // A run creates and deletes objects: the objects are read after its end.
     if (state.module(module)?.run.activity !== "none") return;
-    if (state.view.boot === "running") void this.#watchObjects(module);
+    const isFirstConvergeDone = state.view.boot === "running";
+    if (isFirstConvergeDone) void this.#watchObjects(module);
     else this.#watchLater(module);
   }
 
@@ -111,7 +115,7 @@ export class WatchedReleases {
     void mapInParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
   }
 
-  /** Watches a release after the first converge: reading all records before would delay the converge. */
+  /** Watches a release after the first converge (or MAX_WATCH_DELAY_MS): reading all release records before would delay the converge. */
   #watchLater(module: string): void {
     this.#waitingModules.add(module);
     this.#startTimer ??= this.#options.clock.setTimer(MAX_WATCH_DELAY_MS, () => this.#watchWaitingReleases());
@@ -123,6 +127,7 @@ export class WatchedReleases {
     const observed = releases.observed.get(module);
     const revision = observed?.revision;
     try {
+      // Without objects that may delete themselves, such as hooks of helm.
       const refs = (await releases.observed.readLastingRefs(module)) ?? [];
       const checks = state.module(module)?.module.health?.checks;
       const objects = await toReleaseObjects(refs, observed?.namespace ?? "", checks);
@@ -143,13 +148,13 @@ export class WatchedReleases {
     state.recordModule(module, "factsObserved", { release });
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#stopWatching(module);
-    // An entry without a name ignores the health of all objects of its kind.
     const { ignore = [], timeout = "" } = record.module.health ?? {};
     const watchedRelease = this.#watchedReleases.get(module) ?? this.#createWatchedRelease(module);
     this.#watchedReleases.set(module, watchedRelease);
     watchedRelease.watchRevision({
       objects,
       revision: release.revision,
+      // An entry of `ignore` without a name ignores all objects of its kind.
       countsForHealth: ({ kind, name }) =>
         !ignore.some((each) => each.kind === kind && (each.name ?? name) === name),
       timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
@@ -184,9 +189,9 @@ export class WatchedReleases {
       kinds,
       clock,
       pods: this.#podWatches,
-      onHealth: (found) => {
-        state.recordModule(module, "factsObserved", { health: found });
-        onHealth(module, found);
+      onHealth: (releaseHealth) => {
+        state.recordModule(module, "factsObserved", { health: releaseHealth });
+        onHealth(module, releaseHealth);
       },
     });
     const drift = new ReleaseDrift({
@@ -264,13 +269,13 @@ export class WatchedReleases {
     if (missing.length === 0) return;
     for (const object of missing) onMissing(module, object);
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
-    // Objects that were reported before may still wait for a run.
+    // The state adds them to the objects that wait for a run already.
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
       state.recordModule(module, "objectsFoundMissing", missing),
     );
   }
 
-  /** Records the missing objects that a run restores only after their back-off. */
+  /** Records the missing objects that a run restores only after their back-off, since they keep disappearing. */
   #recordDeferred(module: string, deferred: readonly MissingObject[]): void {
     const names = this.#selectCreated(module, deferred);
     this.#options.state.recordModule(module, "factsObserved", { deferredObjects: names });
