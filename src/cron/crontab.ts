@@ -61,7 +61,7 @@ export function parseCrontab(line: string): Crontab {
   };
 }
 
-/** The time zone of a `TZ=` or `CRON_TZ=` prefix; undefined without one. Throws CrontabError for an unknown zone. */
+/** The time zone of a `TZ=` or `CRON_TZ=` prefix; undefined (the default zone) without one and for `Local`. Throws CrontabError for an unknown zone. */
 function parseZone(text: string, line: string): TimeZone | undefined {
   const name = ZONE_PATTERN.exec(text)?.[1];
   if (name === undefined || name === "Local") return undefined;
@@ -193,9 +193,8 @@ export interface MaintenanceWindow {
 }
 
 /**
- * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs`
- * itself if one is, undefined if none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws
- * CrontabError.
+ * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs` itself if one is, undefined if
+ * none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws CrontabError.
  */
 export function findNextOpening(
   windows: readonly MaintenanceWindow[],

@@ -2,7 +2,7 @@
 
 import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { resolveAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
@@ -75,7 +75,7 @@ export class ModuleTools {
   #findAccount(release: string): Account | undefined {
     const last = this.#reconciler.store.getLocation(release)?.account;
     return (
-      this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : resolveAccount(last, ""))
+      this.#accounts?.getKnownAccount(release) ?? (last === undefined ? undefined : parseAccount(last, ""))
     );
   }
 

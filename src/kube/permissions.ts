@@ -19,10 +19,7 @@ export interface Permission {
 
 const MAX_PARALLEL_REVIEWS = 8;
 
-/**
- * Returns those of the `wanted` permissions that the client's user lacks, in order (SelfSubjectAccessReview). Throws ApiError,
- * ConnectionError.
- */
+/** Returns those of the `wanted` permissions that the client's user lacks, in order (SelfSubjectAccessReview). Throws ApiError, ConnectionError. */
 export async function findMissingPermissions(
   client: KubeClient,
   wanted: readonly Permission[],
@@ -131,9 +128,8 @@ interface PermissionCheckOptions extends KubeAccess {
 const RECHECK_MS = 60_000;
 
 /**
- * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While
- * any is missing or the check fails, it repeats the check each minute. It calls `onFound` with the first result and every change, as
- * sentences. Never throws.
+ * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While any is missing or the
+ * check fails, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences. Never throws.
  */
 export function createPermissionCheck(
   options: PermissionCheckOptions,
@@ -214,8 +210,8 @@ const REFUSAL =
   /User "([^"]+)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
 
 /**
- * Finds a refusal of the API server in a text, and returns the missing RBAC rule as a remedy for the user: `grant ServiceAccount
- * team-a/deployer: create configmaps in namespace team-b`. Undefined if the text contains no refusal by RBAC.
+ * Finds a refusal of the API server in a text (`User "…" cannot create resource "configmaps" in API group "" …`), and returns the missing RBAC rule
+ * as a remedy for the user: `grant ServiceAccount team-a/deployer: create configmaps in namespace team-b`. Undefined without a refusal.
  */
 export function findMissingRule(text: string): string | undefined {
   const [, user, verb, resource, group, namespace] = REFUSAL.exec(text) ?? [];

@@ -19,7 +19,7 @@ export class Slots {
     this.#limit = limit;
   }
 
-  /** One extra slot is reserved for urgent tasks, so that usual ones alone never block them. */
+  /** Whether the task may run: it needs no slot, or one is free. One extra slot is reserved for urgent tasks, so that usual ones never block them. */
   isFree({ slot }: QueueTask): boolean {
     if (slot === undefined) return true;
     return this.#inUse < (slot === "urgent" ? this.#limit + 1 : this.#limit);
@@ -29,7 +29,7 @@ export class Slots {
     if (slot !== undefined) this.#inUse += 1;
   }
 
-  /** Returns whether the task had a slot. */
+  /** Gives the slot of a task back; returns whether it had one. */
   release({ slot }: QueueTask): boolean {
     if (slot !== undefined) this.#inUse -= 1;
     return slot !== undefined;

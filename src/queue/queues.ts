@@ -196,10 +196,7 @@ export class Queues<T extends QueueTask> {
     if (hadSlot) this.#assignFreeSlots();
   }
 
-  /**
-   * Gives free slots to runs that wait for theirs again, because other tasks may wait for these runs; then to urgent tasks,
-   * then to the oldest task.
-   */
+  /** Gives free slots to runs that wait for theirs again, because other tasks may wait for these runs; then to urgent tasks, then to the oldest task. */
   #assignFreeSlots(): void {
     this.#slots.resumeWaitingRuns();
     const candidates = [...this.#workers.values()].flatMap((worker) => {

@@ -84,12 +84,14 @@ export class Worker<T extends QueueTask> {
     this.#notifyAndWake();
   }
 
+  /** Removes matching waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
     if (this.taskList.head === undefined) return;
     const isRemoved = this.#measureAction("Filter", () => this.taskList.remove(match));
     if (isRemoved) this.#notifyAndWake();
   }
 
+  /** Ends the back-off of the head if one of its tasks matches, so that it runs now. */
   retryNow(match: Match<T>): void {
     const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;
@@ -103,9 +105,7 @@ export class Worker<T extends QueueTask> {
     return head?.running === true ? head.tasks : [];
   }
 
-  /**
-   * Aborts a matching run once it has taken `afterMs`, if it still matches then: a run that is nearly done need not be repeated.
-   */
+  /** Aborts a matching run once it has taken `afterMs`, if it still matches then: a run that is nearly done need not be repeated. */
   interrupt(match: Match<T>, why: string, afterMs = INTERRUPT_AFTER_MS): void {
     const { head } = this.taskList;
     if (head === undefined || !this.runningTasks.some(match)) return;
@@ -119,7 +119,7 @@ export class Worker<T extends QueueTask> {
 
   /** Interrupts the current run unconditionally, and resolves when it has ended. */
   interruptAndWait(why: string): Promise<void> {
-    // A pending interruption would replace this one, but its condition may fail by then.
+    // `interrupt` would keep a timer that is set already, whose condition may fail by then.
     this.#cancelInterrupt();
     const tasks = [...this.runningTasks];
     this.interrupt((task) => tasks.includes(task), why);

@@ -1,7 +1,7 @@
 /** Decides which ServiceAccount a module acts as, and checks that the account exists. */
 
 import { matchesGlob } from "../../lib/index.ts";
-import { resolveAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
 import type { Account, Module, Problem } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import { getMetadata } from "../client/verbs.ts";
@@ -31,10 +31,7 @@ interface KnownAccount {
   readonly namespace: string;
 }
 
-/**
- * Decides and remembers the ServiceAccounts that modules act as (impersonation), so that a module cannot do more in the cluster than its
- * account may.
- */
+/** Decides and remembers the ServiceAccounts that modules act as (impersonation), so that a module cannot do more in the cluster than its account may. */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
@@ -68,8 +65,8 @@ export class Accounts {
   }
 
   /**
-   * Decides the account of a module by its current settings, and remembers it; undefined = the operator's own account. Throws
-   * ProblemError if the account is not allowed, or not known because its file is invalid.
+   * Decides the account of a module by its current settings, and remembers it; undefined = the operator's own account. While the file that
+   * names the account is invalid, keeps the one that was known before. Throws ProblemError if there is none, or if the account is not allowed.
    */
   resolveAccount(module: AccountSettings): Account | undefined {
     const { name, serviceAccountName } = module;
@@ -140,7 +137,7 @@ export class Accounts {
   #requireAllowed(module: AccountSettings, serviceAccountName: string): Account {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
     const configuredNamespace = configuredNamespaceOf(module.name);
-    const account = resolveAccount(serviceAccountName, namespaceOf(module));
+    const account = parseAccount(serviceAccountName, namespaceOf(module));
     const isAllowed = allowed.some((pattern) => matchesGlob(pattern, account.namespace));
     if (isAllowed || account.namespace === configuredNamespace) return account;
     const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${configuredNamespace}`;

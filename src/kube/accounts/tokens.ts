@@ -68,9 +68,8 @@ export class RunTokens {
   }
 
   /**
-   * Calls `work` with a function that requests the token of the module's run when a hook needs it. Runs of one module that overlap or
-   * contain each other share the token. Starts to revoke the token at the end of the last of these runs, usually without waiting for the
-   * answer.
+   * Calls `work` with a function that requests the token of the module's run when a hook needs it. Runs of one module that overlap or contain each
+   * other share the token. Starts to revoke the token at the end of the last of these runs, usually without waiting for the answer.
    */
   async withToken<T>(owner: TokenOwner, work: (getToken: GetRunToken) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;

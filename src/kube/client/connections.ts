@@ -59,10 +59,7 @@ const UNARY_CONNECTIONS = 16;
 const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
-/**
- * Creates the pools; connections are opened with the first requests. Writes are sent only while `mayWrite` returns true, writes
- * of the lease always.
- */
+/** Creates the pools; connections are opened with the first requests. Writes are sent only while `mayWrite` returns true, writes of the lease always. */
 function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
   const pools = {
     unary: createDispatcher(access, { connections: UNARY_CONNECTIONS }).compose(refuseWritesUnless(mayWrite)),

@@ -11,8 +11,7 @@ import type { ConnectionOptions } from "node:tls";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
 import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
-import { ProblemError, isJsonObject, objectsIn, asString } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { ProblemError, isJsonObject, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 import { loadConfig, type CredentialsOptions, type LoadedConfig } from "./kubeconfig.ts";
 
 /** Address, headers and TLS settings for requests to the server, valid for a few seconds. */
@@ -84,6 +83,7 @@ export class Credentials {
    */
   renew(): void {
     const next = this.#readAgain();
+    // Plug-ins run again even if the files are not read or not used.
     this.#accessPromise = undefined;
     if (next === undefined) return;
     const refusal = findRefusal(this.#loaded, next);
@@ -96,7 +96,6 @@ export class Credentials {
    * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
   exportKubeconfig(): string {
-    // Undefined while a kubeconfig cannot be read: the child gets the previous credentials.
     const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
     const refusal = next && findRefusal(this.#loaded, next);
     const refusalMessage = refusal?.message ?? "";
@@ -109,8 +108,7 @@ export class Credentials {
 
   /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
   #applyChange(next: LoadedConfig): void {
-    const isChanged = exportContext(next.config) !== exportContext(this.#loaded.config);
-    if (!isChanged) return;
+    if (exportContext(next.config) === exportContext(this.#loaded.config)) return;
     this.#loaded = next;
     this.#accessPromise = undefined;
   }
@@ -196,10 +194,7 @@ type Cluster = KubeConfig["clusters"][number];
 type User = KubeConfig["users"][number];
 
 /** Cluster and user of a context. */
-interface ContextTarget {
-  readonly cluster: Partial<Cluster>;
-  readonly user: Partial<User>;
-}
+type ContextTarget = Readonly<{ cluster: Partial<Cluster>; user: Partial<User> }>;
 
 /** Describes a difference that is refused; false if there is none. */
 type DifferenceCheck = (before: ContextTarget, now: ContextTarget) => string | false;
@@ -285,7 +280,7 @@ function toUserEntry(user: User): object {
     token,
     tokenFile: isTokenFile ? provider.config?.tokenFile : undefined,
     "auth-provider": isTokenFile ? undefined : (provider ?? undefined),
-    exec: isJsonObject(user.exec as Json) ? addHomeVariable(user.exec as JsonObject) : undefined,
+    exec: isJsonObject(user.exec) ? addHomeVariable(user.exec) : undefined,
     username,
     password,
     as: impersonateUser,

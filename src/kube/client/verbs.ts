@@ -121,7 +121,7 @@ export function remove<T = JsonObject>(
 /** How a verb is sent. */
 type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
 
-/** Creates the function of a verb that writes. */
+/** Creates the function of a verb that writes (`create`, `replace`, the patches). */
 function createWriter(verb: Verb) {
   return <T = JsonObject>(client: KubeClient, target: Target, options: WriteOptions): Promise<T> =>
     write(client, target, { ...options, ...verb });

@@ -16,9 +16,8 @@ interface DiscoveryRequest {
 }
 
 /**
- * Caches API discovery. Reads it at the first call, and again after `invalidate` or when a kind is not found;
- * concurrent calls share one request. When an aggregated API is down, its kinds from the last discovery are kept.
- * All methods throw ApiError or ConnectionError.
+ * Caches API discovery. Reads it at the first call, and again after `invalidate` or when a kind is not found; concurrent calls share one request.
+ * When an aggregated API is down, its kinds from the last discovery are kept. All methods throw ApiError or ConnectionError.
  */
 export class Discovery {
   readonly #client: KubeClient;
@@ -31,10 +30,7 @@ export class Discovery {
     this.#clock = clock;
   }
 
-  /**
-   * Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new
-   * discovery.
-   */
+  /** Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new discovery. */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
     const found = findResource(await request.resources, kind, apiVersion);
@@ -83,9 +79,8 @@ export class Discovery {
 }
 
 /**
- * Finds the resource that `kind` names: kind, plural, singular or short name in any case, also as `plural.group`, within
- * `apiVersion` (`v1`, `group/version`) when that is given. The core group wins over others, a group's preferred
- * version over its others.
+ * Finds the resource that `kind` names: kind, plural, singular or short name in any case, also as `plural.group`, within `apiVersion` (`v1`,
+ * `group/version`) when that is given. The core group wins over others, a group's preferred version over its others.
  */
 function findResource(
   resources: readonly Resource[],

@@ -44,7 +44,7 @@ interface LeaseSettings {
 
 /**
  * Elects one leader for each ConfigMap by a Lease. The client writes only while this process holds the Lease by its own
- * monotonic clock; a follower starts hooks only for their `--config`. After the Lease is lost, no process is started,
+ * monotonic clock; a follower starts hooks only to read their configuration. After the Lease is lost, no process is started,
  * `onLost` ends the running ones, and `expireMs` later a watchdog process, which needs no event loop, kills the operator.
  */
 export class Leadership {
@@ -124,7 +124,7 @@ export class Leadership {
     return this.#wasElected ? undefined : this.#holder;
   }
 
-  /** See {@link Lease.release}. */
+  /** Releases the Lease, so that the next leader need not wait, and disarms the watchdog. */
   async release(): Promise<void> {
     if (!this.#lease.isHeld) return;
     await this.#lease.release();

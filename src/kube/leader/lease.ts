@@ -51,8 +51,8 @@ type AcquireResult = { readonly isAcquired: true } | { readonly isAcquired: fals
 /**
  * A `coordination.k8s.io` Lease. A candidate acquires it if it has no holder, if the process of the holder has certainly
  * ended, or if the observed record has not changed for its lease duration by the candidate's own clock. Writes use
- * optimistic concurrency: of two candidates, one gets a conflict. A leader that cannot renew stops leading at the renew
- * deadline, which leaves `durationMs - renewDeadlineMs` to end child processes.
+ * optimistic concurrency: of two candidates, one gets a conflict. A term is the time for which this process holds the Lease. A leader that cannot
+ * renew ends its term at the renew deadline, which leaves `durationMs - renewDeadlineMs` to end child processes.
  */
 export class Lease {
   readonly #options: LeaseOptions;
@@ -63,7 +63,7 @@ export class Lease {
   #observed = { record: "", since: 0 };
   /** The holder that `onWaiting` was last called with. */
   #reportedHolder: string | undefined;
-  /** A term is the time from acquiring to losing or releasing the Lease; aborted at its end. Undefined = no term. */
+  /** Aborted at the end of the term. Undefined = no term. */
   #termController: AbortController | undefined;
   #deadlineTimer: Timer | undefined;
   /** The renew deadline (monotonic ms). */

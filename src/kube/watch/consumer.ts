@@ -21,9 +21,8 @@ export interface WatchConsumer {
   /** The object is new or in another version than delivered before. */
   onApplied(object: WatchedObject): Promise<void> | void;
   /**
-   * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list
-   * showed the deletion: `object` then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that
-   * list.
+   * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list showed the deletion: `object`
+   * then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that list.
    */
   onDeleted(object: WatchedObject, complete: boolean): Promise<void> | void;
   /**

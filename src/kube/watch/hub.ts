@@ -80,7 +80,7 @@ export class WatchHub {
 
 /**
  * One watch and its members. It stores only the version of each object, to find changes and deletions after a new
- * list and to deliver no version twice.
+ * list and to deliver no version twice. Members that subscribe after the first list has begun are late: a separate list is read for them.
  */
 class SharedWatch implements ReflectorHandler {
   readonly #spec: WatchSpec;
@@ -169,6 +169,7 @@ class SharedWatch implements ReflectorHandler {
       if (!this.#listedKeys.has(key)) await this.#deliverMissedDeletion(key, uid, version);
     const listedKeys = this.#listedKeys;
     this.#listedKeys = new Set();
+    // For consumers that know objects from other sources than this watch.
     void this.#deliverToAll(version, (consumer) => consumer.onRelisted?.(listedKeys, version));
   }
 

@@ -21,10 +21,7 @@ interface StoreOptions<T> {
 
 /** Listener for changes that the watch delivers; answers go to the caller only. */
 interface StoreListener<T> {
-  /**
-   * An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a
-   * repeated list shows.
-   */
+  /** An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a repeated list shows. */
   onChange?(now: T | undefined, before: T | undefined, key: string): void;
   /** The first list is complete. */
   onSynced?(): void;
@@ -227,13 +224,12 @@ export class ObjectStore<T extends Versioned> {
   #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
     const { resourceVersion } = value;
     const known = this.#objects.get(key)?.resourceVersion;
-    if (known === undefined) {
-      if (this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))) return false;
-    } else if (isOlder(resourceVersion, known) || (isEvent && !isNewer(resourceVersion, known))) {
-      return false;
-    }
-    this.#setObject(key, value);
-    return true;
+    const isOutdated =
+      known === undefined
+        ? this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))
+        : isOlder(resourceVersion, known) || (isEvent && !isNewer(resourceVersion, known));
+    if (!isOutdated) this.#setObject(key, value);
+    return !isOutdated;
   }
 
   /** Stores an object in place of the one with its key. */
@@ -244,6 +240,7 @@ export class ObjectStore<T extends Versioned> {
     this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
   }
 
+  /** Removes an object from the store, and its key from the group. */
   #unsetObject(key: string): void {
     const value = this.#objects.get(key);
     if (value === undefined) return;

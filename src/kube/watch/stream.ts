@@ -26,7 +26,7 @@ export async function readStream(
   const onCallerAbort = (): void => requestController.abort(options.signal.reason);
   if (options.signal.aborted) throw options.signal.reason;
   options.signal.addEventListener("abort", onCallerAbort, { once: true });
-  const watchdog = startWatchdog(options, () =>
+  const silenceTimer = startSilenceTimer(options, () =>
     requestController.abort(new ConnectionError("ESILENT", `no bytes for ${options.silenceMs / 1000} s`)),
   );
   try {
@@ -38,23 +38,24 @@ export async function readStream(
     const reader = chunks[Symbol.asyncIterator]();
     try {
       for (;;) {
-        watchdog.reset();
+        silenceTimer.reset();
         const next = await orAborted(reader.next(), requestController.signal);
         if (next.done === true) return;
-        watchdog.pause();
+        silenceTimer.pause();
         await onChunk(next.value);
       }
     } finally {
+      // Closes the connection if the body is not read to its end.
       requestController.abort(new ConnectionError("ECLOSED", "the reader has left"));
       reader.return?.().catch(() => {});
     }
   } finally {
-    watchdog.end();
+    silenceTimer.end();
     options.signal.removeEventListener("abort", onCallerAbort);
   }
 }
 
-interface Watchdog {
+interface SilenceTimer {
   /** Measures the silence from now on. */
   reset(): void;
   /** The time until the next `reset` does not count as silence: the reader works on a chunk. */
@@ -63,7 +64,7 @@ interface Watchdog {
 }
 
 /** Calls `onExpire` after `silenceMs` of silence. One long timer checks when the last chunk came, instead of a timer per chunk. */
-function startWatchdog(options: ReadOptions, onExpire: () => void): Watchdog {
+function startSilenceTimer(options: ReadOptions, onExpire: () => void): SilenceTimer {
   const { clock, silenceMs } = options;
   let silentSince = clock.monotonic();
   let isPaused = false;

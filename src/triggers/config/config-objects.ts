@@ -151,6 +151,7 @@ export class ConfigObjects {
       request(cachedObject.resource),
     );
     if (this.getLatest(name) !== undefined) return answer;
+    // The answer is a 404, or older than a deletion that the watch has reported.
     cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
     if (before !== undefined) cachedObject.onChange();
     return answer;

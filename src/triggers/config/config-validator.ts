@@ -233,13 +233,11 @@ export class AcceptedConfig {
 }
 
 function isAcceptedContent(value: unknown): value is AcceptedContent {
-  if (!isJsonObject(value as never)) return false;
-  const { data, overlay } = value as Record<string, unknown>;
+  if (!isJsonObject(value)) return false;
+  const { data, overlay } = value;
   return isStringMap(data) && (overlay === undefined || isStringMap(overlay));
 }
 
 function isStringMap(value: unknown): boolean {
-  return (
-    isJsonObject(value as never) && Object.values(value as object).every((text) => typeof text === "string")
-  );
+  return isJsonObject(value) && Object.values(value).every((text) => typeof text === "string");
 }

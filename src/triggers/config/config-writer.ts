@@ -59,7 +59,7 @@ export class ConfigWriter {
     return this.#isWriting;
   }
 
-  /** Saves a hook's patch, see {@link WatchedConfig.write}. */
+  /** Saves a hook's patch for one key after all earlier writes, and puts the result in force. Rejects if it cannot be saved. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
     return this.serialize(async () => {
       this.#isWriting = true;
@@ -112,15 +112,15 @@ export class ConfigWriter {
   /** Computes the new text of the key from the version that was read. Throws if the patch does not fit. */
   #computeEdit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
     const { name, overlay, state, handleUnseenEdits } = this.#options;
+    // Users' edits up to this version must not count as changes by the hook.
     handleUnseenEdits();
-    // The overlay's section is merged over the ConfigMap's, so the patch must fit both together.
-    const below = overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {});
     const patched = patchConfigMapKey({
       file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
       data: base.data ?? {},
       key,
       operations,
-      configMapSection: below,
+      // The overlay's section is merged over the ConfigMap's, so the patch must fit both together.
+      configMapSection: overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {}),
     });
     return { ...patched, operations, base, text: patched.text ?? null };
   }

@@ -112,10 +112,7 @@ export class WatchedConfig {
     if (overlay !== undefined) await moveOverlay(this.#options, overlay);
   }
 
-  /**
-   * Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as
-   * if there were an empty one.
-   */
+  /** Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as if there were an empty one. */
   async createEmpty(): Promise<void> {
     const { logger, name } = this.#options;
     try {

@@ -50,8 +50,7 @@ export interface ScanOptions {
   readonly onDir: (dir: WatchedDir) => void;
   /** Called with an entry that exceeds the limits. */
   readonly onTooLarge: (entry: string) => void;
-  /** Default: `SCAN_LIMITS`. */
-  readonly limits?: ScanLimits;
+  readonly limits: ScanLimits;
 }
 
 /** How much of an entry is scanned. */
@@ -119,10 +118,11 @@ async function computeFingerprint(options: ScanOptions, entry: string): Promise<
   const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
   const discoveryFiles = files.filter(({ rel }) => affectsDiscovery(rel));
-  const { bytes } = options.limits ?? SCAN_LIMITS;
+  const { bytes } = options.limits;
   return {
     stamps,
     content: await digestContent(files, bytes),
+    // A change of the other files concerns only the module itself.
     discoveryInputs: await digestContent(discoveryFiles, bytes),
   };
 }
@@ -213,7 +213,7 @@ class FileWalk {
     this.#visitedDirs.add(id);
     this.#options.onDir({ dir: path, entry: this.#entry, id });
     const children = listEntries(path);
-    const { entries } = this.#options.limits ?? SCAN_LIMITS;
+    const { entries } = this.#options.limits;
     this.isTooLarge ||= this.queue.length + children.length > entries;
     if (this.isTooLarge) return;
     for (const each of children) {

@@ -1,6 +1,6 @@
 /**
- * Watches the kinds of objects that releases contain. A finding is the assessed health of one object. The watch of a kind lacks an object that is
- * missing, that has lost helm's label, or while the kind cannot be watched: then only a read (an answer of the server) shows whether it exists.
+ * Watches the kinds of objects that releases contain. A finding is the assessed health of one object. A watch lacks an object that does not exist,
+ * that lost helm's label, or whose kind cannot be watched: only a read from the server shows which. Its answer gives a requested finding.
  */
 
 import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
@@ -141,9 +141,7 @@ export class KindWatches {
    * Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind
    * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist, even if an earlier watch had it.
    */
-  findUnseen(
-    object: ReleaseObject,
-  ): (Pick<KindWatch, "unwatchedSince"> & { resource: Resource }) | undefined {
+  findUnseen(object: ReleaseObject) {
     const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
     const { resource, unwatchedSince, store } = watch;
@@ -191,8 +189,7 @@ export class KindWatches {
     if (resource === undefined || signal.aborted) return;
     watch.resource = resource;
     watch.watchError = undefined;
-    const isWatchable = resource.verbs.includes("watch");
-    if (isWatchable) this.#subscribe(object, watch, resource);
+    if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
     else this.#recordUnwatchable(watch);
   }
 
@@ -207,6 +204,7 @@ export class KindWatches {
     };
     watch.subscription = watch.store.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
+        // The event is newer than an answer.
         watch.requestedFindings.delete(key);
         // The end of the first list notifies of all objects at once.
         if (!watch.store.isSynced) return;
@@ -290,12 +288,8 @@ const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] 
 
 /** Whether two findings lead to the same health of a release: most changes of an object do not, and cause no work. */
 function isSameFinding(before: Finding, now: Finding): boolean {
-  // JSON has no undefined.
-  const toJson = (pods: Finding["pods"]): Json => (pods ?? null) as unknown as Json;
-  return (
-    COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
-    sameJson(toJson(before.pods), toJson(now.pods))
-  );
+  const hasSamePods = sameJson(before.pods as unknown as Json, now.pods as unknown as Json);
+  return hasSamePods && COMPARED_FIELDS.every((key) => before[key] === now[key]);
 }
 
 /** Ends the watch, or the search for its kind. */

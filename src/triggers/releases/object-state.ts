@@ -73,10 +73,7 @@ export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">
   return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
 }
 
-/**
- * Adds the default namespace and the health check of its kind to each object. Leaves out checks that do not compile: their
- * module is Invalid.
- */
+/** Adds the default namespace and the health check of its kind to each object. Leaves out checks that do not compile: their module is Invalid. */
 export async function toReleaseObjects(
   objects: readonly ObjectRef[],
   namespace: string,

@@ -1,4 +1,7 @@
-/** Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. */
+/**
+ * Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. An issue is the reason why a Pod fails; issues have
+ * ranks. `OwnPods` tells which Pods belong to a workload, and which of them to the current (wanted) revision.
+ */
 
 import {
   controllerUidOf,
@@ -42,10 +45,7 @@ interface PodWatch {
   readonly replicaSets: ObjectStore<StoredObject>;
 }
 
-/**
- * Watches the Pods of up to MAX_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only
- * failing Pods.
- */
+/** Watches the Pods of up to MAX_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only failing Pods. */
 export class PodWatches {
   readonly #hub: WatchHub;
   /** The watches by workload, in the order of `watchPods`. */

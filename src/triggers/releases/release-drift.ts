@@ -261,7 +261,7 @@ export class ReleaseDrift implements Analyzer {
   }
 }
 
-/** Ends the contests (see `ObjectDrift.contest`) that are over; returns when the next one ends. */
+/** Ends the contests (another field manager undoes each repair) that are over; returns when the next one ends. */
 function endFinishedContests(objects: ObjectStates, now: number): number {
   let nextEndAt = Infinity;
   for (const { drift } of objects.values()) {

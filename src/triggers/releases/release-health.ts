@@ -98,7 +98,10 @@ export class ReleaseHealth implements Analyzer {
     return { objectState, name: resourceName(ref), title: titleOf(ref), finding, pod };
   }
 
-  /** Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS: short rollouts need no explanation. Returns when the next workload has been. */
+  /**
+   * Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS: short rollouts need no explanation. Returns when the next
+   * workload has been unhealthy for so long; Infinity = none.
+   */
   #updatePodWatches(targets: readonly HealthTarget[], recheck: () => void): number {
     const { clock, pods } = this.#options;
     const now = clock.monotonic();
