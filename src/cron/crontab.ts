@@ -105,39 +105,39 @@ function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number |
   if (!hasTick) return undefined;
   // A recent change may have repeated or skipped a time that concerns the next tick of a daily job.
   let change = fields.hour.star ? undefined : zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs);
-  let from = afterMs;
+  let searchFrom = afterMs;
   // Searches with the offset from UTC that the zone has. If it changes before the tick, the tick is wrong: searches again from the change on.
   for (;;) {
-    const offset = change?.after ?? zone.offsetAt(from);
-    const tick = findTickInStretch(fields, { from, offset, change });
+    const offset = change?.after ?? zone.offsetAt(searchFrom);
+    const tick = findTickInStretch(fields, { searchFrom, offset, change });
     if (tick === undefined) return undefined;
-    const nextChange = zone.nextTransition(Math.max(from, change?.at ?? from), tick);
+    const nextChange = zone.nextTransition(Math.max(searchFrom, change?.at ?? searchFrom), tick);
     if (nextChange === undefined) return tick;
     // The moment of the change itself has the new offset.
-    from = Math.max(from, nextChange.at - 1);
+    searchFrom = Math.max(searchFrom, nextChange.at - 1);
     change = nextChange;
   }
 }
 
-/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if that is recent. */
+/** A time with a constant offset from UTC, searched after `searchFrom`. It began with `change`, if that is recent. */
 interface Stretch {
-  readonly from: number;
+  readonly searchFrom: number;
   readonly offset: number;
   readonly change: Transition | undefined;
 }
 
 /**
- * The next tick after `from` if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
+ * The next tick after `searchFrom` if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
  * (no star in the hour) fires later if its time was skipped, and not again if its time is repeated.
  */
-function findTickInStretch(fields: Fields, { from, offset, change }: Stretch): number | undefined {
-  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, from, offset);
+function findTickInStretch(fields: Fields, { searchFrom, offset, change }: Stretch): number | undefined {
+  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, searchFrom, offset);
   const jump = change.after - change.before;
   // The wall clock was set back and repeats times, whose ticks have fired already: searches behind them.
-  if (jump < 0) return findTickAtOffset(fields, Math.max(from, change.at - jump - 1), offset);
-  const regular = findTickAtOffset(fields, from, offset);
+  if (jump < 0) return findTickAtOffset(fields, Math.max(searchFrom, change.at - jump - 1), offset);
+  const regular = findTickAtOffset(fields, searchFrom, offset);
   // The wall clock was set forward. A skipped time is within the jump by the old offset, which gives the moment of its late tick.
-  const late = findTickAtOffset(fields, Math.max(from, change.at - 1), change.before);
+  const late = findTickAtOffset(fields, Math.max(searchFrom, change.at - 1), change.before);
   const isSkippedTime = late !== undefined && late < change.at + jump;
   return isSkippedTime ? Math.min(late, regular ?? late) : regular;
 }

@@ -113,9 +113,9 @@ export class CronTable {
     const { crontab, lastTickAt } = entry;
     if (now >= lastTickAt) return;
     // A small correction must not repeat ticks that have fired; after a large one, the clock was wrong before.
-    const from = lastTickAt - now > SET_BACK_MS ? now : lastTickAt;
+    const countFrom = lastTickAt - now > SET_BACK_MS ? now : lastTickAt;
     entry.nextTickAt =
-      crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
-    entry.lastTickAt = from;
+      crontab.periodMs === undefined ? crontab.next(countFrom, this.#zone) : now + crontab.periodMs;
+    entry.lastTickAt = countFrom;
   }
 }

@@ -163,8 +163,8 @@ export function createPermissionCheck(
 async function describeMissingPermissions(options: PermissionCheckOptions): Promise<string[] | undefined> {
   const { client, namespace, overlay, getFurtherPermissions, logger, settings } = options;
   try {
-    const own = listOwnPermissions(namespace, overlay?.kind, settings.sources);
-    const missing = await findMissingPermissions(client, [...own, ...getFurtherPermissions()]);
+    const ownPermissions = listOwnPermissions(namespace, overlay?.kind, settings.sources);
+    const missing = await findMissingPermissions(client, [...ownPermissions, ...getFurtherPermissions()]);
     return missing.map(describePermission);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });

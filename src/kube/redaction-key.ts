@@ -57,9 +57,9 @@ export class RedactionKey {
   /** Reads the key from the Secret and uses it; false if the Secret does not exist. */
   async #loadStoredKey(): Promise<boolean> {
     const { client, namespace, secret: name } = this.#options;
-    const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    if (found === undefined) return false;
-    const key = Buffer.from(found.data?.["key"] ?? "", "base64");
+    const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    if (secret === undefined) return false;
+    const key = Buffer.from(secret.data?.["key"] ?? "", "base64");
     const remedy = "Delete the Secret, and the operator creates a new one";
     if (key.length < KEY_BYTES) throw new Error(`its key does not have ${KEY_BYTES} bytes. ${remedy}`);
     this.#useKey(key);

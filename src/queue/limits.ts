@@ -91,8 +91,8 @@ export class RateLimits {
     if (task.kind !== "hook") return undefined;
     const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
     if (minIntervalMs <= 0) return undefined;
-    const known = this.#buckets.get(task.hook.id);
-    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const existing = this.#buckets.get(task.hook.id);
+    if (existing?.minIntervalMs === minIntervalMs && existing.burst === burst) return existing.bucket;
     const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
     this.#buckets.set(task.hook.id, { minIntervalMs, burst, bucket });
     return bucket;

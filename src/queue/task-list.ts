@@ -65,8 +65,9 @@ export class TaskList<T extends QueueTask> {
 
   /** Whether the task with this key starts next, without back-off or rate limit. */
   isNext(key: string, now: number): boolean {
-    const next = this.items.find(({ running }) => !running);
-    return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
+    const nextItem = this.items.find(({ running }) => !running);
+    if (nextItem === undefined || nextItem.notBefore > now) return false;
+    return nextItem.tasks.some((task) => task.key === key);
   }
 
   findWaiting(key: string): T | undefined {
@@ -127,12 +128,12 @@ export class TaskList<T extends QueueTask> {
    */
   debounceMs(now: number, endedAt: number): number {
     const [head] = this.items;
-    const last = this.items.at(-1);
+    const lastItem = this.items.at(-1);
     const batch = head === undefined ? undefined : getSharedBatch(head);
-    if (head === undefined || last === undefined || batch === undefined) return 0;
+    if (head === undefined || lastItem === undefined || batch === undefined) return 0;
     const arrivedWhileIdle = head.enqueuedAt >= endedAt;
-    if (head.failures > 0 || arrivedWhileIdle || getSharedBatch(last) !== batch) return 0;
-    return Math.min(last.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
+    if (head.failures > 0 || arrivedWhileIdle || getSharedBatch(lastItem) !== batch) return 0;
+    return Math.min(lastItem.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
   }
 
   /**

@@ -181,13 +181,13 @@ export class RequiredObjects {
 /** Describes why an object does not meet the requirement, as the end of a sentence that starts with the object; undefined = it does. */
 function describeUnmetRequirement(
   { condition }: RequiredObject,
-  found: JsonObject | undefined,
+  object: JsonObject | undefined,
   test: CelTest | undefined,
 ): string | undefined {
-  if (found === undefined) return "is not there";
-  if (condition !== undefined && conditionOf(found, condition, "True") === undefined)
+  if (object === undefined) return "is not there";
+  if (condition !== undefined && conditionOf(object, condition, "True") === undefined)
     return `is not ${condition}`;
-  const result = test?.(found);
+  const result = test?.(object);
   if (result === undefined || result.isMet) return undefined;
   return result.why === undefined ? "does not meet its expression" : `has an expression that ${result.why}`;
 }

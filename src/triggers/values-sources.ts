@@ -122,8 +122,8 @@ async function requestSource(client: KubeClient, object: SourceObject): Promise<
   const { resource, decode } = selectResourceAndDecoder(object);
   const { namespace, name } = object;
   try {
-    const found = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
-    return found === undefined ? MISSING : decode(found);
+    const liveObject = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
+    return liveObject === undefined ? MISSING : decode(liveObject);
   } catch (error) {
     return toUnreadableContent(error);
   }

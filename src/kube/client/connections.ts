@@ -67,11 +67,11 @@ function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
     streams: createDispatcher(access, { bodyTimeout: 0 }).compose(refuseWritesUnless(mayWrite)),
     lease: createDispatcher(access, { connections: LEASE_CONNECTIONS }),
   };
-  const all = Object.values(pools);
+  const dispatchers = Object.values(pools);
   return {
     ...pools,
-    close: () => Promise.all(all.map((pool) => pool.close())),
-    destroy: () => Promise.all(all.map((pool) => pool.destroy())),
+    close: () => Promise.all(dispatchers.map((pool) => pool.close())),
+    destroy: () => Promise.all(dispatchers.map((pool) => pool.destroy())),
   };
 }
 
@@ -97,9 +97,9 @@ function createDispatcher(
   options: { connections?: number; bodyTimeout?: number },
 ): Dispatcher {
   const connect = { ...access.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, timeout: 10_000 };
-  const shared = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
-  if (access.proxy === undefined) return new Agent({ ...shared, connect });
+  const commonOptions = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
+  if (access.proxy === undefined) return new Agent({ ...commonOptions, connect });
   if (access.proxy.startsWith("socks"))
-    return new Socks5ProxyAgent(access.proxy, { ...shared, requestTls: connect });
-  return new ProxyAgent({ ...shared, uri: access.proxy, requestTls: connect });
+    return new Socks5ProxyAgent(access.proxy, { ...commonOptions, requestTls: connect });
+  return new ProxyAgent({ ...commonOptions, uri: access.proxy, requestTls: connect });
 }

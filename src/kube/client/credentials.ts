@@ -82,13 +82,13 @@ export class Credentials {
    * credentials if the context now names another cluster or user.
    */
   renew(): void {
-    const next = this.#readAgain();
+    const reloaded = this.#readAgain();
     // Plug-ins run again even if the files are not read or not used.
     this.#accessPromise = undefined;
-    if (next === undefined) return;
-    const refusal = findRefusal(this.#loaded, next);
+    if (reloaded === undefined) return;
+    const refusal = findRefusal(this.#loaded, reloaded);
     if (refusal !== undefined) throw refusal;
-    this.#loaded = next;
+    this.#loaded = reloaded;
   }
 
   /**
@@ -96,20 +96,20 @@ export class Credentials {
    * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
   exportKubeconfig(): string {
-    const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
-    const refusal = next && findRefusal(this.#loaded, next);
+    const reloaded = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
+    const refusal = reloaded && findRefusal(this.#loaded, reloaded);
     const refusalMessage = refusal?.message ?? "";
     if (refusalMessage !== "" && refusalMessage !== this.#lastRefusal)
       this.#logger.error("The change of the kubeconfig is not applied", { error: refusalMessage });
     this.#lastRefusal = refusalMessage;
-    if (next !== undefined && refusal === undefined) this.#applyChange(next);
+    if (reloaded !== undefined && refusal === undefined) this.#applyChange(reloaded);
     return exportContext(this.#loaded.config);
   }
 
   /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
-  #applyChange(next: LoadedConfig): void {
-    if (exportContext(next.config) === exportContext(this.#loaded.config)) return;
-    this.#loaded = next;
+  #applyChange(reloaded: LoadedConfig): void {
+    if (exportContext(reloaded.config) === exportContext(this.#loaded.config)) return;
+    this.#loaded = reloaded;
     this.#accessPromise = undefined;
   }
 

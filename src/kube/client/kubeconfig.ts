@@ -98,17 +98,17 @@ function loadFiles(pathList: string): KubeConfig {
   const merged = new KubeConfig();
   const files = pathList.split(delimiter).filter((name) => name !== "");
   // As in kubectl, a list may name files that do not exist.
-  const found = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
-  if (found.length === 0)
+  const existingFiles = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
+  if (existingFiles.length === 0)
     throw new ProblemError({ file: pathList, message: "none of these files exists", remedy: REMEDY });
   // As in kubectl, the first file that names an entry wins.
-  for (const file of found) {
-    const next = loadFile(file);
+  for (const file of existingFiles) {
+    const config = loadFile(file);
     merged.loadFromOptions({
-      clusters: mergeByName(merged.clusters, next.clusters),
-      users: mergeByName(merged.users, next.users),
-      contexts: mergeByName(merged.contexts, next.contexts),
-      currentContext: merged.currentContext || next.currentContext,
+      clusters: mergeByName(merged.clusters, config.clusters),
+      users: mergeByName(merged.users, config.users),
+      contexts: mergeByName(merged.contexts, config.contexts),
+      currentContext: merged.currentContext || config.currentContext,
     });
   }
   return merged;
@@ -184,8 +184,8 @@ function completeUsers(users: readonly User[], text: string, file: string): User
   const root = parseYaml(text, file).value;
   const userEntries = new Map(objectsIn(objectOf(root)["users"]).map(({ name, user }) => [name, user]));
   return users.map((user) => {
-    const entry = userEntries.get(user.name);
-    return isJsonObject(entry) ? completeUser(user, entry, dirname(file)) : user;
+    const userEntry = userEntries.get(user.name);
+    return isJsonObject(userEntry) ? completeUser(user, userEntry, dirname(file)) : user;
   });
 }
 

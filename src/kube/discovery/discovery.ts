@@ -33,10 +33,10 @@ export class Discovery {
   /** Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new discovery. */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
-    const found = findResource(await request.resources, kind, apiVersion);
+    const resource = findResource(await request.resources, kind, apiVersion);
     // Many missing kinds must not burden the API server with a discovery each.
     const isRecent = this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS;
-    if (found !== undefined || isRecent) return found;
+    if (resource !== undefined || isRecent) return resource;
     // Keep a newer discovery that a concurrent call has started.
     if (this.#lastRequest === request) this.invalidate();
     return findResource(await this.#getOrStartRequest().resources, kind, apiVersion);
@@ -89,9 +89,9 @@ function findResource(
 ): Resource | undefined {
   const name = kind.toLowerCase();
   const candidates = apiVersion ? resources.filter((each) => apiVersionOf(each) === apiVersion) : resources;
-  const found = findByName(candidates, name);
+  const resource = findByName(candidates, name);
   const dot = name.indexOf(".");
-  if (found !== undefined || dot < 0) return found;
+  if (resource !== undefined || dot < 0) return resource;
   // `plural.group`.
   const group = name.slice(dot + 1);
   const candidatesOfGroup = candidates.filter((resource) => resource.group === group);

@@ -61,6 +61,7 @@ export class Leadership {
   /** The modules are read: this process can lead at once. */
   #isPrepared = false;
 
+  /** Sets up the Lease, and lets the client write only while this process holds it. Sends nothing yet. */
   constructor(options: LeadershipOptions) {
     const { settings, client, clock, logger, namespace, expireMs } = options;
     this.#options = options;

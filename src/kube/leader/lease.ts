@@ -113,16 +113,16 @@ export class Lease {
       await write();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      const found = await this.#read(limits);
-      if (found?.holderIdentity === this.#ownHolder) await write();
+      const spec = await this.#read(limits);
+      if (spec?.holderIdentity === this.#ownHolder) await write();
     }
   }
 
   /** Reads the Lease and returns its spec; undefined = it does not exist. The next write replaces the version that is read here. */
   async #read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
     const { client, namespace, name } = this.#options;
-    const found = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
-    this.#lastLease = await found.catch(ignoreNotFound);
+    const request = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
+    this.#lastLease = await request.catch(ignoreNotFound);
     return this.#lastLease && (this.#lastLease.spec ?? {});
   }
 
@@ -247,9 +247,9 @@ export class Lease {
       await this.#writeAsHolder(limits);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
-      const found = await this.#read(limits);
-      const holder = found?.holderIdentity;
-      if (found === undefined || holder === this.#ownHolder) await this.#writeAsHolder(limits);
+      const spec = await this.#read(limits);
+      const holder = spec?.holderIdentity;
+      if (spec === undefined || holder === this.#ownHolder) await this.#writeAsHolder(limits);
       else this.#endLostTerm(holder ? `${holder} has acquired it` : "another process has released it");
     }
   }

@@ -52,16 +52,16 @@ export class WatchHub {
    */
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
     const key = toSpecKey(spec);
-    const shared = this.#sharedWatches.get(key) ?? new SharedWatch(spec, this.#options);
-    this.#sharedWatches.set(key, shared);
+    const sharedWatch = this.#sharedWatches.get(key) ?? new SharedWatch(spec, this.#options);
+    this.#sharedWatches.set(key, sharedWatch);
     const member = new WatchMember(consumer, this.#options.failures);
-    shared.add(member);
+    sharedWatch.add(member);
     const close = (): void => {
-      const wasLast = shared.remove(member);
+      const wasLast = sharedWatch.remove(member);
       if (!wasLast) return;
-      shared.close();
+      sharedWatch.close();
       // A second call may find a newer watch under the key.
-      if (this.#sharedWatches.get(key) === shared) this.#sharedWatches.delete(key);
+      if (this.#sharedWatches.get(key) === sharedWatch) this.#sharedWatches.delete(key);
     };
     return { whenSynced: member.whenSynced.promise, close };
   }
@@ -156,10 +156,11 @@ class SharedWatch implements ReflectorHandler {
       return waitForAll(this.#firstListMembers.map((member) => member.deliverListed(object)));
     }
     this.#listedKeys.add(key);
-    const known = this.#knownVersions.get(key);
-    if (known === undefined || known.uid === uid) return this.onApplied(object);
+    const knownVersion = this.#knownVersions.get(key);
+    if (knownVersion === undefined || knownVersion.uid === uid) return this.onApplied(object);
     // The object was deleted and created again unseen: the members get both events.
-    return waitForAll([this.#deliverMissedDeletion(key, known.uid, resourceVersion), this.onApplied(object)]);
+    const deletion = this.#deliverMissedDeletion(key, knownVersion.uid, resourceVersion);
+    return waitForAll([deletion, this.onApplied(object)]);
   }
 
   /** The list is complete. Known objects that a repeated list lacks were deleted unseen. */
@@ -192,12 +193,12 @@ class SharedWatch implements ReflectorHandler {
   /** Delivers a new or changed object, unless this version or a later one was delivered before. */
   onApplied(object: WatchedObject): Promise<void> | undefined {
     const key = objectKey(object);
-    const known = this.#knownVersions.get(key);
-    const now = versionOf(object);
-    if (known !== undefined && known.uid === now.uid && !isLater(now.resourceVersion, known.resourceVersion))
-      return undefined;
-    this.#knownVersions.set(key, now);
-    return this.#deliverToAll(now.resourceVersion, (consumer) => consumer.onApplied(object));
+    const knownVersion = this.#knownVersions.get(key);
+    const newVersion = versionOf(object);
+    const isSameObject = knownVersion?.uid === newVersion.uid;
+    if (isSameObject && !isLater(newVersion.resourceVersion, knownVersion.resourceVersion)) return undefined;
+    this.#knownVersions.set(key, newVersion);
+    return this.#deliverToAll(newVersion.resourceVersion, (consumer) => consumer.onApplied(object));
   }
 
   /** Delivers a deletion that the watch reported, unless the object is unknown. */

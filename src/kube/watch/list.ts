@@ -112,7 +112,7 @@ export class ListSplitter {
     const items: Buffer[] = [];
     let position = this.#skipNext;
     // The first byte that is neither stored nor returned yet.
-    let from = 0;
+    let unstoredFrom = 0;
     this.#skipNext = 0;
     while (position < chunk.length) {
       if (this.#inString) {
@@ -123,12 +123,12 @@ export class ListSplitter {
       position += 1;
       if (byte === QUOTE) this.#inString = true;
       else if (byte === OPEN_BRACE || byte === OPEN_BRACKET)
-        from = this.#handleOpeningBracket(chunk, from, position);
+        unstoredFrom = this.#handleOpeningBracket(chunk, unstoredFrom, position);
       else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET)
-        from = this.#handleClosingBracket(chunk, from, { position, items });
+        unstoredFrom = this.#handleClosingBracket(chunk, unstoredFrom, { position, items });
     }
     this.#skipNext = position - chunk.length;
-    this.#bufferRest(chunk.subarray(from));
+    this.#bufferRest(chunk.subarray(unstoredFrom));
     return items;
   }
 
@@ -155,29 +155,29 @@ export class ListSplitter {
   }
 
   /**
-   * Handles a bracket that opens `items` or an item. `position` is the index after the bracket, `from` the first byte that is not stored
-   * yet. Returns the new `from`.
+   * Handles a bracket that opens `items` or an item. `position` is the index after the bracket, `unstoredFrom` the first byte that is not stored
+   * yet. Returns the new `unstoredFrom`.
    */
-  #handleOpeningBracket(chunk: Uint8Array, from: number, position: number): number {
+  #handleOpeningBracket(chunk: Uint8Array, unstoredFrom: number, position: number): number {
     this.#depth += 1;
     if (this.#depth === 2 && chunk[position - 1] === OPEN_BRACKET) {
-      this.#envelope.add(chunk.subarray(from, position));
+      this.#envelope.add(chunk.subarray(unstoredFrom, position));
       this.#inItems = true;
       return position;
     }
     // An item begins: commas and white space before it are dropped.
-    return this.#inItems && this.#depth === 3 ? position - 1 : from;
+    return this.#inItems && this.#depth === 3 ? position - 1 : unstoredFrom;
   }
 
-  /** Handles a bracket that closes an item, which it adds to `output.items`, or `items`. Returns the new `from`, as `#handleOpeningBracket` does. */
+  /** Handles a bracket that closes an item, which it adds to `output.items`, or `items`. Returns the new `unstoredFrom`, as `#handleOpeningBracket` does. */
   #handleClosingBracket(
     chunk: Uint8Array,
-    from: number,
+    unstoredFrom: number,
     output: { position: number; items: Buffer[] },
   ): number {
     this.#depth -= 1;
     if (this.#inItems && this.#depth === 2) {
-      this.#item.add(chunk.subarray(from, output.position));
+      this.#item.add(chunk.subarray(unstoredFrom, output.position));
       output.items.push(this.#item.drain());
       return output.position;
     }
@@ -186,7 +186,7 @@ export class ListSplitter {
       // The envelope goes on with this bracket.
       return output.position - 1;
     }
-    return from;
+    return unstoredFrom;
   }
 
   /** Stores the end of a chunk until the next one: it belongs to an incomplete item or to the rest of the list. */

@@ -157,8 +157,8 @@ export class ObjectStore<T extends Versioned> {
 
   /** Changes the stored object in advance, as a write of the caller will change it in the cluster. A newer version from the server replaces it. */
   assumeChange(key: string, change: Partial<T>): void {
-    const known = this.#objects.get(key);
-    if (known !== undefined) this.#setObject(key, { ...known, ...change });
+    const stored = this.#objects.get(key);
+    if (stored !== undefined) this.#setObject(key, { ...stored, ...change });
   }
 
   /** Stores an object that the watch delivered, unless a newer version is known; notifies the listener of the change. */
@@ -180,15 +180,15 @@ export class ObjectStore<T extends Versioned> {
   #handleDeleted(object: WatchedObject, isListed: boolean, listener: StoreListener<T>): void {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
-    const known = this.#objects.get(key);
+    const stored = this.#objects.get(key);
     this.#deletions.recordWatchVersion(object);
-    const version = known?.resourceVersion ?? "";
+    const storedVersion = stored?.resourceVersion ?? "";
     // A repeated list reports the deletion of a replaced object with the version of its replacement, which is stored already.
-    const isReplaced = isListed && version !== "" && resourceVersion === version;
-    if (isOlder(resourceVersion, version) || isReplaced) return;
+    const isReplaced = isListed && storedVersion !== "" && resourceVersion === storedVersion;
+    if (isOlder(resourceVersion, storedVersion) || isReplaced) return;
     this.#removeWithTombstone(key, resourceVersion);
     this.#dropOldTombstones();
-    listener.onChange?.(undefined, known, key);
+    listener.onChange?.(undefined, stored, key);
   }
 
   /** Removes and returns the objects (of one group, if given) that a list as of `version` does not contain, except newer ones. */
@@ -206,8 +206,8 @@ export class ObjectStore<T extends Versioned> {
 
   /** The newest version that an event or an answer has shown. */
   #getNewestVersion(): string {
-    const known = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
-    return findNewestVersion([...known, ...this.#deletions.versions()]);
+    const storedVersions = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
+    return findNewestVersion([...storedVersions, ...this.#deletions.versions()]);
   }
 
   /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
@@ -223,11 +223,11 @@ export class ObjectStore<T extends Versioned> {
    */
   #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
     const { resourceVersion } = value;
-    const known = this.#objects.get(key)?.resourceVersion;
+    const storedVersion = this.#objects.get(key)?.resourceVersion;
     const isOutdated =
-      known === undefined
+      storedVersion === undefined
         ? this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))
-        : isOlder(resourceVersion, known) || (isEvent && !isNewer(resourceVersion, known));
+        : isOlder(resourceVersion, storedVersion) || (isEvent && !isNewer(resourceVersion, storedVersion));
     if (!isOutdated) this.#setObject(key, value);
     return !isOutdated;
   }

@@ -136,14 +136,14 @@ export class FrameSplitter {
   /** Returns the non-empty lines that `chunk` completes. They may share memory with it. */
   push(chunk: Uint8Array): Buffer[] {
     const lines: Buffer[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#incompleteLine.add(chunk.subarray(from, end));
-      from = end + 1;
+    let lineStart = 0;
+    for (let lineEnd = chunk.indexOf(NEWLINE); lineEnd >= 0; lineEnd = chunk.indexOf(NEWLINE, lineStart)) {
+      this.#incompleteLine.add(chunk.subarray(lineStart, lineEnd));
+      lineStart = lineEnd + 1;
       const line = this.#incompleteLine.drain();
       if (line.length > 0) lines.push(line);
     }
-    this.#incompleteLine.add(chunk.subarray(from));
+    this.#incompleteLine.add(chunk.subarray(lineStart));
     return lines;
   }
 }

@@ -123,8 +123,8 @@ export class ConfigObjects {
   /** The cache of the object with this name; created on first use. */
   #getOrCreateEntry(name: string): CachedObject {
     const { overlay } = this.#location;
-    const known = this.#cache.get(name);
-    if (known !== undefined) return known;
+    const existing = this.#cache.get(name);
+    if (existing !== undefined) return existing;
     const resource = overlay?.kind === "Secret" && overlay.name === name ? SECRETS : CONFIG_MAPS;
     const store = new ObjectStore<ConfigObject>({ toStored: createDecoder(resource) });
     const cachedObject: CachedObject = { resource, store, lastDeleted: undefined, onChange: () => {} };

@@ -154,10 +154,10 @@ export class AcceptedConfig {
   async read(): Promise<AcceptedContent | undefined> {
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: this.#secretName };
-    const found = await get<Secret>(client, target).catch(ignoreNotFound);
-    if (found === undefined) return undefined;
+    const secret = await get<Secret>(client, target).catch(ignoreNotFound);
+    if (secret === undefined) return undefined;
     try {
-      const compressed = Buffer.from(found.data?.[CONTENT_KEY] ?? "", "base64");
+      const compressed = Buffer.from(secret.data?.[CONTENT_KEY] ?? "", "base64");
       const text = await promisify(gunzip)(compressed, { maxOutputLength: MAX_DECODED_BYTES });
       const content: unknown = JSON.parse(text.toString());
       if (!isAcceptedContent(content)) throw new Error("no content");

@@ -103,8 +103,8 @@ export class ConfigWriter {
    */
   async #readBase(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#options;
-    const found = await objects.read(overlay?.name ?? name);
-    if (found !== undefined) return found;
+    const newest = await objects.read(overlay?.name ?? name);
+    if (newest !== undefined) return newest;
     if (overlay !== undefined) return objects.create(overlay.name, objects.getLastKnown(overlay.name)?.data);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }

@@ -58,8 +58,8 @@ export class PodWatches {
 
   /** Watches the Pods of a workload; calls `onChange` when `findWorstIssue` may return something else. */
   watchPods(workload: string, selection: PodSelection, onChange: () => void): void {
-    const known = this.#watches.get(workload);
-    if (known !== undefined && isSameSelection(known.selection, selection)) return;
+    const existing = this.#watches.get(workload);
+    if (existing !== undefined && isSameSelection(existing.selection, selection)) return;
     this.unwatchPods(workload);
     const stores = { pods: createPodStore(), replicaSets: new ObjectStore({ toStored: toStoredObject }) };
     this.#watches.set(workload, { selection, onChange, subscriptions: [], ...stores });

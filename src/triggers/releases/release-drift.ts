@@ -151,10 +151,10 @@ export class ReleaseDrift implements Analyzer {
     objectState.isDriftCheckDue = false;
     const isInRelease = (): boolean => objects.get(objectState.key) === objectState;
     try {
-      const found = isInRelease() ? await this.#inspectObject(objectState, signal) : undefined;
+      const inspection = isInRelease() ? await this.#inspectObject(objectState, signal) : undefined;
       // A run that has begun meanwhile may have changed release and object, and its end triggers another check.
       if (isInRelease() && this.#options.mayCheck())
-        await this.#handleInspection(objectState, found, objects);
+        await this.#handleInspection(objectState, inspection, objects);
     } catch (error) {
       if (!signal.aborted && isInRelease()) this.#handleFailedCheck(objectState, error, objects);
     }
@@ -170,25 +170,25 @@ export class ReleaseDrift implements Analyzer {
 
   /**
    * Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. The back-off grows while someone
-   * else undoes the repairs: the object is contested. `found` is undefined if the release has no record to compare with.
+   * else undoes the repairs: the object is contested. `inspection` is undefined if the release has no record to compare with.
    */
   async #handleInspection(
     objectState: ObjectState,
-    found: Inspection | undefined,
+    inspection: Inspection | undefined,
     objects: ObjectStates,
   ): Promise<void> {
     const { clock, getPolicy, onFound } = this.#options;
-    const drift = this.#updateObjectDrift(objectState, found?.fieldManagers);
+    const drift = this.#updateObjectDrift(objectState, inspection?.fieldManagers);
     if (drift === undefined) return;
     const now = clock.monotonic();
-    const isNewDrift = recordCheck(drift, found, now);
+    const isNewDrift = recordCheck(drift, inspection, now);
     const mustRepair = drift.fields.length > 0 && getPolicy().mode === "repair";
-    if (found !== undefined && mustRepair && drift.repairBackoff.dueAt <= now) {
-      recordRepair(drift, found.fields, now);
-      drift.fieldManagers = await found.repair();
+    if (inspection !== undefined && mustRepair && drift.repairBackoff.dueAt <= now) {
+      recordRepair(drift, inspection.fields, now);
+      drift.fieldManagers = await inspection.repair();
       drift.fields = [];
       this.#reportIfChanged(objects);
-      return onFound(this.#toDriftedObject(objectState, { ...drift, fields: found.fields }), true);
+      return onFound(this.#toDriftedObject(objectState, { ...drift, fields: inspection.fields }), true);
     }
     drift.isContested = mustRepair;
     if (mustRepair) objectState.isDriftCheckDue = true;

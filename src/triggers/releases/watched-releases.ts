@@ -214,9 +214,9 @@ export class WatchedReleases {
     const read = this.#kindWatches.needsWholeObject(object) ? get : getMetadata;
     const { namespace, name } = object;
     const answer = read(this.#options.client, { resource, namespace, name }, { timeoutMs: READ_TIMEOUT_MS });
-    const found = await answer.catch(ignoreNotFound);
-    this.#kindWatches.recordAnswer(object, found);
-    return found !== undefined;
+    const liveObject = await answer.catch(ignoreNotFound);
+    this.#kindWatches.recordAnswer(object, liveObject);
+    return liveObject !== undefined;
   }
 
   /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
