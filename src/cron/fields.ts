@@ -88,14 +88,11 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
   const step = parseStep(stepText, bounds, line);
   if (star) return { from: bounds.min, to: bounds.last, step, star };
   const from = parseValue(low, bounds, line);
-  const to = high === undefined ? getOpenRangeEnd(from, stepText, bounds) : parseValue(high, bounds, line);
+  // `N/n` goes on to the end of the field, a lone `N` is just that value.
+  const openEnd = stepText === undefined ? from : Math.max(from, bounds.last);
+  const to = high === undefined ? openEnd : parseValue(high, bounds, line);
   if (from > to) throw new CrontabError(`${bounds.name}: the range ${text} runs backwards`, line);
   return { from, to, step, star: false };
-}
-
-/** The last value of a range that names only its first: `N/n` goes on to the end of the field, a lone `N` is just that value. */
-function getOpenRangeEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
-  return stepText === undefined ? from : Math.max(from, bounds.last);
 }
 
 /** Reads the step after the slash, which is 1 if there is none. */

@@ -124,7 +124,6 @@ interface PermissionCheckOptions extends KubeAccess {
   readonly getFurtherPermissions: () => readonly Permission[];
 }
 
-/** Interval of the check while permissions are missing. */
 const RECHECK_MS = 60_000;
 
 /**

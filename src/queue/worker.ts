@@ -14,14 +14,12 @@ import type { Slots } from "./limits.ts";
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
 const INTERRUPT_AFTER_MS = 3000;
 
-/** What all workers share. */
 interface SharedWorkerParts<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
   /** Converts monotonic times for display. */
   readonly wall: WallTimes;
   /** Called when a slot was given back while its run goes on. */
   readonly onSlotFreed: () => void;
-  /** Called after every change of the queue. */
   readonly onQueueChanged: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
   readonly onRunEnded: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;

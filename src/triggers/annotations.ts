@@ -20,7 +20,6 @@ export function isRequestToken(token: string): boolean {
   return TOKEN_PATTERN.test(token);
 }
 
-/** The message about a request whose token is not accepted. */
 export const INVALID_TOKEN_MESSAGE =
   "The token of a request is invalid; use at most 256 printable ASCII characters";
 

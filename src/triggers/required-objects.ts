@@ -150,7 +150,6 @@ export class RequiredObjects {
     if (message?.endsWith(TOO_LONG.why) === true) this.#scheduleCheck(RETRY_EXPRESSION_MS, key, watch);
   }
 
-  /** Checks the object again after `ms`. */
   #scheduleCheck(ms: number, key: string, watch: RequiredWatch): void {
     watch.timer = this.#options.clock.setTimer(ms, () => {
       watch.timer = undefined;

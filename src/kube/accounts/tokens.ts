@@ -25,7 +25,6 @@ interface TokenRequest {
   readonly status?: { readonly token?: string };
 }
 
-/** A token of a ServiceAccount, and when to request the next one. */
 interface AccountToken {
   readonly token: string;
   /** From this time on (monotonic ms), another token is requested. */

@@ -35,7 +35,6 @@ export interface KubeAccess {
   readonly namespace: string;
 }
 
-/** Options of `connect`. */
 export interface ConnectOptions extends RateLimit, Pick<CredentialsOptions, "kubeConfig" | "context"> {
   readonly userAgent: string;
   /** Trace every request at debug level (`--debug-kubernetes-api`). */

@@ -193,7 +193,6 @@ function trimTrailingSlashes(path: string): string {
 type Cluster = KubeConfig["clusters"][number];
 type User = KubeConfig["users"][number];
 
-/** Cluster and user of a context. */
 type ContextTarget = Readonly<{ cluster: Partial<Cluster>; user: Partial<User> }>;
 
 /** Describes a difference that is refused; false if there is none. */

@@ -118,7 +118,6 @@ export function remove<T = JsonObject>(
   return client.json<T>({ ...options, method: "DELETE", path: pathOf(target.resource, target), body });
 }
 
-/** How a verb is sent. */
 type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
 
 /** Creates the function of a verb that writes (`create`, `replace`, the patches). */

@@ -19,7 +19,6 @@ interface KindQuery {
   readonly apiVersion: string | undefined;
 }
 
-/** How to wait for a missing kind. */
 interface WaitOptions {
   readonly signal: AbortSignal;
   /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
@@ -37,7 +36,6 @@ export class MissingKindError extends Error {
   }
 }
 
-/** Default poll interval while no CRD changes. */
 const POLL_INTERVAL = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;

@@ -1,6 +1,6 @@
 /**
- * Leader election by a Lease: one operator at a time works on a ConfigMap, and publishes its HTTP address in an annotation of the Lease.
- * Followers, the other replicas with `--ha`, wait for the Lease, and report the readiness of the leader.
+ * Leader election by a Lease: one operator at a time works on a ConfigMap. With `--ha`, the other replicas are followers: they wait for the Lease,
+ * and report the readiness of the leader, which publishes its HTTP address in an annotation of the Lease.
  */
 
 import { lookup } from "node:dns/promises";
@@ -213,7 +213,6 @@ interface LeaseLocation {
 
 interface ReadinessOptions extends LeaseLocation {
   readonly clock: Clock;
-  /** Name of this Pod. */
   readonly pod?: string | undefined;
 }
 
@@ -260,10 +259,9 @@ async function readLeader({ client, namespace, name, ownIp }: LeaseLocation) {
   };
 }
 
-/** Name of a Pod of a Deployment: `<deployment>-<hash of the revision>-<random>`. */
 const POD_NAME = /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/;
 
-/** Whether two Pods belong to different revisions of one Deployment: Pod names contain the hash of the revision. */
+/** Whether two Pods belong to different revisions of one Deployment, by their names: `<deployment>-<hash of the revision>-<random>`. */
 export function isOtherRevision(own: string, other: string): boolean {
   const [, ownDeployment, ownHash] = POD_NAME.exec(own) ?? [];
   const [, otherDeployment, otherHash] = POD_NAME.exec(other) ?? [];

@@ -8,7 +8,6 @@ import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, formatMicroTime, type LeaseObject, type LeaseSpec } from "../resources.ts";
 import { formatIdentity, hasHolderEnded, type Identity } from "./identity.ts";
 
-/** Time limit of a request, and its abort signal. */
 interface RequestLimits {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;

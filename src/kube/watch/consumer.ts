@@ -14,7 +14,6 @@ export interface WatchConsumer {
   readonly rank?: string;
   /** The first list begins, or begins again: forget the objects delivered so far. Never called after `onSynced`. */
   onListStart?(): void;
-  /** The list contains this object. */
   onListed(object: WatchedObject): Promise<void> | void;
   /** The list is complete, as of `version`. */
   onSynced(version: string): Promise<void> | void;

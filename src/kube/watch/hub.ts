@@ -27,7 +27,6 @@ interface HubOptions extends Omit<ReflectorTools, "random"> {
   readonly random?: () => number;
 }
 
-/** What a hub passes to its watches. */
 type HubTools = Required<HubOptions> & { readonly observers: readonly WatchObserver[] };
 
 /** Shares one watch for each distinct spec. Stores only the version of each object; consumers store what they need. */

@@ -6,7 +6,6 @@ import type { WatchHub } from "./hub.ts";
 import { EARLIEST_VERSION, findNewestVersion, objectKey } from "./watch-spec.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
-/** One stored version of an object. */
 interface Versioned {
   /** Empty = newer than any other version. */
   readonly resourceVersion: string;
@@ -23,7 +22,6 @@ interface StoreOptions<T> {
 interface StoreListener<T> {
   /** An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a repeated list shows. */
   onChange?(now: T | undefined, before: T | undefined, key: string): void;
-  /** The first list is complete. */
   onSynced?(): void;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared any more. */
   onEtcdRestored?(): void;

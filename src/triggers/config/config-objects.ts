@@ -37,7 +37,6 @@ export interface ConfigLocation {
   readonly overlay: Overlay | undefined;
 }
 
-/** The cache of one object. */
 interface CachedObject {
   readonly resource: Resource;
   readonly store: ObjectStore<ConfigObject>;
@@ -132,7 +131,6 @@ export class ConfigObjects {
     return cachedObject;
   }
 
-  /** Key of the object in its store, see `objectKey`. */
   #toStoreKey(name: string): string {
     return `${this.#location.namespace}/${name}`;
   }

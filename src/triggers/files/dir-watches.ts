@@ -33,7 +33,6 @@ export class DirWatches {
     this.#options = options;
   }
 
-  /** Number of watches. */
   get size(): number {
     return this.#watchers.size;
   }

@@ -10,7 +10,6 @@ import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib
 import { ADDON_FILE, toFoundFile, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readHelmIgnore } from "../../modules/index.ts";
 
-/** The directories to scan. */
 export interface SourceDirs {
   readonly modulesDirs: readonly string[];
   readonly globalHooksDir: string | undefined;
@@ -39,7 +38,6 @@ export interface WatchedDir {
   readonly name?: string;
 }
 
-/** Options of `scan`. */
 export interface ScanOptions {
   readonly dirs: SourceDirs;
   /** The result of the last scan. */
@@ -69,7 +67,6 @@ const BYTES_PER_ENTRY = 10_000;
 const DISCOVERY_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
 /** Whether discovery or other modules depend on a file; `rel` is its path in the module. */
 const affectsDiscovery = (rel: string): boolean => DISCOVERY_FILES.has(rel) || topSegment(rel) === "crds";
-/** The first segment of a relative path. */
 const topSegment = (rel: string): string | undefined => rel.split("/", 1)[0];
 /** Parts of the module even if `.helmignore` keeps them out of the chart. */
 const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
@@ -250,7 +247,6 @@ function formatInodeId({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
 }
 
-/** A directory entry that decides where a path leads. */
 interface PathStep {
   readonly dir: string;
   readonly name: string;

@@ -49,7 +49,6 @@ export class WatchedFiles {
   #lastPoll: Fingerprints | undefined;
   #timer: Timer | undefined;
   #isScanning = false;
-  /** Entries that a warning was logged for. */
   readonly #warnedEntries = new Set<string>();
   #isClosed = false;
 
@@ -62,7 +61,6 @@ export class WatchedFiles {
     });
   }
 
-  /** The kernel has no watches left. */
   get #isPolling(): boolean {
     return this.#lastPoll !== undefined;
   }

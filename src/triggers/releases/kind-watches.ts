@@ -13,7 +13,6 @@ import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from
 import type { ObjectRef } from "../../helm/index.ts";
 import { toKindKey, type ReleaseObject } from "./object-state.ts";
 
-/** Tools of `KindWatches`. */
 export interface KindWatchesOptions {
   readonly hub: WatchHub;
   readonly kinds: Pick<KindFinder, "find">;
@@ -25,17 +24,14 @@ export interface KindWatchesOptions {
 export interface KindListener {
   /** Any object may have been deleted or changed without an event. */
   onEventsLost(): void;
-  /** The object was deleted. */
   onDeleted(key: string): void;
   /** The health finding of this object has changed; without `key`, any finding may have. */
   onFindingChanged(key?: string): void;
-  /** The object was created or changed. */
   onWritten(key: string): void;
   /** etcd was restored from a backup: resource versions seen before cannot be compared with later ones. */
   onEtcdRestored(): void;
 }
 
-/** The stored form of an object. */
 interface ObservedObject {
   readonly resourceVersion: string;
   readonly finding: Finding;
@@ -51,7 +47,6 @@ const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
 interface KindWatch {
   readonly key: string;
   readonly healthCheck: CelTest | undefined;
-  /** The releases with objects of this kind. */
   readonly listeners: Set<KindListener>;
   readonly store: ObjectStore<ObservedObject>;
   /** Findings of objects that the server returned although the watch lacks them. */
@@ -60,7 +55,6 @@ interface KindWatch {
   subscription: Subscription | undefined;
   /** Since when the kind cannot be watched (monotonic ms). */
   unwatchedSince: number | undefined;
-  /** Why the kind cannot be watched. */
   watchError: string | undefined;
   /** Ends the search for the kind. */
   readonly abortController: AbortController;

@@ -11,7 +11,6 @@ import { isLater } from "../../kube/index.ts";
 
 /** The state of an object that is or was missing, for restoring it (self-heal). */
 export interface Absence {
-  /** Back-off of the restores of the object. */
   readonly backoff: Backoff;
   /** The server is not queried for the object before this time (monotonic ms). */
   queryNotBefore: number;
@@ -31,7 +30,6 @@ export interface ObjectState {
   hasPodWatch: boolean;
   absence: Absence | undefined;
   drift: ObjectDrift | undefined;
-  /** The object has to be compared with its release. */
   isDriftCheckDue: boolean;
 }
 
@@ -100,7 +98,6 @@ const TRIES_WITHOUT_DELAY = 10;
 
 /** The state of drift detection for one object. */
 export interface ObjectDrift {
-  /** The field managers at the last check. */
   fieldManagers: FieldManagers;
   /** Others manage fields that helm set: each further write by others is checked. */
   mustCheckEveryWrite: boolean;
@@ -108,11 +105,9 @@ export interface ObjectDrift {
   fields: readonly DriftedField[];
   /** The repair waits for its back-off, since others changed the object repeatedly. */
   isContested: boolean;
-  /** Why the object cannot be checked. */
   checkError: string | undefined;
   checkBackoff: Backoff;
   repairBackoff: Backoff;
-  /** Time of the last repair. */
   repairedAt: number;
   /** A contest: another field manager reverts each repair. `fields` are reported until `endsAt`, even right after a repair. */
   contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;

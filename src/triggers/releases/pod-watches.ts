@@ -21,12 +21,10 @@ const MAX_WATCHES = 20;
 /** Number of failing Pods that are stored per owner: enough to find the worst issue, and a bound on the memory. */
 const MAX_PODS_PER_OWNER = 100;
 
-/** Selects the Pods of a workload. */
 interface PodSelection extends OwnPods {
   readonly namespace: string;
 }
 
-/** The stored form of a failing Pod. */
 interface FailingPod {
   readonly resourceVersion: string;
   /** The uid of its controller. */

@@ -25,7 +25,6 @@ import {
 import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
 
-/** How drift of a release is handled. */
 export interface DriftPolicy {
   readonly mode: "off" | "warn" | "repair";
   readonly ignore: readonly DriftIgnore[];

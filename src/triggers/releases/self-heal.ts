@@ -25,7 +25,6 @@ interface SelfHealOptions {
   readonly onDeferred: (deferred: readonly MissingObject[]) => void;
 }
 
-/** A missing object as it is reported. */
 export interface MissingObject {
   /** `namespace/Kind/name`, without a namespace for cluster-wide objects. */
   readonly name: string;
@@ -107,6 +106,7 @@ export class SelfHeal implements Analyzer {
     // An upgrade may have removed objects from the release meanwhile.
     const stillWatched = (candidates: readonly Candidate[]): ObjectState[] =>
       candidates.flatMap(({ objectState }) => objects.get(objectState.key) ?? []);
+    // The watch lags, or the object has lost helm's label.
     for (const each of stillWatched(result.existing)) {
       const absence = getOrCreateAbsence(each);
       absence.queryNotBefore = now + POLL_MS;
@@ -187,7 +187,6 @@ type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolea
 /** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others: a deleted namespace would otherwise cause a request per object. */
 const SAMPLE_SIZE = 20;
 
-/** An object that may be missing. */
 export interface Candidate {
   readonly objectState: ObjectState;
   readonly resource: Resource;

@@ -38,7 +38,6 @@ interface ReleaseRevision {
   readonly revision: number;
   /** Whether the health of an object counts. */
   readonly countsForHealth: (object: ReleaseObject) => boolean;
-  /** How long objects may be in progress. */
   readonly timeoutMs: number;
 }
 
@@ -58,7 +57,6 @@ export class WatchedRelease implements KindListener {
     this.#options = options;
   }
 
-  /** The revision whose objects are watched. */
   get revision(): number | undefined {
     return this.#revision;
   }

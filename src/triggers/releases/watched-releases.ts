@@ -26,10 +26,8 @@ import { RequestLimit } from "./request-limit.ts";
 const MAX_WATCH_DELAY_MS = 30_000;
 /** Number of release records that are read at the same time: each is unpacked in memory. */
 const CONCURRENCY = 4;
-/** Time until unreadable release records are read again. */
 const RETRY_MS = 10_000;
 const READ_TIMEOUT_MS = 5000;
-/** Number of objects that one log line names. */
 const MAX_LOGGED_OBJECTS = 20;
 
 interface WatchedReleasesOptions {
@@ -61,7 +59,6 @@ export class WatchedReleases {
   /** Separate limits: a check of drift can take long, and a missing object must be found at once. */
   readonly #existenceLimit: RequestLimit;
   readonly #driftCheckLimit: RequestLimit;
-  /** The watched releases, by module. */
   readonly #watchedReleases = new Map<string, WatchedRelease>();
   /** Modules whose objects are watched after the first converge. */
   readonly #waitingModules = new Set<string>();
@@ -183,7 +180,11 @@ export class WatchedReleases {
       limit: this.#existenceLimit,
       mayReport: () => this.#isSettled(module),
       onMissing: (missing) => this.#recordMissing(module, missing),
-      onDeferred: (deferred) => this.#recordDeferred(module, deferred),
+      // A run restores them only after their back-off, since they keep disappearing.
+      onDeferred: (deferred) => {
+        const deferredObjects = this.#selectCreated(module, deferred);
+        state.recordModule(module, "factsObserved", { deferredObjects });
+      },
     });
     const health = new ReleaseHealth({
       kinds,
@@ -273,12 +274,6 @@ export class WatchedReleases {
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
       state.recordModule(module, "objectsFoundMissing", missing),
     );
-  }
-
-  /** Records the missing objects that a run restores only after their back-off, since they keep disappearing. */
-  #recordDeferred(module: string, deferred: readonly MissingObject[]): void {
-    const names = this.#selectCreated(module, deferred);
-    this.#options.state.recordModule(module, "factsObserved", { deferredObjects: names });
   }
 
   /** Returns the names of the objects that have existed; in a deployed release, all have. A failed install may have created only some of its objects. */
