@@ -40,7 +40,7 @@ const DAY_MS = 86_400_000;
 /** Longest period of `@every`: a longer one is a mistake. */
 const MAX_PERIOD_MS = 50 * 366 * DAY_MS;
 
-/** Reads a crontab line. Throws CrontabError. */
+/** Reads a crontab line: five or six fields, a name (`@daily`) or `@every 90s`, maybe behind a time zone (`TZ=Europe/Berlin`). Throws CrontabError. */
 export function parseCrontab(line: string): Crontab {
   const trimmed = line.trim();
   const zone = parseZone(trimmed, line);

@@ -69,7 +69,7 @@ export function isForbidden(error: unknown): error is ApiError {
 
 /**
  * Optimistic concurrency: calls `work`, which reads and writes an object, up to `maxTries` times while it fails because another writer was
- * faster. Throws the last conflict and every other error.
+ * faster (`isLostRace`). Throws the last conflict and every other error.
  */
 export async function retryConflicts<T>(
   maxTries: number,

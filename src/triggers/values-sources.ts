@@ -75,15 +75,16 @@ export class ValuesSources {
     const { namespace, name, title } = object;
     const { resource, decode } = selectResourceAndDecoder(object);
     const store = new ObjectStore<VersionedData>({ toStored: decode });
-    const record = (): void => {
+    const recordContent = (): void => {
+      // Before the first list is complete, a missing object may only be late.
       if (!store.isSynced) return;
-      const found = store.get(`${namespace}/${name}`);
-      state.inputs.recordSource(title, found ?? MISSING);
+      const content = store.get(`${namespace}/${name}`) ?? MISSING;
+      state.inputs.recordSource(title, content);
     };
     const spec = { resource, namespace, fieldSelector: `metadata.name=${name}` };
     const subscription = store.watch(hub, spec, {
-      onChange: record,
-      onSynced: record,
+      onChange: recordContent,
+      onSynced: recordContent,
       onError: (error) => {
         if (error === undefined) return;
         logger.warn(`${title} with values cannot be watched`, { error: oneLine(error) });

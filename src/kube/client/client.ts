@@ -243,6 +243,7 @@ export class KubeClient {
 
 /** Returns the error to throw for a failed try: the caller's abort reason, a time-out, or the failure itself. */
 function toThrownError(error: unknown, deadline: Deadline, requestName: string): unknown {
+  // A time-out aborts the signal, too.
   if (deadline.isTimedOut)
     return new ConnectionError("ETIMEDOUT", `${requestName}: no answer in time`, { cause: error });
   if (deadline.signal.aborted) return deadline.signal.reason;

@@ -117,5 +117,6 @@ function canRepeat(status: number, request: ApiRequest): boolean {
 /** Whether sending the request twice has the effect of sending it once. */
 function isIdempotent(request: ApiRequest): boolean {
   const method = request.method ?? "GET";
+  // A JSON patch may append to a list.
   return method !== "POST" && !(method === "PATCH" && request.contentType === "application/json-patch+json");
 }

@@ -98,7 +98,7 @@ function findResource(
   return findByName(candidatesOfGroup, name.slice(0, dot));
 }
 
-/** How a name may match a resource, by precedence: a kind of this name wins over a short name. */
+/** How a name may match a resource, by precedence. */
 const NAME_MATCHERS: readonly ((resource: Resource, name: string) => boolean)[] = [
   (resource, name) => resource.kind.toLowerCase() === name,
   (resource, name) => resource.plural === name,
@@ -106,7 +106,7 @@ const NAME_MATCHERS: readonly ((resource: Resource, name: string) => boolean)[] 
   (resource, name) => resource.shortNames?.includes(name) ?? false,
 ];
 
-/** Finds the first resource by the first kind of name that any resource matches. */
+/** Finds a resource by its kind, else by its plural, singular or short name: a kind of this name wins over a short name. */
 function findByName(resources: readonly Resource[], name: string): Resource | undefined {
   for (const matches of NAME_MATCHERS) {
     const found = resources.find((resource) => matches(resource, name));

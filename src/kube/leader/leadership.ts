@@ -249,7 +249,7 @@ export function leaseNameOf(configMap: string): string {
   return `addon-operator-${configMap}`;
 }
 
-/** Reads the Pod or host name of the leader (empty = none) and its address from the Lease. */
+/** Reads the Pod or host name of the leader (empty = none) and its address (undefined = none that a follower accepts) from the Lease. */
 async function readLeader({ client, namespace, name, ownIp }: LeaseLocation) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LEASE_READ_TIMEOUT_MS });

@@ -17,7 +17,7 @@ const PAGE_SIZE = 500;
 const LIST_SILENCE_MS = 60_000;
 
 /**
- * Lists everything that `spec` selects, page by page, and passes each object to `onObject` as it arrives; yields to
+ * Lists everything that `spec` selects, page by page or (`unpaged`) at once, and passes each object to `onObject` as it arrives; yields to
  * other work every few objects. Returns the resource version of the list. Errors as of `readStream`.
  */
 export async function listObjects(
@@ -42,8 +42,8 @@ export async function listObjects(
 }
 
 /**
- * Requests the server's newest resource version for the resource of `spec`; empty if it has none. Never older than a
- * version seen before, unless the server's etcd was restored. Errors as of `readStream`.
+ * Requests the server's newest resource version for the resource of `spec`; empty if it has none. Never older than a version seen before,
+ * because the list is a quorum read, unless the server's etcd was restored. Errors as of `readStream`.
  */
 export async function requestNewestVersion(
   spec: WatchSpec,

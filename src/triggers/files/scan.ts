@@ -192,11 +192,12 @@ class FileWalk {
     this.queue = [{ path: entry, rel: "" }];
   }
 
-  /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing and excluded paths. */
+  /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing paths and those that `.helmignore` excludes. */
   visit(item: FileEntry): void {
     const { path, rel } = item;
     const stats = tryStat(path);
-    if (stats === undefined || (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory()))) return;
+    if (stats === undefined) return;
+    if (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory())) return;
     if (stats.isDirectory()) this.#queueDirectory(item, formatInodeId(stats));
     if (!stats.isFile()) return;
     const { signature: stamp } = toFoundFile(path, stats);
@@ -231,7 +232,7 @@ function watchPathSteps({ onDir }: ScanOptions, entry: string, path: string): vo
   }
 }
 
-/** Lists the sorted entries of a directory without temporary files; empty if the directory cannot be read. */
+/** Lists the sorted entries of a directory without hidden files and temporary files of editors; empty if the directory cannot be read. */
 function listEntries(dir: string): Dirent[] {
   const entries = attempt(() => readdirSync(dir, { withFileTypes: true })) ?? [];
   return entries.filter(({ name }) => !TEMPORARY_NAME.test(name)).sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -132,12 +132,14 @@ export class ReleaseDrift implements Analyzer {
   /** Checks the object whose check is due first, if it is due now; otherwise returns when the next check is due. */
   check(objects: ObjectStates): number | Promise<void> {
     const { clock, limit, mayCheck } = this.#options;
+    // The end of a run checks again.
     if (!mayCheck()) return Infinity;
     const now = clock.monotonic();
     const contestsEndAt = endFinishedContests(objects, now);
     this.#reportIfChanged(objects);
     const next = findEarliestCheck(objects);
     if (next === undefined) {
+      // Frees the memory until the next check.
       this.#releaseRecord = undefined;
       return contestsEndAt;
     }
@@ -271,7 +273,7 @@ function endFinishedContests(objects: ObjectStates, now: number): number {
   return nextEndAt;
 }
 
-/** Finds the object whose check is due first, and returns when it is due; undefined if no check is due. */
+/** Finds the object whose check is due first, and returns when it is due (an object that was never checked: at once); undefined if none is. */
 function findEarliestCheck(objects: ObjectStates) {
   let earliest: { readonly objectState: ObjectState; readonly dueAt: number } | undefined;
   for (const objectState of objects.values()) {

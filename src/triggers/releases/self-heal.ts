@@ -72,6 +72,7 @@ export class SelfHeal implements Analyzer {
 
   /** Queries the server for the objects that may be missing and are due; otherwise returns when the next one is due. */
   check(objects: ObjectStates): number | Promise<void> {
+    // The end of a run checks again.
     if (!this.#options.mayReport()) return Infinity;
     const now = this.#options.clock.monotonic();
     const candidates = this.#findCandidates(objects);
@@ -206,7 +207,7 @@ async function checkExistence(
   { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
 ) {
   const sample = candidates.slice(0, SAMPLE_SIZE);
-  // After one failure the other objects of the kind are not read.
+  // After one failure the other objects of the kind are not read: there is no answer (undefined) for them.
   const failedKinds = new Set<Resource>();
   const read = async ({ resource, objectState }: Candidate): Promise<boolean | undefined> => {
     if (failedKinds.has(resource)) return undefined;

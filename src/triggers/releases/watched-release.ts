@@ -72,16 +72,16 @@ export class WatchedRelease implements KindListener {
     const { kinds, analyzers } = this.#options;
     const isNewRevision = this.#revision !== revision;
     this.#revision = revision;
-    const before = new Map(this.#objects);
+    const statesBefore = new Map(this.#objects);
     this.#objects.clear();
     for (const object of objects) {
       const key = toReleaseObjectKey(object);
-      const objectState = before.get(key) ?? newObjectState(key, object);
+      const objectState = statesBefore.get(key) ?? newObjectState(key, object);
       objectState.object = object;
       objectState.countsForHealth = countsForHealth(object);
       this.#objects.set(key, objectState);
     }
-    for (const [key, objectState] of before)
+    for (const [key, objectState] of statesBefore)
       if (!this.#objects.has(key)) analyzers.health.stopPodWatch(objectState);
     kinds.setWatchedObjects(this, objects);
     analyzers.drift.startRevision(this.#objects, isNewRevision);

@@ -243,11 +243,11 @@ export class WatchedReleases {
 
   /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */
   #getDriftPolicy(name: string): DriftPolicy {
-    const { state, drift } = this.#options;
-    const view = state.view.modules.get(name);
-    const mode = view?.driftMode ?? drift;
-    const ignore = view?.module.drift?.ignore ?? [];
-    return { mode: mode === "repair" && view?.suspended === true ? "warn" : mode, ignore };
+    const { state, drift: defaultMode } = this.#options;
+    const record = state.view.modules.get(name);
+    const mode = record?.driftMode ?? defaultMode;
+    const ignore = record?.module.drift?.ignore ?? [];
+    return { mode: mode === "repair" && record?.suspended === true ? "warn" : mode, ignore };
   }
 
   /**
