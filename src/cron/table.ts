@@ -97,7 +97,7 @@ export class CronTable {
     }
   }
 
-  /** Records the tick as passed and computes the next one after now. `@every` stays a multiple of its period after the tick. */
+  /** Records the tick as passed and computes the next one after now. For `@every`, that is a multiple of the period after this tick. */
   #scheduleNextTick(entry: ScheduledLine, now: number): void {
     const { crontab, nextTickAt = now } = entry;
     entry.lastTickAt = nextTickAt;

@@ -1,4 +1,4 @@
-/** What limits runs of tasks: slots, which all queues share and of which a task with the field `slot` needs one to run, and the rates of hooks. */
+/** What limits runs of tasks: slots, which all queues share (a task with the field `slot` runs only while it has one), and the rates of hooks. */
 
 import type { QueueTask, Task } from "../model/index.ts";
 import { TokenBucket, type Clock } from "../lib/index.ts";

@@ -1,7 +1,7 @@
 /**
- * The ordered tasks of one named queue. The head is the first item, which runs or is tried next. Tasks with an equal `key` are duplicates. A batch are
- * the tasks that one run can handle together: the triggers of one hook. A task with `alone` is not merged with others of its batch, except with its
- * peers, which have the same `peer`.
+ * The ordered tasks of one named queue. The head is the first item, which runs or is tried next. Tasks with an equal `key` are duplicates. One run
+ * can handle consecutive tasks of one batch together: the triggers of one hook. A task with `alone` is not merged with others of its batch, except
+ * with its peers, which have the same `peer`.
  */
 
 import { FLOOD, type QueueTask } from "../model/index.ts";

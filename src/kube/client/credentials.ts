@@ -83,7 +83,7 @@ export class Credentials {
    */
   renew(): void {
     const reloaded = this.#readAgain();
-    // Plug-ins run again even if the files are not read or not used.
+    // The exec plug-ins run again in any case: only they may have fresh credentials.
     this.#accessPromise = undefined;
     if (reloaded === undefined) return;
     const refusal = findRefusal(this.#loaded, reloaded);

@@ -140,8 +140,8 @@ export class ConfigWriter {
       const mayBeStored =
         error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
       if (!mayBeStored) throw error;
-      const now = await objects.read(target).catch(() => undefined);
-      if (now === undefined || !containsEdit(edit, now)) throw error;
+      const current = await objects.read(target).catch(() => undefined);
+      if (current === undefined || !containsEdit(edit, current)) throw error;
       return edit;
     }
   }
@@ -185,6 +185,6 @@ export class ConfigWriter {
 
 /** Whether the object, in another version than the one that the edit was computed from, contains the result of the edit. */
 function containsEdit({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
-  const now = Object.hasOwn(data, key) ? data[key] : null;
-  return now === text && resourceVersion !== base.resourceVersion;
+  const currentText = Object.hasOwn(data, key) ? data[key] : null;
+  return currentText === text && resourceVersion !== base.resourceVersion;
 }

@@ -142,22 +142,22 @@ export class WatchedFiles {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const previous = this.#lastPoll ?? new Map();
-    const now = await this.#scan(() => true);
-    this.#lastPoll = now;
-    const unsettled = findChangedEntries(previous, now);
+    const current = await this.#scan(() => true);
+    this.#lastPoll = current;
+    const unsettled = findChangedEntries(previous, current);
     unsettled.forEach((entry) => this.#withdrawReport(entry));
     // Unsettled entries count as unchanged until the next poll.
-    this.#reportChanges(keepPrevious(now, this.#reportedFingerprints, unsettled));
+    this.#reportChanges(keepPrevious(current, this.#reportedFingerprints, unsettled));
     const pauseMs = Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
     this.#runLater(pauseMs, () => this.#poll());
   }
 
   /** Reports the entries whose content differs from the last report: modules by name, or "all" if discovery or other modules may be affected. */
-  #reportChanges(now: Fingerprints): void {
+  #reportChanges(current: Fingerprints): void {
     const before = this.#reportedFingerprints;
-    this.#reportedFingerprints = now;
-    const names = findChangedEntries(before, now, "content").map((entry) =>
-      concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#findModuleName(entry) : undefined,
+    this.#reportedFingerprints = current;
+    const names = findChangedEntries(before, current, "content").map((entry) =>
+      concernsModuleOnly(before.get(entry), current.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
     if (names.length === 0 || this.#isClosed) return;
     const moduleNames = names.filter((name) => name !== undefined);
@@ -170,7 +170,7 @@ export class WatchedFiles {
     const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reportedFingerprints;
     this.#watches.startScan();
-    const now = await scan({
+    const current = await scan({
       dirs,
       before,
       isStale,
@@ -180,10 +180,10 @@ export class WatchedFiles {
     });
     // Each scan adds the watches of modules directories; a removed entry is not scanned, but its watches are to be closed.
     this.#watches.closeUnusedWatches(
-      (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry),
+      (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !current.has(entry),
     );
     onScan({ watchCount: this.#watches.size, isPolling: this.#isPolling });
-    return now;
+    return current;
   }
 
   /** The name of the module in this entry; undefined if it is no module of the tree. */
@@ -214,16 +214,16 @@ export class WatchedFiles {
 /** Finds the entries that were added, removed or changed by one of their digests. */
 function findChangedEntries(
   before: Fingerprints,
-  now: Fingerprints,
+  current: Fingerprints,
   by: keyof Fingerprint = "stamps",
 ): string[] {
-  const entries = new Set([...before.keys(), ...now.keys()]);
-  return [...entries].filter((entry) => before.get(entry)?.[by] !== now.get(entry)?.[by]);
+  const entries = new Set([...before.keys(), ...current.keys()]);
+  return [...entries].filter((entry) => before.get(entry)?.[by] !== current.get(entry)?.[by]);
 }
 
-/** Returns the fingerprints of `now`, but for these entries those of `before`. */
-function keepPrevious(now: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
-  const mixed = new Map(now);
+/** Returns the fingerprints of `current`, but for these entries those of `before`. */
+function keepPrevious(current: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
+  const mixed = new Map(current);
   for (const entry of entries) {
     const old = before.get(entry);
     if (old === undefined) mixed.delete(entry);
@@ -233,8 +233,8 @@ function keepPrevious(now: Fingerprints, before: Fingerprints, entries: readonly
 }
 
 /** Whether a change affects neither discovery nor other modules. */
-function concernsModuleOnly(before: Fingerprint | undefined, now: Fingerprint | undefined): boolean {
-  return before !== undefined && now !== undefined && before.discoveryInputs === now.discoveryInputs;
+function concernsModuleOnly(before: Fingerprint | undefined, current: Fingerprint | undefined): boolean {
+  return before !== undefined && current !== undefined && before.discoveryInputs === current.discoveryInputs;
 }
 
 /** After this time without a change, editors, rsync and git-sync are done. */

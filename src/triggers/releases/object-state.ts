@@ -117,14 +117,14 @@ export interface ObjectDrift {
  * Whether others wrote to an object since the last check in a way that may be drift: decided by digests of `managedFields` (fields of helm, fields
  * of others, all writes of others), so that controllers that write the status all the time cause no requests.
  */
-export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
+export function wasWrittenByOthers(drift: ObjectDrift, current: FieldManagers): boolean {
   const { fieldManagers: lastChecked, mustCheckEveryWrite } = drift;
   // The last check may have read a newer version than the watch has.
-  if (!isLater(now.version, lastChecked.version)) return false;
+  if (!isLater(current.version, lastChecked.version)) return false;
   return (
-    now.helm !== lastChecked.helm ||
-    now.others !== lastChecked.others ||
-    (mustCheckEveryWrite && now.otherWrites !== lastChecked.otherWrites)
+    current.helm !== lastChecked.helm ||
+    current.others !== lastChecked.others ||
+    (mustCheckEveryWrite && current.otherWrites !== lastChecked.otherWrites)
   );
 }
 

@@ -121,11 +121,11 @@ export class ReleaseDrift implements Analyzer {
 
   /** Whether the object has to be checked: others than helm wrote to it since its last check. An object that only helm wrote to counts as checked. */
   #mustCheck(objectState: ObjectState): boolean {
-    const now = this.#options.kinds.getFieldManagers(objectState.object);
-    if (now === undefined || this.#isOff) return false;
-    if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, now);
-    if (now.others !== "") return true;
-    objectState.drift = newObjectDrift(now);
+    const fieldManagers = this.#options.kinds.getFieldManagers(objectState.object);
+    if (fieldManagers === undefined || this.#isOff) return false;
+    if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, fieldManagers);
+    if (fieldManagers.others !== "") return true;
+    objectState.drift = newObjectDrift(fieldManagers);
     return false;
   }
 
