@@ -115,7 +115,7 @@ export class Worker<T extends QueueTask> {
     else this.#interruptTimer ??= this.#shared.clock.setTimer(remainingMs, abort);
   }
 
-  /** Interrupts the current run unconditionally, and resolves when it has ended. */
+  /** Interrupts the current run unconditionally once it has taken INTERRUPT_AFTER_MS, and resolves when it has ended. */
   interruptAndWait(why: string): Promise<void> {
     // `interrupt` would keep a timer that is set already, whose condition may fail by then.
     this.#cancelInterrupt();

@@ -84,7 +84,7 @@ export class ConfigObjects {
     });
   }
 
-  /** Writes exactly one key (null removes it). Throws a conflict if the object has another version by now. */
+  /** Writes exactly the one key that `data` has (null removes it). Throws a conflict if the object has another version by now. */
   writeKey(
     name: string,
     { resourceVersion }: ConfigObject,

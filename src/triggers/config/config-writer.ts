@@ -98,8 +98,8 @@ export class ConfigWriter {
   }
 
   /**
-   * Reads the newest version, which the patch is applied to. Creates a missing overlay. Throws if the ConfigMap itself is missing: only a user may
-   * create it again.
+   * Reads the newest version, which the patch is applied to. Creates a missing overlay with its last known content. Throws if the ConfigMap
+   * itself is missing: only a user may create it again.
    */
   async #readBase(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#options;

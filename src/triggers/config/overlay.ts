@@ -119,7 +119,7 @@ export class OverlayRestorer {
     this.#options = options;
   }
 
-  /** Writes the overlay again if it is missing. */
+  /** Writes the overlay again if it is missing, after the hook writes that are under way. */
   restoreIfMissing(): void {
     const { objects, overlay, serialize } = this.#options;
     if (objects.getLatest(overlay.name) === undefined) void serialize(() => this.#restore());

@@ -62,7 +62,10 @@ export class ReleaseHealth implements Analyzer {
     this.#revision = next;
   }
 
-  /** Assesses the health of all objects that count, and reports changed health; returns when to check again. Changes of Pods call `recheck`. */
+  /**
+   * Assesses the health of all objects that count, and reports changed health, right after a new revision only if it cannot be stale. Returns when
+   * to check again. Changes of Pods call `recheck`.
+   */
   check(objects: ObjectStates, recheck: () => void): number {
     if (this.#revision === undefined) return Infinity;
     const { revision, timeoutMs } = this.#revision;

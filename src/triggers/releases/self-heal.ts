@@ -105,22 +105,22 @@ export class SelfHeal implements Analyzer {
   #handleResult(objects: ObjectStates, result: ExistenceResult): void {
     const now = this.#options.clock.monotonic();
     // An upgrade may have removed objects from the release meanwhile.
-    const stillWatched = (candidates: readonly Candidate[]): ObjectState[] =>
+    const toWatchedStates = (candidates: readonly Candidate[]): ObjectState[] =>
       candidates.flatMap(({ objectState }) => objects.get(objectState.key) ?? []);
     // The watch lags, or the object has lost helm's label.
-    for (const each of stillWatched(result.existing)) {
+    for (const each of toWatchedStates(result.existing)) {
       const absence = getOrCreateAbsence(each);
       absence.queryNotBefore = now + POLL_MS;
       absence.missingStatus = undefined;
       absence.hasExisted = true;
     }
     // No event will tell when an unwatched object exists again.
-    for (const each of stillWatched(result.missing.filter(({ isUnwatched }) => isUnwatched)))
+    for (const each of toWatchedStates(result.missing.filter(({ isUnwatched }) => isUnwatched)))
       getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     if (result.unanswered.length > 0) this.#serverBackoff.recordFailure(now);
-    for (const each of stillWatched(result.unanswered))
+    for (const each of toWatchedStates(result.unanswered))
       getOrCreateAbsence(each).queryNotBefore = this.#serverBackoff.dueAt;
-    const missing = stillWatched(result.missing);
+    const missing = toWatchedStates(result.missing);
     const due = missing.filter((each) => this.#getRestoreTime(each) <= now);
     for (const each of missing)
       getOrCreateAbsence(each).missingStatus = due.includes(each) ? "reported" : "deferred";
