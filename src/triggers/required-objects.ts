@@ -18,7 +18,6 @@ interface RequiredObjectsOptions {
   readonly state: State;
 }
 
-/** Least time between two checks of an object that changes often. */
 const MIN_CHECK_INTERVAL_MS = 1000;
 /** An expression that took too long is evaluated again after this time, even if the object is unchanged. */
 const RETRY_EXPRESSION_MS = 60_000;

@@ -111,9 +111,7 @@ export class RunTokens {
 }
 
 interface RunTokenOptions extends RunTokensOptions {
-  /** Why tokens outlive runs, by module. */
   readonly problems: Map<string, string>;
-  /** The revocation of the module's last token, whose Secret has the same name. */
   readonly previousRevocation: Promise<unknown> | undefined;
 }
 

@@ -5,7 +5,6 @@ import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
-/** Minimum interval between discoveries for kinds that were not found, so that many missing kinds do not burden the API server. */
 const MIN_INTERVAL_MS = 2000;
 
 /** One discovery of all kinds, under way or done. */

@@ -39,7 +39,6 @@ export class MissingKindError extends Error {
 const POLL_INTERVAL = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
-/** Number of checks in short intervals after a CRD change, because discovery lags behind. */
 const EAGER_CHECKS = 8;
 const EAGER_INTERVAL_MS = 2 * AFTER_CRD_MS;
 

@@ -39,9 +39,7 @@ interface LeaseOptions extends KubeAccess {
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
 const MAX_CHECK_INTERVAL_MS = 1500;
-/** Time limit of the write that releases the Lease. */
 const RELEASE_TIMEOUT_MS = 3000;
-/** A failed renewal is retried after this time. */
 const RETRY_RENEWAL_MS = 2000;
 
 /** Result of one try to acquire the Lease; `waitMs` is the time until the next try. */

@@ -78,7 +78,6 @@ export class WatchMember {
   #isEtcdRestored = false;
   #isClosed = false;
   #hasReportedError = false;
-  /** Changes buffered until the member's own list is complete. */
   #bufferedChanges: { readonly version: string; readonly act: ConsumerCall }[] = [];
   readonly #failures: Failures;
   readonly #pendingPromises = new Set<Promise<void>>();

@@ -231,11 +231,8 @@ function parseFrame(line: Buffer): JsonObject {
 
 /** How to go on after a failed list or watch. */
 type Remedy =
-  /** The version of the list or watch is too old: list again. */
   | { readonly kind: "expired" }
-  /** The server sent `Retry-After`. */
   | { readonly kind: "wait"; readonly ms: number }
-  /** A transient failure. */
   | { readonly kind: "soon" }
   /** A user has to act (missing permissions, a missing kind, a wrong selector): try seldom. */
   | { readonly kind: "seldom" };

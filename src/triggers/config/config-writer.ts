@@ -26,7 +26,6 @@ export interface ConfigWriterOptions {
   readonly name: string;
   /** The overlay that hooks write to; undefined = the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** Called before each edit: records changes that the watch delivered, so that they do not count as changes by the hook. */
   readonly handleUnseenEdits: () => void;
   /** Called after each write, successful or not. */
   readonly onWriteEnd: () => void;

@@ -105,7 +105,6 @@ interface OverlayRestorerOptions {
   readonly overlay: Overlay;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs `work` after the hook writes that are under way. */
   readonly serialize: (work: () => Promise<void>) => Promise<void>;
 }
 

@@ -32,9 +32,7 @@ export interface MissingObject {
   readonly hasExisted: boolean;
 }
 
-/** Longest back-off of one object. */
 const MAX_OBJECT_BACKOFF_MS = 600_000;
-/** Longest back-off of a release as a whole. */
 const MAX_RELEASE_BACKOFF_MS = 30_000;
 /** Objects that cannot be watched, or exist although the watch lacks them, are queried this often. */
 const POLL_MS = 60_000;

@@ -36,7 +36,6 @@ interface WatchedReleaseOptions {
 interface ReleaseRevision {
   readonly objects: readonly ReleaseObject[];
   readonly revision: number;
-  /** Whether the health of an object counts. */
   readonly countsForHealth: (object: ReleaseObject) => boolean;
   readonly timeoutMs: number;
 }
@@ -47,7 +46,6 @@ export class WatchedRelease implements KindListener {
   readonly #objects = new Map<string, ObjectState>();
   /** When to run each analyzer again (monotonic ms). */
   readonly #dueAt: Record<AnalyzerName, number> = { selfHeal: Infinity, drift: Infinity, health: Infinity };
-  /** Analyzers that wait for an answer of the server. */
   readonly #waitingAnalyzers = new Set<AnalyzerName>();
   #revision: number | undefined;
   #isClosed = false;
