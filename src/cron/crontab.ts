@@ -1,8 +1,7 @@
 /**
- * Reads a crontab line into a schedule that knows its next tick (docs/reference/hooks.md, "Schedules"). cron-parser finds
- * the wall-clock time except in two cases; this file handles daylight saving time. With a time zone, cron-parser would
- * omit steps in a skipped hour, repeat a daily job when called during a repeated hour, and support only changes by whole
- * hours.
+ * Reads a crontab line into a schedule that knows its next tick (docs/reference/hooks.md, "Schedules"). The offset of a time zone from UTC changes
+ * with daylight saving time; a time of the zone's wall clock is then skipped or repeated. This file handles that: with a time zone, the package
+ * cron-parser would omit steps in a skipped hour, repeat a daily job when called during a repeated hour, and support only changes by whole hours.
  */
 
 import { CronExpressionParser, CronMonth } from "cron-parser";
@@ -41,7 +40,7 @@ const DAY_MS = 86_400_000;
 /** Longest period of `@every`: a longer one is a mistake. */
 const MAX_PERIOD_MS = 50 * 366 * DAY_MS;
 
-/** Reads a crontab line. Throws CrontabError. */
+/** Reads a crontab line: five or six fields, a name (`@daily`) or `@every 90s`, maybe behind a time zone (`TZ=Europe/Berlin`). Throws CrontabError. */
 export function parseCrontab(line: string): Crontab {
   const trimmed = line.trim();
   const zone = parseZone(trimmed, line);
@@ -62,7 +61,7 @@ export function parseCrontab(line: string): Crontab {
   };
 }
 
-/** The time zone of a `TZ=` or `CRON_TZ=` prefix; undefined without one. Throws CrontabError for an unknown zone. */
+/** The time zone of a `TZ=` or `CRON_TZ=` prefix; undefined (the default zone) without one and for `Local`. Throws CrontabError for an unknown zone. */
 function parseZone(text: string, line: string): TimeZone | undefined {
   const name = ZONE_PATTERN.exec(text)?.[1];
   if (name === undefined || name === "Local") return undefined;
@@ -73,7 +72,7 @@ function parseZone(text: string, line: string): TimeZone | undefined {
   }
 }
 
-/** Reads `@every <duration>`: ticks a whole number of seconds apart. */
+/** Reads `@every <duration>`: ticks a whole number of seconds apart, at least one. `line` is the whole line, for messages. */
 function parseEvery(text: string, line: string): Crontab {
   const duration = parseDuration(EVERY_PATTERN.exec(text)?.[1] ?? "");
   if (duration === undefined || duration > MAX_PERIOD_MS) {
@@ -85,10 +84,12 @@ function parseEvery(text: string, line: string): Crontab {
 
 /** A warning about a line that fires each second of a minute, because its author probably wanted one tick. Undefined for other lines. */
 function findSecondsMistake({ second, minute, hour }: Fields, text: string): string | undefined {
-  const everySecond = second.star && second.values.size === 60;
-  if (!everySecond || (minute.values.size > 1 && hour.values.size > 1)) return undefined;
-  const meant = text.replace(/^\S+/, "0");
-  return `\`${text}\` fires each second of a minute that matches; for once a minute write \`${meant}\``;
+  const isEverySecond = second.star && second.values.size === 60;
+  // Several minutes of several hours: each second is probably meant.
+  const isFrequent = minute.values.size > 1 && hour.values.size > 1;
+  if (!isEverySecond || isFrequent) return undefined;
+  const correctedText = text.replace(/^\S+/, "0");
+  return `\`${text}\` fires each second of a minute that matches; for once a minute write \`${correctedText}\``;
 }
 
 /** How far back a change of the zone's offset can still matter: the largest change ever was a day. */
@@ -100,42 +101,45 @@ const CHECK_BACK_MS = 2 * DAY_MS;
  * job) fire once a day: a skipped time fires later by the size of the jump, a repeated time fires only once.
  */
 function findNextTick(fields: Fields, afterMs: number, zone: TimeZone): number | undefined {
-  if (findNextWallTime(fields, afterMs + zone.offsetAt(afterMs)) === undefined) return undefined;
+  const hasTick = findNextWallTime(fields, afterMs + zone.offsetAt(afterMs)) !== undefined;
+  if (!hasTick) return undefined;
+  // A recent change may have repeated or skipped a time that concerns the next tick of a daily job.
   let change = fields.hour.star ? undefined : zone.nextTransition(afterMs - CHECK_BACK_MS, afterMs);
-  let from = afterMs;
+  let searchFrom = afterMs;
   // Searches with the offset from UTC that the zone has. If it changes before the tick, the tick is wrong: searches again from the change on.
   for (;;) {
-    const offset = change?.after ?? zone.offsetAt(from);
-    const found = findTickInStretch(fields, { from, offset, change });
-    if (found === undefined) return undefined;
-    const next = zone.nextTransition(Math.max(from, change?.at ?? from), found);
-    if (next === undefined) return found;
+    const offset = change?.after ?? zone.offsetAt(searchFrom);
+    const tick = findTickInStretch(fields, { searchFrom, offset, change });
+    if (tick === undefined) return undefined;
+    const nextChange = zone.nextTransition(Math.max(searchFrom, change?.at ?? searchFrom), tick);
+    if (nextChange === undefined) return tick;
     // The moment of the change itself has the new offset.
-    from = Math.max(from, next.at - 1);
-    change = next;
+    searchFrom = Math.max(searchFrom, nextChange.at - 1);
+    change = nextChange;
   }
 }
 
-/** A time with a constant offset from UTC, searched after `from`. It began with `change`, if that is recent. */
+/** A time with a constant offset from UTC, searched after `searchFrom`. It began with `change`, if that is recent. */
 interface Stretch {
-  readonly from: number;
+  readonly searchFrom: number;
   readonly offset: number;
   readonly change: Transition | undefined;
 }
 
 /**
- * The next tick if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
- * fires later if its time was skipped, and not again if its time is repeated.
+ * The next tick after `searchFrom` if the offset never changes again; undefined if there is none. After a change of the offset, a daily job
+ * (no star in the hour) fires later if its time was skipped, and not again if its time is repeated.
  */
-function findTickInStretch(fields: Fields, { from, offset, change }: Stretch): number | undefined {
-  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, from, offset);
+function findTickInStretch(fields: Fields, { searchFrom, offset, change }: Stretch): number | undefined {
+  if (fields.hour.star || change === undefined) return findTickAtOffset(fields, searchFrom, offset);
   const jump = change.after - change.before;
-  // The wall clock repeats this time, which has fired already.
-  if (jump < 0) return findTickAtOffset(fields, Math.max(from, change.at - jump - 1), offset);
-  const regular = findTickAtOffset(fields, from, offset);
-  const shifted = findTickAtOffset(fields, Math.max(from, change.at - 1), change.before);
-  const isSkippedTime = shifted !== undefined && shifted < change.at + jump;
-  return isSkippedTime ? Math.min(shifted, regular ?? shifted) : regular;
+  // The wall clock was set back and repeats times, whose ticks have fired already: searches behind them.
+  if (jump < 0) return findTickAtOffset(fields, Math.max(searchFrom, change.at - jump - 1), offset);
+  const regular = findTickAtOffset(fields, searchFrom, offset);
+  // The wall clock was set forward. A skipped time is within the jump by the old offset, which gives the moment of its late tick.
+  const late = findTickAtOffset(fields, Math.max(searchFrom, change.at - 1), change.before);
+  const isSkippedTime = late !== undefined && late < change.at + jump;
+  return isSkippedTime ? Math.min(late, regular ?? late) : regular;
 }
 
 /** The next tick, if the zone had this offset from UTC all the time. */
@@ -154,10 +158,10 @@ function findTickAtOffset(fields: Fields, afterMs: number, offset: number): numb
  */
 export function findNextWallTime(fields: Fields, wallMs: number): number | undefined {
   const { day, month, weekday } = fields;
-  const isEither = !day.star && !weekday.star;
-  if (isEither) return findNextByCronParser(fields, formatFieldValues(weekday), wallMs);
-  const longest = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
-  if (Math.min(...day.values) > longest) return undefined;
+  const mayMatchEither = !day.star && !weekday.star;
+  if (mayMatchEither) return findNextByCronParser(fields, formatFieldValues(weekday), wallMs);
+  const lastDay = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
+  if (Math.min(...day.values) > lastDay) return undefined;
   // Ends, because every date falls on every day of the week within forty years.
   let wall = findNextByCronParser(fields, "*", wallMs);
   while (!weekday.values.has(new Date(wall).getUTCDay())) {
@@ -189,9 +193,8 @@ export interface MaintenanceWindow {
 }
 
 /**
- * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs`
- * itself if one is, undefined if none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws
- * CrontabError.
+ * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs` itself if one is, undefined if
+ * none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws CrontabError.
  */
 export function findNextOpening(
   windows: readonly MaintenanceWindow[],

@@ -1,6 +1,6 @@
 /**
- * Reads the five or six fields of a crontab line into sets of values. cron-parser would also
- * accept L, W, #, H and three fields, which crontabs do not have, and its messages name no field.
+ * Reads the five or six fields of a crontab line into sets of values. The bounds of a field are its name and its valid values. The package
+ * cron-parser would also accept L, W, #, H and three fields, which crontabs do not have, and its messages name no field.
  */
 
 /** A crontab line is invalid; the message names the field, its valid values, and the line. */
@@ -63,7 +63,7 @@ function parseField(text: string, bounds: Bounds, line: string): Field {
   for (const part of parts) {
     const range = parseRange(part, bounds, line);
     star ||= range.star;
-    // Sunday is 7 in some lines and 0 in others.
+    // Only Sunday exceeds `last`: it is 7 in some lines and 0 in others.
     for (let value = range.from; value <= range.to; value += range.step)
       values.add(value > bounds.last ? 0 : value);
   }
@@ -88,14 +88,11 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
   const step = parseStep(stepText, bounds, line);
   if (star) return { from: bounds.min, to: bounds.last, step, star };
   const from = parseValue(low, bounds, line);
-  const to = high === undefined ? getOpenRangeEnd(from, stepText, bounds) : parseValue(high, bounds, line);
+  // `N/n` goes on to the end of the field, a lone `N` is just that value.
+  const openEnd = stepText === undefined ? from : Math.max(from, bounds.last);
+  const to = high === undefined ? openEnd : parseValue(high, bounds, line);
   if (from > to) throw new CrontabError(`${bounds.name}: the range ${text} runs backwards`, line);
   return { from, to, step, star: false };
-}
-
-/** The last value of a range that names only its first: `N/n` goes on to the end of the field, a lone `N` is just that value. */
-function getOpenRangeEnd(from: number, stepText: string | undefined, bounds: Bounds): number {
-  return stepText === undefined ? from : Math.max(from, bounds.last);
 }
 
 /** Reads the step after the slash, which is 1 if there is none. */

@@ -1,4 +1,4 @@
-/** Fires subscribers at the ticks of their crontab lines; equal lines share one timer. */
+/** Calls subscribers at the ticks of their crontab lines; equal lines share one timer. An `@every` line (`periodMs`) counts from its subscription. */
 
 import type { Clock, Timer } from "../lib/index.ts";
 import { type Crontab, parseCrontab } from "./crontab.ts";
@@ -97,7 +97,7 @@ export class CronTable {
     }
   }
 
-  /** Records the tick as passed and computes the next one after now. `@every` keeps its phase. */
+  /** Records the tick as passed and computes the next one after now. For `@every`, that is a multiple of the period after this tick. */
   #scheduleNextTick(entry: ScheduledLine, now: number): void {
     const { crontab, nextTickAt = now } = entry;
     entry.lastTickAt = nextTickAt;
@@ -112,10 +112,10 @@ export class CronTable {
   #rescheduleIfClockSetBack(entry: ScheduledLine, now: number): void {
     const { crontab, lastTickAt } = entry;
     if (now >= lastTickAt) return;
-    // A small change must not repeat ticks that have fired.
-    const from = lastTickAt - now > SET_BACK_MS ? now : lastTickAt;
+    // A small correction must not repeat ticks that have fired; after a large one, the clock was wrong before.
+    const countFrom = lastTickAt - now > SET_BACK_MS ? now : lastTickAt;
     entry.nextTickAt =
-      crontab.periodMs === undefined ? crontab.next(from, this.#zone) : now + crontab.periodMs;
-    entry.lastTickAt = from;
+      crontab.periodMs === undefined ? crontab.next(countFrom, this.#zone) : now + crontab.periodMs;
+    entry.lastTickAt = countFrom;
   }
 }

@@ -1,4 +1,4 @@
-/** A time zone: its offset from UTC, and when that changes. */
+/** A time zone: its offset from UTC, and when that changes (a transition), as for daylight saving time. */
 
 const DAY_MS = 86_400_000;
 const TWO_DIGITS = "2-digit";

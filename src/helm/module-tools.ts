@@ -5,7 +5,7 @@
 
 import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { resolveAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";
@@ -79,7 +79,7 @@ export class ModuleTools {
     if (knownAccount !== undefined) return knownAccount;
     const storedAccount = this.#reconciler.store.getLocation(release)?.account;
     // It has its namespace, as in `team-a/deployer`, so no default is needed.
-    return storedAccount === undefined ? undefined : resolveAccount(storedAccount, "");
+    return storedAccount === undefined ? undefined : parseAccount(storedAccount, "");
   }
 
   /** Creates tools for releases in a namespace that impersonate an account; without an account, they use the operator's own. */

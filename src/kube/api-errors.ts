@@ -69,7 +69,7 @@ export function isForbidden(error: unknown): error is ApiError {
 
 /**
  * Optimistic concurrency: calls `work`, which reads and writes an object, up to `maxTries` times while it fails because another writer was
- * faster. Throws the last conflict and every other error.
+ * faster (`isLostRace`). Throws the last conflict and every other error.
  */
 export async function retryConflicts<T>(
   maxTries: number,
@@ -95,7 +95,7 @@ interface FailedAnswer {
   readonly isSecret: boolean;
 }
 
-/** Builds the error for an answer of status 400 and above. */
+/** Builds the error for an answer of status 400 and above. An error about Secrets (`isSecret`) may quote their values, which are hidden. */
 export function toApiError({ text, status, requestName, retryAfter, isSecret }: FailedAnswer): ApiError {
   const reported = readStatus(parseStatus(text), status);
   const message = reported.message ?? `${requestName}: the server answered ${status}`;

@@ -19,10 +19,7 @@ export interface Permission {
 
 const MAX_PARALLEL_REVIEWS = 8;
 
-/**
- * Returns those of the `wanted` permissions that the client's user lacks, in order (SelfSubjectAccessReview). Throws ApiError,
- * ConnectionError.
- */
+/** Returns those of the `wanted` permissions that the client's user lacks, in order (SelfSubjectAccessReview). Throws ApiError, ConnectionError. */
 export async function findMissingPermissions(
   client: KubeClient,
   wanted: readonly Permission[],
@@ -64,7 +61,10 @@ const SOURCE_PERMISSIONS = [
   ["addon-operator.io", "modulesources/status", ["patch"]],
 ] as const;
 
-/** Lists the permissions that the operator itself needs, without those for charts and hooks of modules. */
+/**
+ * Lists the permissions that the operator itself needs, without those for charts and hooks of modules. `overlay` is the kind of the object that
+ * stores the configuration that hooks write, if not the users' ConfigMap does; `sources`: the operator serves ModuleSource objects.
+ */
 export function listOwnPermissions(
   namespace: string,
   overlay: Overlay["kind"] | undefined,
@@ -95,7 +95,7 @@ interface WebhookNeeds {
   readonly crds: readonly string[];
 }
 
-/** Lists the permissions that registering webhooks needs. */
+/** Lists the permissions to register admission webhooks, and conversion webhooks in CRDs. */
 export function listWebhookPermissions(namespace: string, { service, crds }: WebhookNeeds): Permission[] {
   const verbs = [...READ_VERBS, "create", "update", "delete"];
   const { group: crdGroup, plural: crdResource } = CUSTOM_RESOURCE_DEFINITIONS;
@@ -124,13 +124,11 @@ interface PermissionCheckOptions extends KubeAccess {
   readonly getFurtherPermissions: () => readonly Permission[];
 }
 
-/** Interval of the check while permissions are missing. */
 const RECHECK_MS = 60_000;
 
 /**
- * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While
- * any is missing, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences.
- * Never throws.
+ * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While any is missing or the
+ * check fails, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences. Never throws.
  */
 export function createPermissionCheck(
   options: PermissionCheckOptions,
@@ -164,8 +162,8 @@ export function createPermissionCheck(
 async function describeMissingPermissions(options: PermissionCheckOptions): Promise<string[] | undefined> {
   const { client, namespace, overlay, getFurtherPermissions, logger, settings } = options;
   try {
-    const own = listOwnPermissions(namespace, overlay?.kind, settings.sources);
-    const missing = await findMissingPermissions(client, [...own, ...getFurtherPermissions()]);
+    const ownPermissions = listOwnPermissions(namespace, overlay?.kind, settings.sources);
+    const missing = await findMissingPermissions(client, [...ownPermissions, ...getFurtherPermissions()]);
     return missing.map(describePermission);
   } catch (error) {
     logger.debug("Own rights could not be checked", { error: oneLine(error) });
@@ -211,8 +209,8 @@ const REFUSAL =
   /User "([^"]+)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
 
 /**
- * Finds a refusal of the API server in a text, and returns the missing RBAC rule as a remedy for the user: `grant ServiceAccount
- * team-a/deployer: create configmaps in namespace team-b`. Undefined if the text contains no refusal by RBAC.
+ * Finds a refusal of the API server in a text (`User "…" cannot create resource "configmaps" in API group "" …`), and returns the missing RBAC rule
+ * as a remedy for the user: `grant ServiceAccount team-a/deployer: create configmaps in namespace team-b`. Undefined without a refusal.
  */
 export function findMissingRule(text: string): string | undefined {
   const [, user, verb, resource, group, namespace] = REFUSAL.exec(text) ?? [];

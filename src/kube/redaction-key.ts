@@ -1,4 +1,7 @@
-/** The key of the placeholders for secrets, stored in a Secret (docs/reference/status.md, "Values and secrets"). */
+/**
+ * The redaction key. Placeholders replace secret values wherever values are displayed. They are made with the key (HMAC), so that equal secrets
+ * have equal placeholders, but nobody can test a guess without the key (docs/reference/status.md, "Values and secrets").
+ */
 
 import { randomBytes } from "node:crypto";
 
@@ -54,9 +57,9 @@ export class RedactionKey {
   /** Reads the key from the Secret and uses it; false if the Secret does not exist. */
   async #loadStoredKey(): Promise<boolean> {
     const { client, namespace, secret: name } = this.#options;
-    const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    if (found === undefined) return false;
-    const key = Buffer.from(found.data?.["key"] ?? "", "base64");
+    const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    if (secret === undefined) return false;
+    const key = Buffer.from(secret.data?.["key"] ?? "", "base64");
     const remedy = "Delete the Secret, and the operator creates a new one";
     if (key.length < KEY_BYTES) throw new Error(`its key does not have ${KEY_BYTES} bytes. ${remedy}`);
     this.#useKey(key);

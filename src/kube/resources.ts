@@ -58,7 +58,9 @@ export function pathOf(resource: ResourceType, object: ObjectPath = {}): string 
 export function toPathTemplate(path: string): string {
   const parts = path.split("/");
   // Names follow `/api/v1/` or `/apis/group/version/`; the first part is empty.
-  const start = parts[1] === "api" ? 3 : parts[1] === "apis" ? 4 : parts.length;
+  let start = parts.length;
+  if (parts[1] === "api") start = 3;
+  if (parts[1] === "apis") start = 4;
   const isInNamespace = parts[start] === "namespaces" && parts.length > start + 2;
   if (isInNamespace) parts[start + 1] = "{namespace}";
   const nameIndex = isInNamespace ? start + 3 : start + 1;

@@ -7,7 +7,7 @@ export interface Account {
 }
 
 /** The account that `serviceAccountName` of `addon.yaml` names: `NAME`, in `namespace`, or `NAMESPACE/NAME`. */
-export function resolveAccount(serviceAccountName: string, namespace: string): Account {
+export function parseAccount(serviceAccountName: string, namespace: string): Account {
   const [name = "", other] = serviceAccountName.split("/").reverse();
   return { namespace: other ?? namespace, name };
 }

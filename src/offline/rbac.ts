@@ -4,7 +4,7 @@ import { makesPods } from "../health/index.ts";
 import { listManifestObjects, parseDocuments } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { isJsonObject, objectOf, asString, resolveAccount } from "../model/index.ts";
+import { isJsonObject, objectOf, asString, parseAccount } from "../model/index.ts";
 import type { Account, Hook, HookFile, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 import { RestMapper, RuleSet } from "./rule-set.ts";
@@ -57,7 +57,7 @@ export async function collectRoles(
       if (module.serviceAccountName === undefined) continue;
       const namespace = module.namespace ?? defaultNamespace;
       const rules = await collectModuleRules(module, { tree, namespace }, sources);
-      const account = resolveAccount(module.serviceAccountName, namespace);
+      const account = parseAccount(module.serviceAccountName, namespace);
       const metadata = { name: account.name, namespace: account.namespace };
       objects.push({ apiVersion: "v1", kind: "ServiceAccount", metadata });
       for (const [scope, rulesOfScope] of rules)

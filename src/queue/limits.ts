@@ -1,4 +1,4 @@
-/** What limits runs of tasks: slots, which all queues share, and the rates of hooks. */
+/** What limits runs of tasks: slots, which all queues share (a task with the field `slot` runs only while it has one), and the rates of hooks. */
 
 import type { QueueTask, Task } from "../model/index.ts";
 import { TokenBucket, type Clock } from "../lib/index.ts";
@@ -19,7 +19,7 @@ export class Slots {
     this.#limit = limit;
   }
 
-  /** One extra slot is reserved for urgent tasks, so that usual ones alone never block them. */
+  /** Whether the task may run: it needs no slot, or one is free. One extra slot is reserved for urgent tasks, so that usual ones never block them. */
   isFree({ slot }: QueueTask): boolean {
     if (slot === undefined) return true;
     return this.#inUse < (slot === "urgent" ? this.#limit + 1 : this.#limit);
@@ -29,15 +29,15 @@ export class Slots {
     if (slot !== undefined) this.#inUse += 1;
   }
 
-  /** Returns whether the task had a slot. */
+  /** Gives the slot of a task back; returns whether it had one. */
   release({ slot }: QueueTask): boolean {
     if (slot !== undefined) this.#inUse -= 1;
     return slot !== undefined;
   }
 
   /**
-   * Resolves when the task has a slot again. An interrupted run does not wait: it is about to end, and has a slot beyond the
-   * limit until then.
+   * For a run that released its slot while it waited: resolves when the task has a slot again. An interrupted run does not wait: it is about
+   * to end, and has a slot beyond the limit until then.
    */
   async reacquire(task: QueueTask, signal: AbortSignal): Promise<void> {
     if (this.isFree(task) || signal.aborted) return this.acquire(task);
@@ -78,7 +78,7 @@ export class RateLimits {
     return Math.ceil(this.#getBucket(task)?.waitMs ?? 0);
   }
 
-  /** Records that the task runs now. */
+  /** Records that the task runs now. Does not wait for the token: the caller has waited as `waitMs` said. */
   consume(task: Task): void {
     void this.#getBucket(task)?.takeToken();
   }
@@ -91,8 +91,8 @@ export class RateLimits {
     if (task.kind !== "hook") return undefined;
     const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
     if (minIntervalMs <= 0) return undefined;
-    const known = this.#buckets.get(task.hook.id);
-    if (known?.minIntervalMs === minIntervalMs && known.burst === burst) return known.bucket;
+    const existing = this.#buckets.get(task.hook.id);
+    if (existing?.minIntervalMs === minIntervalMs && existing.burst === burst) return existing.bucket;
     const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
     this.#buckets.set(task.hook.id, { minIntervalMs, burst, bucket });
     return bucket;

@@ -1,4 +1,7 @@
-/** Named queues of tasks and the slots that these share (docs/reference/lifecycle.md, "Queues"). */
+/**
+ * Named queues of tasks and the slots that these share (docs/reference/lifecycle.md, "Queues"). The head of a queue is its first task, which runs
+ * or is tried next. Tasks with an equal `key` are duplicates. A slot limits how many tasks run at once; an urgent task may use an extra one.
+ */
 
 import { WallTimes, sleep } from "../lib/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../model/index.ts";
@@ -64,9 +67,9 @@ export class Queues<T extends QueueTask> {
    * start there. It is not added while a task with its key remains.
    */
   replace(match: (task: T) => boolean, queue: string, task: T): void {
-    const own = this.#getWorker(queue);
-    own.replace(match, task);
-    for (const worker of this.#workers.values()) if (worker !== own) worker.remove(match);
+    const targetWorker = this.#getWorker(queue);
+    targetWorker.replace(match, task);
+    for (const worker of this.#workers.values()) if (worker !== targetWorker) worker.remove(match);
   }
 
   /** Whether the task with this key starts next in `queue`, without back-off or rate limit. */
@@ -87,7 +90,7 @@ export class Queues<T extends QueueTask> {
     for (const worker of this.#workers.values()) worker.interrupt(match, why, afterMs);
   }
 
-  /** Interrupts matching runs, even if they stop matching, and resolves when they have ended. */
+  /** Interrupts the runs that match now, even if they stop matching, and resolves when they have ended. `why` is for people. */
   async interruptAndWait(match: (task: T, queue: string) => boolean, why: string): Promise<void> {
     const workers = this.#busyWorkers.filter(({ name, runningTasks }) =>
       runningTasks.some((task) => match(task, name)),
@@ -100,7 +103,7 @@ export class Queues<T extends QueueTask> {
   }
 
   /**
-   * Resolves with undefined when the task with this key is in no queue: done, cancelled or removed. With `tried`, resolves
+   * Resolves with undefined when the task with this key is in no queue: done, cancelled or removed. With `until` = `tried`, resolves
    * also with the failure of the task, or of the head that blocks it.
    */
   whenSettled(key: string, until: WaitUntil): Promise<Failure<T> | undefined> {
@@ -137,13 +140,13 @@ export class Queues<T extends QueueTask> {
   async stop(graceMs: number): Promise<void> {
     this.#stopped = true;
     for (const worker of this.#workers.values()) worker.stop();
-    const allEnded = new AbortController();
-    const grace = sleep(this.#options.clock, graceMs, allEnded.signal).then(() =>
+    const graceController = new AbortController();
+    const graceEnd = sleep(this.#options.clock, graceMs, graceController.signal).then(() =>
       this.interrupt(() => true, STOP_REASON, 0),
     );
     await Promise.all(this.#busyWorkers.map(({ runEnded }) => runEnded));
-    allEnded.abort();
-    await grace;
+    graceController.abort();
+    await graceEnd;
   }
 
   /** The worker of the queue; created on first use. */
@@ -188,13 +191,12 @@ export class Queues<T extends QueueTask> {
     this.#views = undefined;
     this.#options.onEnd?.(batch, outcome, context);
     this.#handleChange(context.queue);
-    if (batch[0] !== undefined && this.#slots.release(batch[0])) this.#assignFreeSlots();
+    const [first] = batch;
+    const hadSlot = first !== undefined && this.#slots.release(first);
+    if (hadSlot) this.#assignFreeSlots();
   }
 
-  /**
-   * Gives free slots to runs that wait for theirs again, because other tasks may wait for these runs; then to urgent tasks,
-   * then to the oldest task.
-   */
+  /** Gives free slots to runs that wait for theirs again, because other tasks may wait for these runs; then to urgent tasks, then to the oldest task. */
   #assignFreeSlots(): void {
     this.#slots.resumeWaitingRuns();
     const candidates = [...this.#workers.values()].flatMap((worker) => {

@@ -1,11 +1,15 @@
-/** The ordered tasks of one named queue. */
+/**
+ * The ordered tasks of one named queue. The head is the first item, which runs or is tried next. Tasks with an equal `key` are duplicates. One run
+ * can handle consecutive tasks of one batch together: the triggers of one hook. A task with `alone` is not merged with others of its batch, except
+ * with its peers, which have the same `peer`.
+ */
 
 import { FLOOD, type QueueTask } from "../model/index.ts";
 import { getTaskOrigin, type Span } from "../trace/index.ts";
 import type { WallTimes } from "../lib/index.ts";
 import type { Failure, TaskView } from "./types.ts";
 
-/** An item of a queue: one task, or several of one batch that were folded together. Times are of the monotonic clock. */
+/** An item of a queue: one task, or several of one batch that were merged. Times are of the monotonic clock. */
 export interface QueueItem<T extends QueueTask> {
   tasks: T[];
   readonly enqueuedAt: number;
@@ -61,8 +65,9 @@ export class TaskList<T extends QueueTask> {
 
   /** Whether the task with this key starts next, without back-off or rate limit. */
   isNext(key: string, now: number): boolean {
-    const next = this.items.find(({ running }) => !running);
-    return next !== undefined && next.notBefore <= now && next.tasks.some((task) => task.key === key);
+    const nextItem = this.items.find(({ running }) => !running);
+    if (nextItem === undefined || nextItem.notBefore > now) return false;
+    return nextItem.tasks.some((task) => task.key === key);
   }
 
   findWaiting(key: string): T | undefined {
@@ -70,10 +75,10 @@ export class TaskList<T extends QueueTask> {
     return items.flatMap(({ tasks }) => tasks).find((task) => task.key === key);
   }
 
-  /** The last failure of the item with this task, or of the head that blocks it. */
+  /** The last failure of the item with this task, or else of the head, behind which it waits; undefined if neither has failed. */
   findFailure(key: string): Failure<T> | undefined {
-    const own = this.items.find((item) => item.tasks.some((task) => task.key === key));
-    const failed = [own, this.head].find((item) => item !== undefined && item.failures > 0);
+    const itemOfTask = this.items.find((item) => item.tasks.some((task) => task.key === key));
+    const failed = [itemOfTask, this.head].find((item) => item !== undefined && item.failures > 0);
     return failed && { task: failed.tasks[0] as T, message: failed.message ?? "" };
   }
 
@@ -93,43 +98,42 @@ export class TaskList<T extends QueueTask> {
     }));
   }
 
-  /** Adds a task at the end. A queue that has grown very long is compacted. */
+  /** Adds a task at the end. Compacts a queue that has grown very long, once for every FLOOD further items. */
   append(task: T, now: number): void {
     this.items.push(createItem(task, now));
     if (this.items.length > FLOOD && this.items.length % FLOOD === 0) this.#mergeBatches();
   }
 
-  /**
-   * Puts tasks before everything that is not running, in the given order. Waiting tasks with the same keys are dropped.
-   */
+  /** Puts tasks before everything that is not running, in the given order. Drops waiting tasks with the same keys. `from` is the span of their traces. */
   prepend(tasks: readonly T[], now: number, from = getTaskOrigin()): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
-    const at = this.head?.running === true ? 1 : 0;
-    const items = tasks.map((task) => ({ ...createItem(task, now), from, isPrepended: at === 1 }));
-    this.items.splice(at, 0, ...items);
+    const isPrepended = this.head?.running === true;
+    const items = tasks.map((task) => ({ ...createItem(task, now), from, isPrepended }));
+    this.items.splice(isPrepended ? 1 : 0, 0, ...items);
   }
 
   /** Moves a failed head behind the tasks that were put in front while it ran, so that they do not wait for its back-off. */
   moveFailedHeadBack(): void {
-    const [head, ...rest] = this.items;
+    const [head, ...others] = this.items;
     if (head === undefined) return;
-    const end = rest.findIndex((item) => !item.isPrepended);
-    this.items = rest.toSpliced(end === -1 ? rest.length : end, 0, head);
+    const index = others.findIndex((item) => !item.isPrepended);
+    this.items = others.toSpliced(index === -1 ? others.length : index, 0, head);
   }
 
   /**
-   * Debounce: milliseconds for which the head waits for more tasks of its batch, so that one run handles the whole burst.
-   * `endedAt` is the end of the last run. A head that arrived while nothing ran, or has failed, never waits. If the last task
-   * is of another batch, no more tasks can join.
+   * Debounce: milliseconds for which the head waits for more tasks of its batch, so that one run handles the whole burst; 0 or less if it does
+   * not wait. `endedAt` is the end of the last run. A head that arrived while nothing ran, or has failed, never waits. If the last task is of
+   * another batch, no more tasks can join.
    */
   debounceMs(now: number, endedAt: number): number {
     const [head] = this.items;
-    const last = this.items.at(-1);
+    const lastItem = this.items.at(-1);
     const batch = head === undefined ? undefined : getSharedBatch(head);
-    if (head === undefined || last === undefined || batch === undefined) return 0;
-    if (head.failures > 0 || head.enqueuedAt >= endedAt || getSharedBatch(last) !== batch) return 0;
-    return Math.min(last.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
+    if (head === undefined || lastItem === undefined || batch === undefined) return 0;
+    const arrivedWhileIdle = head.enqueuedAt >= endedAt;
+    if (head.failures > 0 || arrivedWhileIdle || getSharedBatch(lastItem) !== batch) return 0;
+    return Math.min(lastItem.enqueuedAt + DEBOUNCE_MS, endedAt + MAX_DEBOUNCE_MS) - now;
   }
 
   /**
@@ -139,8 +143,8 @@ export class TaskList<T extends QueueTask> {
   foldIntoHead(): void {
     const [head, ...others] = this.items;
     if (head === undefined) return;
-    const stop = others.findIndex((item, index) => !canRunTogether(others[index - 1] ?? head, item));
-    const joined = this.items.splice(1, stop < 0 ? others.length : stop);
+    const stopIndex = others.findIndex((item, index) => !canRunTogether(others[index - 1] ?? head, item));
+    const joined = this.items.splice(1, stopIndex < 0 ? others.length : stopIndex);
     for (const { tasks, dropped } of joined) {
       head.tasks.push(...tasks);
       head.dropped += dropped;
@@ -158,7 +162,7 @@ export class TaskList<T extends QueueTask> {
   }
 
   /**
-   * Merges all waiting tasks of one batch into the first of them, but not across one that runs alone. In a long queue, this
+   * Merges all waiting tasks of each batch into the first of them, but not across one of the batch that runs alone. In a long queue, this
    * saves runs at the cost of the order: tasks of a hook then run before earlier tasks of others.
    */
   #mergeBatches(): void {
@@ -166,10 +170,16 @@ export class TaskList<T extends QueueTask> {
     this.items = this.items.filter((item) => {
       const { batch, alone } = item.tasks[0] ?? {};
       if (item.running || batch === undefined) return true;
+      if (alone === true) {
+        // Later tasks of the batch must stay behind this one.
+        firstOfBatch.delete(batch);
+        return true;
+      }
       const target = firstOfBatch.get(batch);
-      if (alone === true) firstOfBatch.delete(batch);
-      else if (target === undefined) firstOfBatch.set(batch, item);
-      if (alone === true || target === undefined) return true;
+      if (target === undefined) {
+        firstOfBatch.set(batch, item);
+        return true;
+      }
       target.tasks.push(...item.tasks);
       target.dropped += item.dropped;
       return false;
@@ -177,7 +187,7 @@ export class TaskList<T extends QueueTask> {
   }
 }
 
-/** Whether an item may run together with the one before it: both are of one batch, and no task runs alone, except with its peers. */
+/** Whether an item may run together with the one before it: both are of one batch, and neither is `alone`, or both are peers. */
 function canRunTogether<T extends QueueTask>(before: QueueItem<T>, item: QueueItem<T>): boolean {
   const [last, first] = [before.tasks.at(-1), item.tasks[0]];
   if (last?.batch === undefined || last.batch !== first?.batch) return false;

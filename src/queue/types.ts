@@ -73,7 +73,6 @@ export interface QueueView<T> {
   readonly tasks: readonly TaskView<T>[];
 }
 
-/** Settings and callbacks of the queues. */
 export interface QueuesOptions<T extends QueueTask> {
   readonly clock: Clock;
   readonly bounds: RetryBounds;
@@ -87,7 +86,6 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly limits?: { waitMs(task: T): number; consume(task: T): void };
   /** Called synchronously after every change of a queue. */
   readonly onChange?: (queue: string) => void;
-  /** Called when a run has ended, before the next one starts. */
   readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
   /** Called when a run has taken `LONG_RUN_MS`, with its first task. */
   readonly onLong?: (queue: string, task: T) => void;

@@ -1,4 +1,7 @@
-/** One named queue and its worker: the only place that starts and retries tasks. */
+/**
+ * One named queue and its worker: the only place that starts and retries tasks. The head of the queue is its first item, which runs or is tried next:
+ * one task, or several that one run handles. A slot, which all queues share, limits how many tasks run at once.
+ */
 
 import { retryDelay, toError, type Timer, type WallTimes } from "../lib/index.ts";
 import type { QueueTask } from "../model/index.ts";
@@ -11,14 +14,12 @@ import type { Slots } from "./limits.ts";
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
 const INTERRUPT_AFTER_MS = 3000;
 
-/** What all workers share. */
 interface SharedWorkerParts<T extends QueueTask> extends QueuesOptions<T> {
   readonly sharedSlots: Slots;
   /** Converts monotonic times for display. */
   readonly wall: WallTimes;
   /** Called when a slot was given back while its run goes on. */
   readonly onSlotFreed: () => void;
-  /** Called after every change of the queue. */
   readonly onQueueChanged: (queue: string) => void;
   /** Called when a run has ended, before the next one starts. */
   readonly onRunEnded: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
@@ -49,7 +50,7 @@ export class Worker<T extends QueueTask> {
     this.#shared = shared;
   }
 
-  /** Adds a task. Returns false if a task with the same key makes it unnecessary. */
+  /** Adds a task to the queue, and starts it if it is the head and may run. Returns false if a task with the same key makes it unnecessary. */
   offer(task: T, place: QueuePosition): boolean {
     if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
@@ -73,7 +74,7 @@ export class Worker<T extends QueueTask> {
     return isDropped;
   }
 
-  /** Removes matching waiting tasks and puts `task` at the front, before any other may start. */
+  /** Removes matching waiting tasks and puts `task` at the front, before any other may start; not if a task with its key remains. */
   replace(match: Match<T>, task: T): void {
     this.#measureAction("Filter", () => this.taskList.remove(match));
     const { key } = task;
@@ -81,12 +82,14 @@ export class Worker<T extends QueueTask> {
     this.#notifyAndWake();
   }
 
+  /** Removes matching waiting tasks; a running one stays. */
   remove(match: Match<T>): void {
     if (this.taskList.head === undefined) return;
     const isRemoved = this.#measureAction("Filter", () => this.taskList.remove(match));
     if (isRemoved) this.#notifyAndWake();
   }
 
+  /** Ends the back-off of the head if one of its tasks matches, so that it runs now. */
   retryNow(match: Match<T>): void {
     const { head } = this.taskList;
     if (head === undefined || head.running || !head.tasks.some(match)) return;
@@ -100,9 +103,7 @@ export class Worker<T extends QueueTask> {
     return head?.running === true ? head.tasks : [];
   }
 
-  /**
-   * Aborts a matching run once it has taken `afterMs`, if it still matches then: a run that is nearly done need not be repeated.
-   */
+  /** Aborts a matching run once it has taken `afterMs`, if it still matches then: a run that is nearly done need not be repeated. */
   interrupt(match: Match<T>, why: string, afterMs = INTERRUPT_AFTER_MS): void {
     const { head } = this.taskList;
     if (head === undefined || !this.runningTasks.some(match)) return;
@@ -114,9 +115,9 @@ export class Worker<T extends QueueTask> {
     else this.#interruptTimer ??= this.#shared.clock.setTimer(remainingMs, abort);
   }
 
-  /** Interrupts the current run unconditionally, and resolves when it has ended. */
+  /** Interrupts the current run unconditionally once it has taken INTERRUPT_AFTER_MS, and resolves when it has ended. */
   interruptAndWait(why: string): Promise<void> {
-    // A pending interruption would replace this one, but its condition may fail by then.
+    // `interrupt` would keep a timer that is set already, whose condition may fail by then.
     this.#cancelInterrupt();
     const tasks = [...this.runningTasks];
     this.interrupt((task) => tasks.includes(task), why);
@@ -141,8 +142,9 @@ export class Worker<T extends QueueTask> {
   /** The head, if it waits for nothing but a slot. */
   get headAwaitingSlot(): QueueItem<T> | undefined {
     const { head } = this.taskList;
-    const waits = head?.running === false && head.tasks[0]?.slot !== undefined && this.#timer === undefined;
-    return waits ? head : undefined;
+    const isDelayed = this.#timer !== undefined;
+    const awaitsSlot = head?.running === false && head.tasks[0]?.slot !== undefined && !isDelayed;
+    return awaitsSlot ? head : undefined;
   }
 
   /** Starts nothing more. */
@@ -167,9 +169,9 @@ export class Worker<T extends QueueTask> {
 
   /** Milliseconds until back-off, debounce and rate limit let the head start. */
   #msUntilStart(head: QueueItem<T>): number {
-    const backoff = Math.max(head.notBefore - this.#now, this.taskList.debounceMs(this.#now, this.#endedAt));
+    const delayMs = Math.max(head.notBefore - this.#now, this.taskList.debounceMs(this.#now, this.#endedAt));
     const first = head.tasks[0];
-    if (backoff > 0 || first === undefined) return backoff;
+    if (delayMs > 0 || first === undefined) return delayMs;
     return this.#shared.limits?.waitMs(first) ?? 0;
   }
 
@@ -227,6 +229,7 @@ export class Worker<T extends QueueTask> {
   async #runHead(head: QueueItem<T>, context: RunContext): Promise<void> {
     const outcome = await Promise.resolve()
       .then(() => {
+        // The run handles all tasks that follow the head and are of its batch.
         this.#measureAction("GetFirst", () => this.taskList.foldIntoHead());
         this.#shared.onQueueChanged(this.name);
         return this.#shared.run(head.tasks, context);
@@ -245,7 +248,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** After a run: removes the head, puts the tasks of its outcome before it, or sets the time of its retry. */
+  /** After a run: removes the head, puts the tasks of its outcome before it (it runs again after them), or sets the time of its retry. */
   #applyOutcome(head: QueueItem<T>, outcome: Outcome<T>): void {
     const { bounds, random } = this.#shared;
     switch (outcome.kind) {
@@ -282,7 +285,7 @@ export class Worker<T extends QueueTask> {
     this.startHeadIfReady();
   }
 
-  /** Does `work` on the task list and reports its duration, which a metric of the Go operator has, too. */
+  /** Does `work` on the task list and reports its duration for the queue metrics, which have the names of the Go operator's. */
   #measureAction<R>(action: QueueAction, work: () => R): R {
     const startedAt = this.#now;
     const result = work();

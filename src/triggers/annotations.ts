@@ -1,4 +1,7 @@
-/** Requests and confirmations that users write as annotations of AddonModules and the AddonOperator. */
+/**
+ * Requests and confirmations that users write as annotations of AddonModules and the AddonOperator. `state.record` passes an event to the
+ * operator's state in memory, whose listeners then decide what runs next.
+ */
 
 import { type Logger, Memo, oneLine } from "../lib/index.ts";
 import { REQUESTED_AT } from "../model/index.ts";
@@ -17,7 +20,6 @@ export function isRequestToken(token: string): boolean {
   return TOKEN_PATTERN.test(token);
 }
 
-/** The message about a request whose token is not accepted. */
 export const INVALID_TOKEN_MESSAGE =
   "The token of a request is invalid; use at most 256 printable ASCII characters";
 
@@ -31,14 +33,14 @@ export interface AnnotationsOptions {
 export class Annotations {
   readonly #options: AnnotationsOptions;
   /** The last request token of each object. */
-  readonly #lastTokens = new Memo<{ last: string | undefined }>(MAX_REMEMBERED_OBJECTS);
+  readonly #lastTokens = new Memo<{ value: string | undefined }>(MAX_REMEMBERED_OBJECTS);
 
   constructor(options: AnnotationsOptions) {
     this.#options = options;
   }
 
   /**
-   * Handles the annotations of a module's object, or (undefined) of the AddonOperator. `answeredToken` is the token in the
+   * Handles the annotations of a module's AddonModule, or (undefined) of the AddonOperator. `answeredToken` is the token in the
    * object's status: a restarted operator does not run again for a request that was answered before.
    */
   handleAnnotations(
@@ -57,14 +59,17 @@ export class Annotations {
     }
     // The annotation stays after its request was handled: only another token is a new request.
     const token = annotations[REQUESTED_AT];
-    const seen = this.#lastTokens.getOrMake(module ?? "", () => ({ last: undefined }));
-    if (token === undefined || token === seen.last) return;
-    seen.last = token;
+    const lastToken = this.#lastTokens.getOrMake(module ?? "", () => ({ value: undefined }));
+    if (token === undefined || token === lastToken.value) return;
+    lastToken.value = token;
     if (isRequestToken(token)) void this.#handleRequest(module, token);
     else logger.warn(INVALID_TOKEN_MESSAGE, { module });
   }
 
-  /** Records that the user confirmed changes of CRDs, or the takeover of existing objects: the next converge or run carries them out. */
+  /**
+   * Records that the user confirmed changes of CRDs, or the takeover of existing objects, unless all of it is recorded: the next converge or
+   * run carries them out.
+   */
   #recordConfirmations(module: string, annotations: Readonly<Record<string, string>>): void {
     const { state } = this.#options;
     const record = state.module(module);
@@ -72,7 +77,10 @@ export class Annotations {
       state.recordModule(module, "annotationsObserved", annotations);
   }
 
-  /** Records a request. Reads the ConfigMap first: the run must include edits that the user made before the request. */
+  /**
+   * Records a request to run the module or, without one, to reconcile all (a converge). Reads the ConfigMap first, because the watch may be
+   * late and the run must include edits that the user made before the request.
+   */
   async #handleRequest(module: string | undefined, token: string): Promise<void> {
     const { state, config, logger } = this.#options;
     try {

@@ -1,4 +1,7 @@
-/** Watches the objects that modules require (docs/reference/modules.md, "What a module requires"). */
+/**
+ * Watches the objects that modules require (docs/reference/modules.md, "What a module requires"). A requirement is that the object exists, has
+ * a condition, or meets a CEL expression. The finding about an object, why it does not meet that, is recorded in the operator's state.
+ */
 
 import { toStoredObject, MissingKindError, ObjectStore } from "../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
@@ -15,7 +18,6 @@ interface RequiredObjectsOptions {
   readonly state: State;
 }
 
-/** Least time between two checks of an object that changes often. */
 const MIN_CHECK_INTERVAL_MS = 1000;
 /** An expression that took too long is evaluated again after this time, even if the object is unchanged. */
 const RETRY_EXPRESSION_MS = 60_000;
@@ -49,7 +51,7 @@ export class RequiredObjects {
 
   /** Opens and closes watches, so that exactly the objects that enabled modules require are watched. */
   #updateWatches(): void {
-    const required = this.#requiredObjects();
+    const required = this.#collectRequiredObjects();
     for (const [key, watch] of this.#watches) if (!required.has(key)) this.#stopWatch(key, watch);
     for (const [key, object] of required) if (!this.#watches.has(key)) this.#startWatch(key, object);
   }
@@ -58,9 +60,10 @@ export class RequiredObjects {
     for (const [key, watch] of this.#watches) this.#stopWatch(key, watch);
   }
 
-  /** The objects that enabled modules require, by `requiredKey`. */
-  #requiredObjects(): ReadonlyMap<string, RequiredObject> {
+  /** Collects the objects that enabled modules require, by `requiredKey`. */
+  #collectRequiredObjects(): ReadonlyMap<string, RequiredObject> {
     const { state } = this.#options;
+    // The tree, all modules that were read, is replaced when a module changes.
     if (this.#knownTree !== state.tree) {
       this.#knownTree = state.tree;
       const modules = state.tree.modules.filter(({ requires }) => requires?.objects !== undefined);
@@ -90,7 +93,10 @@ export class RequiredObjects {
     );
   }
 
-  /** Waits until the server knows the kind of the object, then watches the object. Records while the kind is missing. */
+  /**
+   * Waits until the server knows the kind of the object, then watches the object. Records a finding while the kind is missing. Rejects if the
+   * expression cannot be compiled.
+   */
   async #findKindAndWatch(key: string, watch: RequiredWatch): Promise<void> {
     const { object } = watch;
     const { signal } = watch.abortController;
@@ -129,7 +135,9 @@ export class RequiredObjects {
 
   /** Checks the object now. If the last check was less than MIN_CHECK_INTERVAL_MS ago, checks it when that time is over. */
   #checkObject(key: string, watch: RequiredWatch): void {
-    if (!watch.store.isSynced || watch.timer !== undefined) return;
+    const isScheduled = watch.timer !== undefined;
+    // Before the first list is complete, a missing object may only be late.
+    if (!watch.store.isSynced || isScheduled) return;
     const { clock } = this.#options;
     const waitMs = watch.checkedAt + MIN_CHECK_INTERVAL_MS - clock.monotonic();
     if (watch.checkedAt > 0 && waitMs > 0) return this.#scheduleCheck(waitMs, key, watch);
@@ -137,10 +145,10 @@ export class RequiredObjects {
     const [current] = watch.store.values();
     const message = describeUnmetRequirement(watch.object, current?.object, watch.test);
     this.#recordFinding(key, message);
+    // The evaluation exceeded its time limit, maybe only because the machine was busy.
     if (message?.endsWith(TOO_LONG.why) === true) this.#scheduleCheck(RETRY_EXPRESSION_MS, key, watch);
   }
 
-  /** Checks the object again after `ms`. */
   #scheduleCheck(ms: number, key: string, watch: RequiredWatch): void {
     watch.timer = this.#options.clock.setTimer(ms, () => {
       watch.timer = undefined;
@@ -171,13 +179,13 @@ export class RequiredObjects {
 /** Describes why an object does not meet the requirement, as the end of a sentence that starts with the object; undefined = it does. */
 function describeUnmetRequirement(
   { condition }: RequiredObject,
-  found: JsonObject | undefined,
+  object: JsonObject | undefined,
   test: CelTest | undefined,
 ): string | undefined {
-  if (found === undefined) return "is not there";
-  if (condition !== undefined && conditionOf(found, condition, "True") === undefined)
+  if (object === undefined) return "is not there";
+  if (condition !== undefined && conditionOf(object, condition, "True") === undefined)
     return `is not ${condition}`;
-  const result = test?.(found);
+  const result = test?.(object);
   if (result === undefined || result.isMet) return undefined;
   return result.why === undefined ? "does not meet its expression" : `has an expression that ${result.why}`;
 }

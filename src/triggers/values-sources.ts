@@ -1,4 +1,7 @@
-/** Watches the Secrets and ConfigMaps that hold values (docs/reference/values.md, "Values from Secrets"). */
+/**
+ * Watches the Secrets and ConfigMaps to which configured values refer (docs/reference/values.md, "Values from Secrets"). The state computes
+ * which objects it needs, by title (`Secret ops/db`), and gets the content of each: its data, or why there is none.
+ */
 
 import { CONFIG_MAPS, get, ignoreNotFound, ObjectStore, SECRETS } from "../kube/index.ts";
 import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
@@ -24,7 +27,7 @@ export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
   /** The watches by title of the object. */
   readonly #watches = new Map<string, Subscription>();
-  #wantedObjects: readonly SourceObject[] = [];
+  #watchedObjects: readonly SourceObject[] = [];
   #loggedIssues: ReadonlySet<string> = new Set();
 
   constructor(options: ValuesSourcesOptions) {
@@ -44,19 +47,21 @@ export class ValuesSources {
   #updateWatches(): void {
     const { state } = this.#options;
     const { neededObjects } = state.values.sources;
-    if (neededObjects === this.#wantedObjects) return;
-    this.#wantedObjects = neededObjects;
-    const titles = new Set(neededObjects.map(({ title }) => title));
+    // The state replaces the list when it changes.
+    if (neededObjects === this.#watchedObjects) return;
+    this.#watchedObjects = neededObjects;
+    const neededTitles = new Set(neededObjects.map(({ title }) => title));
     for (const [title, subscription] of this.#watches) {
-      if (titles.has(title)) continue;
+      if (neededTitles.has(title)) continue;
       subscription.close();
       this.#watches.delete(title);
+      // The state forgets the content.
       state.inputs.recordSource(title, undefined);
     }
     for (const object of neededObjects) if (!this.#watches.has(object.title)) this.#startWatch(object);
   }
 
-  /** Logs each issue of the sources once, as long as it lasts. */
+  /** Logs each issue when it begins. An issue is an object that was lost or became unusable, while its last good content stays in force. */
   #logNewIssues(): void {
     const { state, logger } = this.#options;
     const { issues } = state.values.sources;
@@ -70,15 +75,16 @@ export class ValuesSources {
     const { namespace, name, title } = object;
     const { resource, decode } = selectResourceAndDecoder(object);
     const store = new ObjectStore<VersionedData>({ toStored: decode });
-    const record = (): void => {
+    const recordContent = (): void => {
+      // Before the first list is complete, a missing object may only be late.
       if (!store.isSynced) return;
-      const found = store.get(`${namespace}/${name}`);
-      state.inputs.recordSource(title, found ?? MISSING);
+      const content = store.get(`${namespace}/${name}`) ?? MISSING;
+      state.inputs.recordSource(title, content);
     };
     const spec = { resource, namespace, fieldSelector: `metadata.name=${name}` };
     const subscription = store.watch(hub, spec, {
-      onChange: record,
-      onSynced: record,
+      onChange: recordContent,
+      onSynced: recordContent,
       onError: (error) => {
         if (error === undefined) return;
         logger.warn(`${title} with values cannot be watched`, { error: oneLine(error) });
@@ -97,11 +103,18 @@ function toUnreadableContent(error: unknown): SourceContent {
   return { lack: `cannot be read: ${oneLine(error)}` };
 }
 
-/** Reads the objects that the values refer to once, for a preview, which watches nothing. Copies content that the `running` state has. */
-export async function readValuesSources(client: KubeClient, state: State, running?: State): Promise<void> {
-  for (const object of state.values.sources.neededObjects) {
-    const known = running?.values.sources.findContent(object.title);
-    state.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
+/**
+ * Reads the objects that the values refer to once and records them in the state of a preview, which watches nothing. Copies what the state of
+ * the running operator knows.
+ */
+export async function readValuesSources(
+  client: KubeClient,
+  previewState: State,
+  runningState?: State,
+): Promise<void> {
+  for (const object of previewState.values.sources.neededObjects) {
+    const known = runningState?.values.sources.findContent(object.title);
+    previewState.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
   }
 }
 
@@ -110,8 +123,8 @@ async function requestSource(client: KubeClient, object: SourceObject): Promise<
   const { resource, decode } = selectResourceAndDecoder(object);
   const { namespace, name } = object;
   try {
-    const found = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
-    return found === undefined ? MISSING : decode(found);
+    const liveObject = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
+    return liveObject === undefined ? MISSING : decode(liveObject);
   } catch (error) {
     return toUnreadableContent(error);
   }

@@ -462,6 +462,22 @@ describe("named FIFO queues", () => {
     expect(started.slice(3)).toEqual(Array.from({ length: 150 }, () => "lone"));
   });
 
+  it("compacts a flood of a batch, but not across one of its tasks that runs alone", async () => {
+    const { queues, started, end } = lab();
+    queues.offer("main", job("runs"));
+    await settle();
+    queues.offer("main", job("before", { batch: "h" }));
+    queues.offer("main", job("between"));
+    queues.offer("main", job("alone", { batch: "h", alone: true }));
+    for (let n = 0; n < 150; n++) {
+      queues.offer("main", job("after", { batch: "h" }));
+      queues.offer("main", job("lone"));
+    }
+    while (queues.views()[0]?.length !== 0) await end();
+    expect(started.slice(0, 4)).toEqual(["runs", "before", "between", "alone"]);
+    expect(started.filter((names) => names.startsWith("after")).length).toBeLessThan(100);
+  });
+
   it("asks the rate limit also when a back-off is over", async () => {
     const clock = new ManualClock();
     let runs = 0;

@@ -1,7 +1,7 @@
 /** Decides which ServiceAccount a module acts as, and checks that the account exists. */
 
 import { matchesGlob } from "../../lib/index.ts";
-import { resolveAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
 import type { Account, Module, Problem } from "../../model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import { getMetadata } from "../client/verbs.ts";
@@ -31,10 +31,7 @@ interface KnownAccount {
   readonly namespace: string;
 }
 
-/**
- * Decides and remembers the ServiceAccounts that modules act as (impersonation), so that a module cannot do more in the cluster than its
- * account may.
- */
+/** Decides and remembers the ServiceAccounts that modules act as (impersonation), so that a module cannot do more in the cluster than its account may. */
 export class Accounts {
   readonly #options: AccountsOptions;
   /** By module. A module whose directory is deleted keeps its account for its removal. */
@@ -45,7 +42,7 @@ export class Accounts {
   }
 
   /**
-   * Returns the account of a module that was resolved before, also if its directory is deleted now; undefined = the operator's
+   * Returns the account that `resolveAccount` decided last for a module, also if its directory is deleted now; undefined = the operator's
    * own account. Throws ProblemError if the file that names the account could not be read since the start.
    */
   getKnownAccount(module: string): Account | undefined {
@@ -55,7 +52,7 @@ export class Accounts {
     throw new ProblemError({ file: module, message, remedy: "correct the file" });
   }
 
-  /** Whether `user`, a user name of the API server, is the account of a module. */
+  /** Whether `user` (`system:serviceaccount:<namespace>:<name>`) is the account of a module. */
   isAccountUser(user: string): boolean {
     return [...this.#knownAccounts.values()].some(
       ({ account }) => typeof account === "object" && userOf(account) === user,
@@ -68,8 +65,8 @@ export class Accounts {
   }
 
   /**
-   * Decides the account of a module by its current settings, and remembers it; undefined = the operator's own account. Throws
-   * ProblemError if the account is not allowed, or not known because its file is invalid.
+   * Decides the account of a module by its current settings, and remembers it; undefined = the operator's own account. While the file that
+   * names the account is invalid, keeps the one that was known before. Throws ProblemError if there is none, or if the account is not allowed.
    */
   resolveAccount(module: AccountSettings): Account | undefined {
     const { name, serviceAccountName } = module;
@@ -83,9 +80,15 @@ export class Accounts {
     return account;
   }
 
-  /** Returns why the account of a module is not allowed, as a problem of `file`, its `addon.yaml`. Problems of the file itself do not count. */
+  /**
+   * Decides the account of a module as `resolveAccount`, and returns why it is not allowed, as a problem of `file`, its `addon.yaml`.
+   * Undefined if it is allowed, or if the file cannot be read: whoever reads the file reports that.
+   */
   findProblem(module: AccountSettings, file: string): Problem | undefined {
-    if (module.accountIsUnknown === true) return this.#recordUnknown(module);
+    if (module.accountIsUnknown === true) {
+      this.#recordUnknown(module);
+      return undefined;
+    }
     try {
       this.resolveAccount(module);
       return undefined;
@@ -96,8 +99,8 @@ export class Accounts {
     }
   }
 
-  /** Records that the account is unknown, unless it is known: a file that becomes invalid later does not change the account. */
-  #recordUnknown(module: AccountSettings): undefined {
+  /** Records that the account is unknown, unless it was known before: a file that becomes invalid later does not change the account. */
+  #recordUnknown(module: AccountSettings): void {
     const namespace = this.#options.namespaceOf(module);
     if (!this.#knownAccounts.has(module.name))
       this.#knownAccounts.set(module.name, { account: UNKNOWN, namespace });
@@ -127,15 +130,18 @@ export class Accounts {
     if (failed !== undefined) throw failed.reason;
   }
 
-  /** Returns the account that the module names. Throws ProblemError if the module may not use accounts of its namespace. */
+  /**
+   * Returns the account that the module names. Throws ProblemError unless the account is in the namespace that the operator's configuration
+   * gives the module, or in an allowed one: the author of `addon.yaml` must not gain the rights of other accounts.
+   */
   #requireAllowed(module: AccountSettings, serviceAccountName: string): Account {
     const { namespaceOf, configuredNamespaceOf, allowed } = this.#options;
-    const ownNamespace = configuredNamespaceOf(module.name);
-    const account = resolveAccount(serviceAccountName, namespaceOf(module));
-    if (account.namespace === ownNamespace || allowed.some((each) => matchesGlob(each, account.namespace)))
-      return account;
-    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${ownNamespace}`;
-    const remedy = `name an account of ${ownNamespace}, or allow the namespace with --service-account-namespaces`;
+    const configuredNamespace = configuredNamespaceOf(module.name);
+    const account = parseAccount(serviceAccountName, namespaceOf(module));
+    const isAllowed = allowed.some((pattern) => matchesGlob(pattern, account.namespace));
+    if (isAllowed || account.namespace === configuredNamespace) return account;
+    const message = `names ${describeAccount(account)}, but the operator's configuration gives it namespace ${configuredNamespace}`;
+    const remedy = `name an account of ${configuredNamespace}, or allow the namespace with --service-account-namespaces`;
     throw new ProblemError({ file: module.name, key: "serviceAccountName", message, remedy });
   }
 }

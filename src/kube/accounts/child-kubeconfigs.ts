@@ -16,7 +16,7 @@ export class PrivateKubeconfig {
   readonly #dir: StableTempDir;
   readonly #name: string;
 
-  /** `reader` gives each reader its own file: a reader must not see what another one writes. */
+  /** `reader` (`hooks`, `helm`) gives each kind of child its own file: a child may alter its file, and another kind must not read that. */
   constructor(client: KubeClient, dir: StableTempDir, reader: string) {
     this.#client = client;
     this.#dir = dir;
@@ -58,7 +58,7 @@ const RETRY_MS = 15_000;
  * token is valid. Throws MissingAccountError, ApiError, ConnectionError, ScratchError.
  */
 export async function openAccountKubeconfig(
-  { client, clock, token }: AccessOptions,
+  { client, clock, token: getToken }: AccessOptions,
   { account, namespace, onError }: AccessRequest,
   scratch: ScratchDir,
 ): Promise<AccountAccess> {
@@ -68,9 +68,9 @@ export async function openAccountKubeconfig(
     if (!isClosed) timer = clock.setTimer(Math.max(ms, RETRY_MS), renew);
   };
   const writeToken = async (): Promise<void> => {
-    const { token: text, freshUntil } = await token();
+    const { token, freshUntil } = await getToken();
     if (isClosed) return;
-    await scratch.replaceFile("token", text);
+    await scratch.replaceFile("token", token);
     scheduleRenewal(freshUntil - clock.monotonic());
   };
   const renew = (): void =>
@@ -92,17 +92,17 @@ export async function openAccountKubeconfig(
 
 /**
  * Builds the kubeconfig of an account: the server of the operator's kubeconfig, with the account's token. It contains the
- * certificate authority instead of a path: the hooks' user may not be allowed to read that file.
+ * certificate authority instead of the path of its file, because the hooks' user may not be allowed to read that file.
  */
 export function buildAccountKubeconfig(
   operatorKubeconfig: string,
   run: { readonly account: Account; readonly namespace: string; readonly tokenFile: string },
 ): string {
   const { account, namespace, tokenFile } = run;
-  const [entry = {}] = objectsIn(objectOf(JSON.parse(operatorKubeconfig) as JsonObject)["clusters"]);
-  const { "certificate-authority": file, ...cluster } = objectOf(entry["cluster"]);
-  if (typeof file === "string")
-    cluster["certificate-authority-data"] ??= readFileSync(file).toString("base64");
+  const [clusterEntry = {}] = objectsIn(objectOf(JSON.parse(operatorKubeconfig) as JsonObject)["clusters"]);
+  const { "certificate-authority": caFile, ...cluster } = objectOf(clusterEntry["cluster"]);
+  if (typeof caFile === "string")
+    cluster["certificate-authority-data"] ??= readFileSync(caFile).toString("base64");
   const name = userOf(account);
   return JSON.stringify({
     apiVersion: "v1",

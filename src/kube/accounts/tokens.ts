@@ -25,7 +25,6 @@ interface TokenRequest {
   readonly status?: { readonly token?: string };
 }
 
-/** A token of a ServiceAccount, and when to request the next one. */
 interface AccountToken {
   readonly token: string;
   /** From this time on (monotonic ms), another token is requested. */
@@ -68,11 +67,12 @@ export class RunTokens {
   }
 
   /**
-   * Calls `work` with a function that requests the token of the module's run when a hook needs it. Runs of one module that overlap or
-   * contain each other share the token. Starts to revoke the token at the end of the last of these runs, and does not wait for that.
+   * Calls `work` with a function that requests the token of the module's run when a hook needs it. Runs of one module that overlap or contain each
+   * other share the token. Starts to revoke the token at the end of the last of these runs, usually without waiting for the answer.
    */
-  async withToken<T>(owner: TokenOwner, work: (token: GetRunToken) => Promise<T>): Promise<T> {
+  async withToken<T>(owner: TokenOwner, work: (getToken: GetRunToken) => Promise<T>): Promise<T> {
     const key = `${owner.module} ${userOf(owner.account)}`;
+    // The next run reuses the name of the Secret that this revocation deletes.
     const previousRevocation = this.#revocations.get(key);
     const options = { ...this.#options, problems: this.#problems, previousRevocation };
     const run = this.#runTokens.get(key) ?? new RunToken(options, owner);
@@ -94,7 +94,7 @@ export class RunTokens {
     await Promise.all(this.#revocations.values());
   }
 
-  /** Begins to revoke the token of a run; waits only while too many tokens are being revoked. */
+  /** Begins to revoke the token of a run, if one was requested; waits only while too many tokens are being revoked. */
   async #startRevocation(key: string, run: RunToken): Promise<void> {
     if (!run.hasSecret) return;
     const revoking: Promise<unknown> = run.revoke().finally(() => {
@@ -111,9 +111,7 @@ export class RunTokens {
 }
 
 interface RunTokenOptions extends RunTokensOptions {
-  /** Why tokens outlive runs, by module. */
   readonly problems: Map<string, string>;
-  /** The revocation of the module's last token, whose Secret has the same name. */
   readonly previousRevocation: Promise<unknown> | undefined;
 }
 
@@ -150,24 +148,24 @@ class RunToken {
     const target = { resource: SECRETS, namespace: this.#owner.account.namespace, name };
     const options = { preconditions: { uid }, timeoutMs: REVOCATION_TIMEOUT_MS };
     await remove(this.#options.client, target, options).catch((error: unknown) => {
-      // It is deleted already, or another one has its name.
+      // The Secret is deleted already (404), or the name belongs to a newer Secret (409, because the uid differs).
       if (!isNotFound(error) && !isConflict(error)) this.#reportProblem(error);
     });
   }
 
-  /** Returns the last token if it is still fresh; requests another one otherwise. */
-  async #reuseOrRequest(last: Promise<AccountToken> | undefined): Promise<AccountToken> {
-    const known = await last?.catch(() => undefined);
-    const isFresh = known !== undefined && known.freshUntil > this.#options.clock.monotonic();
-    return isFresh ? known : this.#requestToken();
+  /** Returns the token of the last request if that succeeded and the token is still fresh; requests another token otherwise. */
+  async #reuseOrRequest(lastRequest: Promise<AccountToken> | undefined): Promise<AccountToken> {
+    const lastToken = await lastRequest?.catch(() => undefined);
+    const isFresh = lastToken !== undefined && lastToken.freshUntil > this.#options.clock.monotonic();
+    return isFresh ? lastToken : this.#requestToken();
   }
 
-  /** Requests a token that is bound to the Secret of the run (TokenRequest). */
+  /** Requests a token (TokenRequest) that is bound to the Secret of the run; unbound if the operator may not create the Secret. */
   async #requestToken(): Promise<AccountToken> {
     const { client, clock } = this.#options;
     const { account } = this.#owner;
     const requestedAt = clock.monotonic();
-    const boundObjectRef = await this.#buildBinding();
+    const boundObjectRef = await this.#requestBinding();
     const body = {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
@@ -183,14 +181,18 @@ class RunToken {
     return { token: status.token, freshUntil: requestedAt + lifetimeMs * FRESH_FRACTION };
   }
 
-  /** Builds the reference to the run's Secret, which the token is bound to; undefined if the operator may not create Secrets. */
-  async #buildBinding(): Promise<object | undefined> {
+  /**
+   * Creates the run's Secret at first use, and returns the reference that binds a token to it. Undefined if the operator may not create
+   * Secrets: the run works with a token that cannot be revoked, and the problem is reported.
+   */
+  async #requestBinding(): Promise<object | undefined> {
     this.#secret ??= this.#createSecret();
     try {
       const { name, uid } = (await this.#secret).metadata;
       this.#options.problems.delete(this.#owner.module);
       return { apiVersion: "v1", kind: "Secret", name, uid };
     } catch (error) {
+      // The next request of a token tries again.
       this.#secret = undefined;
       if (!isRefusal(error)) throw error;
       this.#reportProblem(error);
@@ -203,12 +205,14 @@ class RunToken {
     const { client, operator, previousRevocation } = this.#options;
     const { module, account } = this.#owner;
     const { namespace } = account;
-    const digest = createHash("sha256").update(operator).digest("hex").slice(0, 10);
-    const name = `addon-operator-run-${module}-${digest}`;
+    // Two operators may use accounts of one namespace for modules of one name.
+    const operatorHash = createHash("sha256").update(operator).digest("hex").slice(0, 10);
+    const name = `addon-operator-run-${module}-${operatorHash}`;
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
     const createSecret = (): Promise<Secret> => create<Secret>(client, target, { body });
+    // The revocation deletes the Secret of the previous run, which has the same name.
     await previousRevocation;
     try {
       return await createSecret();

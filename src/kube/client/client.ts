@@ -35,7 +35,6 @@ export interface KubeAccess {
   readonly namespace: string;
 }
 
-/** Options of `connect`. */
 export interface ConnectOptions extends RateLimit, Pick<CredentialsOptions, "kubeConfig" | "context"> {
   readonly userAgent: string;
   /** Trace every request at debug level (`--debug-kubernetes-api`). */
@@ -95,7 +94,10 @@ export class KubeClient {
     return this.#parts.connections.credentials.exportKubeconfig();
   }
 
-  /** Sends a request and returns the parsed answer. Throws ApiError or ConnectionError, and the reason of an aborted signal. */
+  /**
+   * Sends a request and returns the parsed answer, without parts that are nested too deep for recursive code. Throws ApiError or
+   * ConnectionError, and the reason of an aborted signal.
+   */
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#startDeadline(request);
     try {
@@ -111,7 +113,7 @@ export class KubeClient {
 
   /**
    * Sends a request and returns the body as it arrives, over a connection of its own, because a watch occupies the connection for minutes.
-   * The body ends when the signal is aborted or the reader stops. The time limit ends with the headers.
+   * The body ends when the signal is aborted or the reader stops. The time limit covers only the wait for the response headers.
    */
   async stream(request: ApiRequest): Promise<AsyncIterable<Uint8Array>> {
     const deadline = this.#startDeadline(request);
@@ -172,7 +174,10 @@ export class KubeClient {
     return new Deadline(this.#parts.clock, ms, request.signal);
   }
 
-  /** Repeats `attempt` until it succeeds, `decideRetry` refuses another try, or the deadline passes. Each try takes a token of the rate limit. */
+  /**
+   * Repeats `attempt`, which sends the request into a pool by `send` and reads the answer as far as it needs, until it succeeds,
+   * `decideRetry` refuses another try, or the deadline passes. Each try takes a token of the rate limit.
+   */
   async #sendWithRetries<T>(
     request: ApiRequest,
     deadline: Deadline,
@@ -215,8 +220,9 @@ export class KubeClient {
       const requestName = describeRequest(request, this.credentialsInfo.server);
       throw await readErrorAnswer(response, requestName, request.path);
     } catch (error) {
-      if (!(error instanceof ApiError))
-        this.#reportRequest(request, toConnectionError(error, "").code, startedAt);
+      // An answer is reported above, also one with an error status.
+      const hasAnswer = error instanceof ApiError;
+      if (!hasAnswer) this.#reportRequest(request, toConnectionError(error, "").code, startedAt);
       throw error;
     }
   }
@@ -237,6 +243,7 @@ export class KubeClient {
 
 /** Returns the error to throw for a failed try: the caller's abort reason, a time-out, or the failure itself. */
 function toThrownError(error: unknown, deadline: Deadline, requestName: string): unknown {
+  // A time-out aborts the signal, too.
   if (deadline.isTimedOut)
     return new ConnectionError("ETIMEDOUT", `${requestName}: no answer in time`, { cause: error });
   if (deadline.signal.aborted) return deadline.signal.reason;
@@ -259,7 +266,7 @@ async function* readBody({ body }: Response, deadline: Deadline, requestName: st
 /** Path of Secrets, of one Secret or below it: errors of such requests may quote secret values. */
 const SECRETS_PATH = /\/secrets(\/|$)/;
 
-/** Reads the body of an answer with an error status, and builds the error from it. */
+/** Reads the body of an answer with an error status, and builds the error from it, without values of Secrets. */
 async function readErrorAnswer(response: Response, requestName: string, path: string): Promise<ApiError> {
   const retryAfter = response.headers["retry-after"];
   const text = await response.body.text().catch(() => "");

@@ -59,10 +59,7 @@ const UNARY_CONNECTIONS = 16;
 const LEASE_CONNECTIONS = 2;
 const KEEP_ALIVE_MS = 30_000;
 
-/**
- * Creates the pools; connections are opened with the first requests. Writes are sent only while `mayWrite` returns true, writes
- * of the lease always.
- */
+/** Creates the pools; connections are opened with the first requests. Writes are sent only while `mayWrite` returns true, writes of the lease always. */
 function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
   const pools = {
     unary: createDispatcher(access, { connections: UNARY_CONNECTIONS }).compose(refuseWritesUnless(mayWrite)),
@@ -70,11 +67,11 @@ function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
     streams: createDispatcher(access, { bodyTimeout: 0 }).compose(refuseWritesUnless(mayWrite)),
     lease: createDispatcher(access, { connections: LEASE_CONNECTIONS }),
   };
-  const all = Object.values(pools);
+  const dispatchers = Object.values(pools);
   return {
     ...pools,
-    close: () => Promise.all(all.map((pool) => pool.close())),
-    destroy: () => Promise.all(all.map((pool) => pool.destroy())),
+    close: () => Promise.all(dispatchers.map((pool) => pool.close())),
+    destroy: () => Promise.all(dispatchers.map((pool) => pool.destroy())),
   };
 }
 
@@ -94,15 +91,15 @@ function refuseWritesUnless(mayWrite: () => boolean): Dispatcher.DispatcherCompo
   };
 }
 
-/** Creates a pool for the server, through its proxy if there is one. */
+/** Creates a pool for the server, through its SOCKS or HTTP proxy if there is one. */
 function createDispatcher(
   access: ServerAccess,
   options: { connections?: number; bodyTimeout?: number },
 ): Dispatcher {
   const connect = { ...access.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, timeout: 10_000 };
-  const shared = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
-  if (access.proxy === undefined) return new Agent({ ...shared, connect });
+  const commonOptions = { ...options, allowH2: false, keepAliveTimeout: KEEP_ALIVE_MS, pipelining: 1 };
+  if (access.proxy === undefined) return new Agent({ ...commonOptions, connect });
   if (access.proxy.startsWith("socks"))
-    return new Socks5ProxyAgent(access.proxy, { ...shared, requestTls: connect });
-  return new ProxyAgent({ ...shared, uri: access.proxy, requestTls: connect });
+    return new Socks5ProxyAgent(access.proxy, { ...commonOptions, requestTls: connect });
+  return new ProxyAgent({ ...commonOptions, uri: access.proxy, requestTls: connect });
 }

@@ -1,6 +1,6 @@
 /**
- * Credentials of one kubeconfig context: chosen at the start, read again as they rotate, exported as a kubeconfig for child processes.
- * A process works with one cluster: some changes of the kubeconfig are refused.
+ * Credentials of one kubeconfig context, read with the library @kubernetes/client-node: chosen at the start, read again as they rotate,
+ * exported as a kubeconfig for child processes. A process works with one cluster: a kubeconfig that changes to another one is refused.
  */
 
 import { createHash } from "node:crypto";
@@ -11,8 +11,7 @@ import type { ConnectionOptions } from "node:tls";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
 import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
-import { ProblemError, isJsonObject, objectsIn, asString } from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { ProblemError, isJsonObject, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 import { loadConfig, type CredentialsOptions, type LoadedConfig } from "./kubeconfig.ts";
 
 /** Address, headers and TLS settings for requests to the server, valid for a few seconds. */
@@ -64,7 +63,7 @@ export class Credentials {
     return this.#loaded.config.getCurrentCluster()?.server ?? "";
   }
 
-  /** Returns address and credentials for the next request, shared for some seconds. Throws a ProblemError when a plug-in or file fails. */
+  /** Returns address and credentials for the next request, cached for some seconds. Throws a ProblemError when a plug-in or file fails. */
   getAccess(): Promise<ServerAccess> {
     const now = this.#clock.monotonic();
     if (this.#accessPromise === undefined || now - this.#requestedAt > REREAD_AFTER_MS) {
@@ -83,12 +82,13 @@ export class Credentials {
    * credentials if the context now names another cluster or user.
    */
   renew(): void {
-    const next = this.#readAgain();
+    const reloaded = this.#readAgain();
+    // The exec plug-ins run again in any case: only they may have fresh credentials.
     this.#accessPromise = undefined;
-    if (next === undefined) return;
-    const refusal = findRefusal(this.#loaded, next);
+    if (reloaded === undefined) return;
+    const refusal = findRefusal(this.#loaded, reloaded);
     if (refusal !== undefined) throw refusal;
-    this.#loaded = next;
+    this.#loaded = reloaded;
   }
 
   /**
@@ -96,20 +96,20 @@ export class Credentials {
    * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
   exportKubeconfig(): string {
-    const next = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
-    const refusal = next && findRefusal(this.#loaded, next);
-    const message = refusal?.message ?? "";
-    if (message !== "" && message !== this.#lastRefusal)
-      this.#logger.error("The change of the kubeconfig is not applied", { error: message });
-    this.#lastRefusal = message;
-    if (next !== undefined && refusal === undefined) this.#applyChange(next);
+    const reloaded = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
+    const refusal = reloaded && findRefusal(this.#loaded, reloaded);
+    const refusalMessage = refusal?.message ?? "";
+    if (refusalMessage !== "" && refusalMessage !== this.#lastRefusal)
+      this.#logger.error("The change of the kubeconfig is not applied", { error: refusalMessage });
+    this.#lastRefusal = refusalMessage;
+    if (reloaded !== undefined && refusal === undefined) this.#applyChange(reloaded);
     return exportContext(this.#loaded.config);
   }
 
-  /** Uses changed credentials from the next request on. */
-  #applyChange(next: LoadedConfig): void {
-    if (next === this.#loaded || exportContext(next.config) === exportContext(this.#loaded.config)) return;
-    this.#loaded = next;
+  /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
+  #applyChange(reloaded: LoadedConfig): void {
+    if (exportContext(reloaded.config) === exportContext(this.#loaded.config)) return;
+    this.#loaded = reloaded;
     this.#accessPromise = undefined;
   }
 
@@ -193,11 +193,7 @@ function trimTrailingSlashes(path: string): string {
 type Cluster = KubeConfig["clusters"][number];
 type User = KubeConfig["users"][number];
 
-/** Cluster and user of a context. */
-interface ContextTarget {
-  readonly cluster: Partial<Cluster>;
-  readonly user: Partial<User>;
-}
+type ContextTarget = Readonly<{ cluster: Partial<Cluster>; user: Partial<User> }>;
 
 /** Describes a difference that is refused; false if there is none. */
 type DifferenceCheck = (before: ContextTarget, now: ContextTarget) => string | false;
@@ -270,27 +266,30 @@ function toClusterEntry(cluster: Cluster): object {
   };
 }
 
-/** Converts a user of the library into the form of kubeconfig files. */
+/** Converts a user of the library into the form of kubeconfig files. The library has a `tokenFile` as its auth provider of that name. */
 function toUserEntry(user: User): object {
   const { certData, certFile, keyData, keyFile, token, username, password, impersonateUser } = user;
   const provider = user.authProvider as { name?: string; config?: { tokenFile?: string } } | undefined;
-  const isFile = provider?.name === "tokenFile";
+  const isTokenFile = provider?.name === "tokenFile";
   return {
     "client-certificate-data": certData,
     "client-certificate": certFile,
     "client-key-data": keyData,
     "client-key": keyFile,
     token,
-    tokenFile: isFile ? provider.config?.tokenFile : undefined,
-    "auth-provider": isFile ? undefined : (provider ?? undefined),
-    exec: isJsonObject(user.exec as Json) ? addHomeVariable(user.exec as JsonObject) : undefined,
+    tokenFile: isTokenFile ? provider.config?.tokenFile : undefined,
+    "auth-provider": isTokenFile ? undefined : (provider ?? undefined),
+    exec: isJsonObject(user.exec) ? addHomeVariable(user.exec) : undefined,
     username,
     password,
     as: impersonateUser,
   };
 }
 
-/** Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the operator's one. */
+/**
+ * Sets HOME for exec plug-ins: helm runs with another home directory, but plug-ins keep their files in the operator's one. Removes
+ * KUBERNETES_EXEC_INFO, which helm and kubectl set themselves.
+ */
 function addHomeVariable(exec: JsonObject): JsonObject {
   const env = objectsIn(exec["env"]).filter(({ name }) => name !== "KUBERNETES_EXEC_INFO");
   const home = env.some(({ name }) => asString(name) === "HOME") ? [] : [{ name: "HOME", value: homedir() }];

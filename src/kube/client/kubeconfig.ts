@@ -1,4 +1,4 @@
-/** Reads kubeconfigs as kubectl does, and the in-cluster credentials of a Pod. */
+/** Reads kubeconfigs as kubectl does, and the in-cluster credentials of a Pod, with the library @kubernetes/client-node. */
 
 import { accessSync, existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -40,7 +40,7 @@ export function loadConfig(options: CredentialsOptions): LoadedConfig {
   return loadFrom(chooseFile(options), options);
 }
 
-/** Reads a kubeconfig or, if `file` is undefined, the in-cluster credentials of the Pod. */
+/** Reads a kubeconfig (or a PATH-like list of them) or, if `file` is undefined, the in-cluster credentials of the Pod. */
 function loadFrom(file: string | undefined, { root, context }: CredentialsOptions): LoadedConfig {
   const text = file === undefined ? undefined : readFilesText(file);
   const config = file === undefined ? loadInCluster(root ?? "") : loadFiles(file);
@@ -63,7 +63,10 @@ function readFilesText(pathList: string): string | undefined {
   return attempt(() => pathList.split(delimiter).map(readText).join("\0"));
 }
 
-/** Chooses the kubeconfig; undefined = the in-cluster credentials. Throws a ProblemError if there are no credentials. */
+/**
+ * Chooses the kubeconfig that the options name, then the in-cluster credentials (undefined), then `~/.kube/config`. Throws a ProblemError
+ * if there are no credentials.
+ */
 function chooseFile(options: CredentialsOptions): string | undefined {
   if (options.kubeConfig !== undefined && options.kubeConfig !== "") return options.kubeConfig;
   if (isReadable(`${options.root ?? ""}${SERVICE_ACCOUNT_DIR}/token`)) return undefined;
@@ -95,17 +98,17 @@ function loadFiles(pathList: string): KubeConfig {
   const merged = new KubeConfig();
   const files = pathList.split(delimiter).filter((name) => name !== "");
   // As in kubectl, a list may name files that do not exist.
-  const found = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
-  if (found.length === 0)
+  const existingFiles = files.length > 1 ? files.filter((file) => existsSync(file)) : files;
+  if (existingFiles.length === 0)
     throw new ProblemError({ file: pathList, message: "none of these files exists", remedy: REMEDY });
   // As in kubectl, the first file that names an entry wins.
-  for (const file of found) {
-    const next = loadFile(file);
+  for (const file of existingFiles) {
+    const config = loadFile(file);
     merged.loadFromOptions({
-      clusters: mergeByName(merged.clusters, next.clusters),
-      users: mergeByName(merged.users, next.users),
-      contexts: mergeByName(merged.contexts, next.contexts),
-      currentContext: merged.currentContext || next.currentContext,
+      clusters: mergeByName(merged.clusters, config.clusters),
+      users: mergeByName(merged.users, config.users),
+      contexts: mergeByName(merged.contexts, config.contexts),
+      currentContext: merged.currentContext || config.currentContext,
     });
   }
   return merged;
@@ -181,18 +184,21 @@ function completeUsers(users: readonly User[], text: string, file: string): User
   const root = parseYaml(text, file).value;
   const userEntries = new Map(objectsIn(objectOf(root)["users"]).map(({ name, user }) => [name, user]));
   return users.map((user) => {
-    const entry = userEntries.get(user.name);
-    return isJsonObject(entry) ? completeUser(user, entry, dirname(file)) : user;
+    const userEntry = userEntries.get(user.name);
+    return isJsonObject(userEntry) ? completeUser(user, userEntry, dirname(file)) : user;
   });
 }
 
-/** Completes one user of the library from its entry in the kubeconfig; `folder` is that of the file. */
+/**
+ * Completes one user of the library from its entry in the kubeconfig; `folder` is that of the file. As auth provider `tokenFile`, the library
+ * reads the file again with each use, instead of the token that it read once.
+ */
 function completeUser(user: User, entry: JsonObject, folder: string): User {
   const tokenFile = entry["tokenFile"];
   if (typeof tokenFile === "string" && tokenFile !== "") {
-    const { token: _, ...rest } = user;
+    const { token: _, ...userWithoutToken } = user;
     const config = { tokenFile: resolve(folder, tokenFile) };
-    return { ...rest, authProvider: { name: "tokenFile", config } };
+    return { ...userWithoutToken, authProvider: { name: "tokenFile", config } };
   }
   return isJsonObject(entry["exec"]) ? { ...user, exec: completeExec(entry["exec"], folder) } : user;
 }

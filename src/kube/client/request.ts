@@ -96,6 +96,7 @@ function decideConnectionRetry(error: ConnectionError, request: ApiRequest, trie
   // Nothing was sent yet, and the files may contain a newer CA or certificate.
   if (isTlsFailure(error)) return { waitMs: 0, renewCredentials: true };
   const isRead = (request.method ?? "GET") === "GET";
+  // A call that timed out has used up its time.
   return isRead && error.code !== "ETIMEDOUT" ? { waitMs: 0 } : undefined;
 }
 
@@ -116,5 +117,6 @@ function canRepeat(status: number, request: ApiRequest): boolean {
 /** Whether sending the request twice has the effect of sending it once. */
 function isIdempotent(request: ApiRequest): boolean {
   const method = request.method ?? "GET";
+  // A JSON patch may append to a list.
   return method !== "POST" && !(method === "PATCH" && request.contentType === "application/json-patch+json");
 }

@@ -118,10 +118,9 @@ export function remove<T = JsonObject>(
   return client.json<T>({ ...options, method: "DELETE", path: pathOf(target.resource, target), body });
 }
 
-/** How a verb is sent. */
 type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;
 
-/** Creates the function of a verb that writes. */
+/** Creates the function of a verb that writes (`create`, `replace`, the patches). */
 function createWriter(verb: Verb) {
   return <T = JsonObject>(client: KubeClient, target: Target, options: WriteOptions): Promise<T> =>
     write(client, target, { ...options, ...verb });

@@ -5,7 +5,6 @@ import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
-/** Minimum interval between discoveries for kinds that were not found, so that many missing kinds do not burden the API server. */
 const MIN_INTERVAL_MS = 2000;
 
 /** One discovery of all kinds, under way or done. */
@@ -16,9 +15,8 @@ interface DiscoveryRequest {
 }
 
 /**
- * Caches API discovery. Reads it at the first call, and again after `invalidate` or when a kind is not found;
- * concurrent calls share one request. When an aggregated API is down, its kinds from the last discovery are kept.
- * All methods throw ApiError or ConnectionError.
+ * Caches API discovery. Reads it at the first call, and again after `invalidate` or when a kind is not found; concurrent calls share one request.
+ * When an aggregated API is down, its kinds from the last discovery are kept. All methods throw ApiError or ConnectionError.
  */
 export class Discovery {
   readonly #client: KubeClient;
@@ -31,15 +29,13 @@ export class Discovery {
     this.#clock = clock;
   }
 
-  /**
-   * Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new
-   * discovery.
-   */
+  /** Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new discovery. */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
-    const found = findResource(await request.resources, kind, apiVersion);
+    const resource = findResource(await request.resources, kind, apiVersion);
+    // Many missing kinds must not burden the API server with a discovery each.
     const isRecent = this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS;
-    if (found !== undefined || isRecent) return found;
+    if (resource !== undefined || isRecent) return resource;
     // Keep a newer discovery that a concurrent call has started.
     if (this.#lastRequest === request) this.invalidate();
     return findResource(await this.#getOrStartRequest().resources, kind, apiVersion);
@@ -82,9 +78,8 @@ export class Discovery {
 }
 
 /**
- * Finds the resource that `kind` names: kind, plural, singular or short name in any case, also as `plural.group`, within
- * `apiVersion` (`v1`, `group/version`) when that is given. The core group wins over others, a group's preferred
- * version over its others.
+ * Finds the resource that `kind` names: kind, plural, singular or short name in any case, also as `plural.group`, within `apiVersion` (`v1`,
+ * `group/version`) when that is given. The core group wins over others, a group's preferred version over its others.
  */
 function findResource(
   resources: readonly Resource[],
@@ -93,15 +88,16 @@ function findResource(
 ): Resource | undefined {
   const name = kind.toLowerCase();
   const candidates = apiVersion ? resources.filter((each) => apiVersionOf(each) === apiVersion) : resources;
-  const found = findByName(candidates, name);
+  const resource = findByName(candidates, name);
   const dot = name.indexOf(".");
-  if (found !== undefined || dot < 0) return found;
+  if (resource !== undefined || dot < 0) return resource;
+  // `plural.group`.
   const group = name.slice(dot + 1);
-  const ofGroup = candidates.filter((resource) => resource.group === group);
-  return findByName(ofGroup, name.slice(0, dot));
+  const candidatesOfGroup = candidates.filter((resource) => resource.group === group);
+  return findByName(candidatesOfGroup, name.slice(0, dot));
 }
 
-/** How a name may match a resource, by precedence: a kind of this name wins over a short name. */
+/** How a name may match a resource, by precedence. */
 const NAME_MATCHERS: readonly ((resource: Resource, name: string) => boolean)[] = [
   (resource, name) => resource.kind.toLowerCase() === name,
   (resource, name) => resource.plural === name,
@@ -109,7 +105,7 @@ const NAME_MATCHERS: readonly ((resource: Resource, name: string) => boolean)[] 
   (resource, name) => resource.shortNames?.includes(name) ?? false,
 ];
 
-/** Finds the first resource by the first kind of name that any resource matches. */
+/** Finds a resource by its kind, else by its plural, singular or short name: a kind of this name wins over a short name. */
 function findByName(resources: readonly Resource[], name: string): Resource | undefined {
   for (const matches of NAME_MATCHERS) {
     const found = resources.find((resource) => matches(resource, name));
@@ -160,8 +156,8 @@ export function readAggregated(list: AggregatedList): GroupVersion[] {
 }
 
 /**
- * Converts one version of a group; without resources if the server of an aggregated API is down (`Stale`). Leaves out entries that exist
- * only as parents of subresources: they have no kind.
+ * Converts one version of a group; with undefined resources if the server of an aggregated API is down (`Stale`). Leaves out entries that
+ * exist only as parents of subresources: they have no kind.
  */
 function toGroupVersion(
   group: string,

@@ -19,7 +19,6 @@ interface KindQuery {
   readonly apiVersion: string | undefined;
 }
 
-/** How to wait for a missing kind. */
 interface WaitOptions {
   readonly signal: AbortSignal;
   /** Called with the reason whenever the kind was not found: MissingKindError, ApiError or ConnectionError. */
@@ -37,17 +36,15 @@ export class MissingKindError extends Error {
   }
 }
 
-/** Default poll interval while no CRD changes. */
 const POLL_INTERVAL = { firstMs: 5000, maxMs: 5000 };
 /** A new CRD is served a moment after it is created. */
 const AFTER_CRD_MS = 250;
-/** Number of checks in short intervals after a CRD change, because discovery lags behind. */
 const EAGER_CHECKS = 8;
 const EAGER_INTERVAL_MS = 2 * AFTER_CRD_MS;
 
 /**
- * Finds kinds by discovery, and waits for missing ones, because a module may install the CRD that the hook of another one watches. Polls,
- * and checks again whenever a CRD changes.
+ * Finds kinds by discovery, and waits for missing ones, because a module may install the CRD that the hook of another one watches. Polls
+ * with one timer for all calls. After a CRD has changed, makes some eager checks in short intervals, because discovery lags behind.
  */
 export class KindFinder {
   readonly #options: KindFinderOptions;
@@ -71,9 +68,9 @@ export class KindFinder {
     this.#pendingCalls += 1;
     try {
       for (let checks = 1; ; checks += 1) {
-        const resource = await this.#options.discovery.resolve(query.kind, query.apiVersion).catch(toError);
-        if (resource !== undefined && !(resource instanceof Error)) return resource;
-        onMissing(resource ?? new MissingKindError(query));
+        const result = await this.#options.discovery.resolve(query.kind, query.apiVersion).catch(toError);
+        if (result !== undefined && !(result instanceof Error)) return result;
+        onMissing(result ?? new MissingKindError(query));
         await this.#waitForNextCheck(signal, exponentialDelay(checks, pollInterval));
         if (signal.aborted) return undefined;
       }
@@ -89,13 +86,13 @@ export class KindFinder {
     this.#startEagerChecks(0);
   }
 
-  /** Checks again after `ms`, and then several times in short intervals. */
+  /** Lets all waiting calls check after `ms`, and then several times in short intervals. */
   #startEagerChecks(ms: number): void {
     this.#eagerChecksLeft = EAGER_CHECKS;
     this.#scheduleCheck(ms);
   }
 
-  /** Resolves at the next check: after `ms`, after a CRD changed, or when the signal is aborted. */
+  /** Resolves when the call is to check again: after `ms`, after a CRD changed, or when the signal is aborted. Watches CRDs from the first wait on. */
   #waitForNextCheck(signal: AbortSignal, ms: number): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();

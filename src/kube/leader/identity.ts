@@ -20,13 +20,14 @@ export interface LeaderIdentity {
 
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
-/** Reads the identity of this process. */
+/** Reads the identity of this process; `pod` is the name of its Pod. */
 export function readOwnIdentity(pod?: string): LeaderIdentity {
   return {
     name: pod || hostname(),
     pid: String(process.pid),
     start: readStartTime("self") ?? "",
     bootId: attempt(() => readFileSync(BOOT_ID, "utf8"))?.trim() ?? "",
+    // The link is `pid:[4026531836]`.
     pidNamespace: /\d+/.exec(attempt(() => readlinkSync("/proc/self/ns/pid")) ?? "")?.[0] ?? "",
   };
 }
@@ -52,6 +53,7 @@ export function parseIdentity(text: string): LeaderIdentity | undefined {
 export function hasHolderEnded(holder: string, own: LeaderIdentity): boolean {
   const other = parseIdentity(holder);
   if (other === undefined || other.start === "" || !/^[1-9]\d*$/.test(other.pid)) return false;
+  // Without boot and namespace of this process, a pid could be that of another machine or container.
   if (own.bootId === "" || own.pidNamespace === "") return false;
   if (other.bootId !== own.bootId || other.pidNamespace !== own.pidNamespace) return false;
   if (isPidFree(Number(other.pid))) return true;
@@ -71,6 +73,6 @@ function isPidFree(pid: number): boolean {
 
 /** Reads the start time of a process; "zombie" if it has ended and was not reaped; undefined if it cannot be read. */
 function readStartTime(pid: number | "self"): string | undefined {
-  const process = readStatSync(pid);
-  return process?.hasEnded ? "zombie" : process?.startTime;
+  const stat = readStatSync(pid);
+  return stat?.hasEnded ? "zombie" : stat?.startTime;
 }

@@ -19,6 +19,7 @@ export interface Address {
 export function findReachableIp(listen: string, interfaces = networkInterfaces()): string {
   if (listen !== "0.0.0.0" && listen !== "::") return listen;
   const addresses = Object.values(interfaces).flatMap((each) => each ?? []);
+  // Neither loopback nor link-local addresses.
   const reachable = addresses.filter(({ internal, address }) => !internal && !address.startsWith("fe80:"));
   const chosen = reachable.find(({ family }) => family === "IPv4") ?? reachable[0];
   return chosen?.address ?? "127.0.0.1";
@@ -78,7 +79,7 @@ export const FOLLOWER_HEADER = "x-addon-operator-follower";
 /** Time limit until the headers of the response. */
 const TIMEOUT_MS = 3000;
 
-/** Requests a path from the HTTP server of the leader. Rejects if no response arrives in time. */
+/** Requests a path from the HTTP server of the leader, which answers itself and does not forward the request. Rejects if no response arrives in time. */
 export function queryLeader({ ip, port }: Address, path: string, clock: Clock): Promise<LeaderAnswer> {
   return new Promise((resolve, reject) => {
     const headers = { [FOLLOWER_HEADER]: "true" };

@@ -1,4 +1,7 @@
-/** Leader election: one operator at a time works on a ConfigMap; followers wait, and report the readiness of the leader. */
+/**
+ * Leader election by a Lease: one operator at a time works on a ConfigMap. With `--ha`, the other replicas are followers: they wait for the Lease,
+ * and report the readiness of the leader, which publishes its HTTP address in an annotation of the Lease.
+ */
 
 import { lookup } from "node:dns/promises";
 
@@ -41,7 +44,7 @@ interface LeaseSettings {
 
 /**
  * Elects one leader for each ConfigMap by a Lease. The client writes only while this process holds the Lease by its own
- * monotonic clock; a follower starts hooks only for their `--config`. After the Lease is lost, no process is started,
+ * monotonic clock; a follower starts hooks only to read their configuration. After the Lease is lost, no process is started,
  * `onLost` ends the running ones, and `expireMs` later a watchdog process, which needs no event loop, kills the operator.
  */
 export class Leadership {
@@ -58,6 +61,7 @@ export class Leadership {
   /** The modules are read: this process can lead at once. */
   #isPrepared = false;
 
+  /** Sets up the Lease, and lets the client write only while this process holds it. Sends nothing yet. */
   constructor(options: LeadershipOptions) {
     const { settings, client, clock, logger, namespace, expireMs } = options;
     this.#options = options;
@@ -69,6 +73,7 @@ export class Leadership {
     this.#readLeaderReadiness = createReadinessReader({ ...this.#location, clock, pod: settings.pod });
     this.#lease = new Lease({
       client: this.#leaseClient,
+      // The Lease expires also while this machine is suspended.
       clock: countSleepTime(clock),
       logger,
       namespace,
@@ -94,7 +99,10 @@ export class Leadership {
     client.writeOnlyWhile(() => this.#lease.isHeld);
   }
 
-  /** Waits for the Lease; resolves when this process leads. With `--ha`, publishes the address of the HTTP `port`. */
+  /**
+   * Call it when the modules are read. Waits for the Lease; resolves when this process leads. From then on, child processes start only while
+   * it leads. With `--ha`, publishes the address of the HTTP `port`.
+   */
   async acquire(port: number, signal: AbortSignal): Promise<void> {
     this.#isPrepared = true;
     if (this.#watchdog === undefined)
@@ -117,7 +125,7 @@ export class Leadership {
     return this.#wasElected ? undefined : this.#holder;
   }
 
-  /** See {@link Lease.release}. */
+  /** Releases the Lease, so that the next leader need not wait, and disarms the watchdog. */
   async release(): Promise<void> {
     if (!this.#lease.isHeld) return;
     await this.#lease.release();
@@ -126,7 +134,7 @@ export class Leadership {
 
   /**
    * Sets the watchdog process to kill the operator after `ms`, unless this method is called again before. The watchdog works also while the
-   * event loop is blocked, and writes the final log line, which is therefore formatted here.
+   * event loop is blocked. It only copies the final log line, so the line is formatted here.
    */
   #armWatchdog(ms: number): void {
     const { sink, clock } = this.#options;
@@ -139,7 +147,10 @@ export class Leadership {
     );
   }
 
-  /** The response of a follower to `/readyz`; undefined for the leader. A follower that does not know the leader is not ready. */
+  /**
+   * The response of a follower to `/readyz`; undefined if this process answers for itself, as the leader or without `--ha`. A follower that
+   * does not know the leader is not ready.
+   */
   async getFollowerReadiness(): Promise<Readiness | undefined> {
     if (this.#wasElected || !this.#options.settings.ha) return undefined;
     if (!this.#isPrepared) return { status: 500, text: "Modules are being read\n" };
@@ -202,7 +213,6 @@ interface LeaseLocation {
 
 interface ReadinessOptions extends LeaseLocation {
   readonly clock: Clock;
-  /** Name of this Pod. */
   readonly pod?: string | undefined;
 }
 
@@ -221,7 +231,7 @@ export function createReadinessReader(options: ReadinessOptions): () => Promise<
   });
 }
 
-/** Reads the Lease and requests `/readyz` from the leader. Rejects if one of them cannot be reached. */
+/** Reads the Lease and requests `/readyz` from its holder. Rejects if the API server or the holder cannot be reached. */
 async function readReadiness(options: ReadinessOptions): Promise<Readiness> {
   const { holder, address } = await readLeader(options);
   if (isOtherRevision(options.pod ?? "", holder))
@@ -239,7 +249,7 @@ export function leaseNameOf(configMap: string): string {
   return `addon-operator-${configMap}`;
 }
 
-/** Reads the Pod or host name of the leader (empty = none) and its address from the Lease. */
+/** Reads the Pod or host name of the leader (empty = none) and its address (undefined = none that a follower accepts) from the Lease. */
 async function readLeader({ client, namespace, name, ownIp }: LeaseLocation) {
   const target = { resource: LEASES, namespace, name };
   const { metadata, spec } = await get<LeaseObject>(client, target, { timeoutMs: LEASE_READ_TIMEOUT_MS });
@@ -249,10 +259,9 @@ async function readLeader({ client, namespace, name, ownIp }: LeaseLocation) {
   };
 }
 
-/** Name of a Pod of a Deployment: `<deployment>-<hash of the revision>-<random>`. */
 const POD_NAME = /^(.+)-([a-z0-9]{6,10})-[a-z0-9]{5}$/;
 
-/** Whether two Pods belong to different revisions of one Deployment, as their names tell. */
+/** Whether two Pods belong to different revisions of one Deployment, by their names: `<deployment>-<hash of the revision>-<random>`. */
 export function isOtherRevision(own: string, other: string): boolean {
   const [, ownDeployment, ownHash] = POD_NAME.exec(own) ?? [];
   const [, otherDeployment, otherHash] = POD_NAME.exec(other) ?? [];

@@ -8,7 +8,6 @@ import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, formatMicroTime, type LeaseObject, type LeaseSpec } from "../resources.ts";
 import { formatIdentity, hasHolderEnded, type LeaderIdentity } from "./identity.ts";
 
-/** Time limit of a request, and its abort signal. */
 interface RequestLimits {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs: number;
@@ -40,9 +39,7 @@ interface LeaseOptions extends KubeAccess {
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
 const MAX_CHECK_INTERVAL_MS = 1500;
-/** Time limit of the write that releases the Lease. */
 const RELEASE_TIMEOUT_MS = 3000;
-/** A failed renewal is retried after this time. */
 const RETRY_RENEWAL_MS = 2000;
 
 /** Result of one try to acquire the Lease; `waitMs` is the time until the next try. */
@@ -51,8 +48,8 @@ type AcquireResult = { readonly isAcquired: true } | { readonly isAcquired: fals
 /**
  * A `coordination.k8s.io` Lease. A candidate acquires it if it has no holder, if the process of the holder has certainly
  * ended, or if the observed record has not changed for its lease duration by the candidate's own clock. Writes use
- * optimistic concurrency: of two candidates, one gets a conflict. A leader that cannot renew stops leading at the renew
- * deadline, which leaves `durationMs - renewDeadlineMs` to end child processes.
+ * optimistic concurrency: of two candidates, one gets a conflict. A term is the time for which this process holds the Lease. A leader that cannot
+ * renew ends its term at the renew deadline, which leaves `durationMs - renewDeadlineMs` to end child processes.
  */
 export class Lease {
   readonly #options: LeaseOptions;
@@ -63,7 +60,7 @@ export class Lease {
   #observed = { record: "", since: 0 };
   /** The holder that `onWaiting` was last called with. */
   #reportedHolder: string | undefined;
-  /** A term is the time from acquiring to losing or releasing the Lease; aborted at its end. Undefined = no term. */
+  /** Aborted at the end of the term. Undefined = no term. */
   #termController: AbortController | undefined;
   #deadlineTimer: Timer | undefined;
   /** The renew deadline (monotonic ms). */
@@ -96,6 +93,7 @@ export class Lease {
   async release(): Promise<void> {
     if (!this.isHeld) return;
     this.#endTerm();
+    // A renewal under way could write this process as holder again.
     await this.#renewLoopEnd;
     try {
       await this.#writeReleased({ timeoutMs: RELEASE_TIMEOUT_MS });
@@ -104,7 +102,7 @@ export class Lease {
     }
   }
 
-  /** Writes the Lease without a holder. Retries a conflict once, if this process is still the holder. */
+  /** Writes the Lease without a holder. After a conflict, writes once more if this process is still the holder. */
   async #writeReleased(limits: RequestLimits): Promise<void> {
     const write = (): Promise<void> =>
       this.#replace(buildReleasedSpec(this.#lastLease?.spec, this.#options.clock.now()), limits);
@@ -112,16 +110,16 @@ export class Lease {
       await write();
     } catch (error) {
       if (!isConflict(error)) throw error;
-      const found = await this.#read(limits);
-      if (found?.holderIdentity === this.#ownHolder) await write();
+      const spec = await this.#read(limits);
+      if (spec?.holderIdentity === this.#ownHolder) await write();
     }
   }
 
-  /** Reads the spec of the Lease; undefined = it does not exist. */
+  /** Reads the Lease and returns its spec; undefined = it does not exist. The next write replaces the version that is read here. */
   async #read(limits: RequestLimits): Promise<LeaseSpec | undefined> {
     const { client, namespace, name } = this.#options;
-    const found = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
-    this.#lastLease = await found.catch(ignoreNotFound);
+    const request = get<LeaseObject>(client, { resource: LEASES, namespace, name }, limits);
+    this.#lastLease = await request.catch(ignoreNotFound);
     return this.#lastLease && (this.#lastLease.spec ?? {});
   }
 
@@ -153,7 +151,7 @@ export class Lease {
       return { isAcquired: true };
     } catch (error) {
       signal?.throwIfAborted();
-      // Another candidate has written the Lease since the read.
+      // Another candidate has written the Lease since the read: read it again at once.
       if (isConflict(error) || isAlreadyExists(error)) return { isAcquired: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
@@ -164,7 +162,10 @@ export class Lease {
     }
   }
 
-  /** Returns the milliseconds until the next read; 0 if this process may acquire the Lease: it has no holder, or is expired. */
+  /**
+   * Returns the milliseconds until the next read; 0 if this process may acquire the Lease: it has no holder or this process as holder, the
+   * process of its holder has ended, or it is expired. Reports each other holder once.
+   */
   #computeWaitMs(spec: LeaseSpec = {}): number {
     const holder = spec.holderIdentity ?? "";
     if (holder === "" || holder === this.#ownHolder || hasHolderEnded(holder, this.#options.identity))
@@ -243,9 +244,9 @@ export class Lease {
       await this.#writeAsHolder(limits);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
-      const found = await this.#read(limits);
-      const holder = found?.holderIdentity;
-      if (found === undefined || holder === this.#ownHolder) await this.#writeAsHolder(limits);
+      const spec = await this.#read(limits);
+      const holder = spec?.holderIdentity;
+      if (spec === undefined || holder === this.#ownHolder) await this.#writeAsHolder(limits);
       else this.#endLostTerm(holder ? `${holder} has acquired it` : "another process has released it");
     }
   }

@@ -14,16 +14,14 @@ export interface WatchConsumer {
   readonly rank?: string;
   /** The first list begins, or begins again: forget the objects delivered so far. Never called after `onSynced`. */
   onListStart?(): void;
-  /** The list contains this object. */
   onListed(object: WatchedObject): Promise<void> | void;
   /** The list is complete, as of `version`. */
   onSynced(version: string): Promise<void> | void;
   /** The object is new or in another version than delivered before. */
   onApplied(object: WatchedObject): Promise<void> | void;
   /**
-   * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list
-   * showed the deletion: `object` then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that
-   * list.
+   * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list showed the deletion: `object`
+   * then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that list.
    */
   onDeleted(object: WatchedObject, complete: boolean): Promise<void> | void;
   /**
@@ -80,7 +78,6 @@ export class WatchMember {
   #isEtcdRestored = false;
   #isClosed = false;
   #hasReportedError = false;
-  /** Changes buffered until the member's own list is complete. */
   #bufferedChanges: { readonly version: string; readonly act: ConsumerCall }[] = [];
   readonly #failures: Failures;
   readonly #pendingPromises = new Set<Promise<void>>();
@@ -106,6 +103,7 @@ export class WatchMember {
     // All calls for the list end before `onSynced`.
     await this.#waitIfBusy(1);
     if (this.#isClosed) return;
+    // Versions from before and after a restore of the etcd cannot be compared: then no change is dropped.
     if (!this.#isEtcdRestored) this.#listVersion = version;
     this.isLive = true;
     this.#callConsumer((each) => each.onSynced(version));
@@ -125,7 +123,8 @@ export class WatchMember {
       this.#bufferedChanges.push({ version, act });
       return undefined;
     }
-    if (this.#listVersion !== "" && !isLater(version, this.#listVersion)) return undefined;
+    const isInList = this.#listVersion !== "" && !isLater(version, this.#listVersion);
+    if (isInList) return undefined;
     this.#callConsumer(act);
     return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }
@@ -171,7 +170,10 @@ export class WatchMember {
     }
   }
 
-  /** Back-pressure. Undefined, so that callers need not await, while fewer than `limit` promises are pending: one per event would be slow. */
+  /**
+   * Back-pressure: returns a promise that resolves when fewer than `limit` promises of the consumer are pending. Undefined if they are fewer
+   * already, so that callers need not await: a promise per event would be slow.
+   */
   #waitIfBusy(limit: number): Promise<void> | undefined {
     return this.#pendingPromises.size < limit ? undefined : this.#waitUntilBelow(limit);
   }

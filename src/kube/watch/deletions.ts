@@ -2,10 +2,7 @@
 
 import { isLater, type WatchedObject } from "./watch-spec.ts";
 
-/**
- * What is known about deleted objects, so that a late event or answer, which still contains one of them, does not bring it back into the
- * store.
- */
+/** What is known about deleted objects, so that a late event or answer, which still contains one of them, does not bring it back into the store. */
 export class Deletions {
   /** Versions of the last lists, by group, or (undefined) of everything: an object that is neither in the list nor newer is deleted. */
   readonly #listVersions = new Map<string | undefined, string>();

@@ -27,7 +27,6 @@ interface HubOptions extends Omit<ReflectorTools, "random"> {
   readonly random?: () => number;
 }
 
-/** What a hub passes to its watches. */
 type HubTools = Required<HubOptions> & { readonly observers: readonly WatchObserver[] };
 
 /** Shares one watch for each distinct spec. Stores only the version of each object; consumers store what they need. */
@@ -52,16 +51,16 @@ export class WatchHub {
    */
   subscribe(spec: WatchSpec, consumer: WatchConsumer): Subscription {
     const key = toSpecKey(spec);
-    const shared = this.#sharedWatches.get(key) ?? new SharedWatch(spec, this.#options);
-    this.#sharedWatches.set(key, shared);
+    const sharedWatch = this.#sharedWatches.get(key) ?? new SharedWatch(spec, this.#options);
+    this.#sharedWatches.set(key, sharedWatch);
     const member = new WatchMember(consumer, this.#options.failures);
-    shared.add(member);
+    sharedWatch.add(member);
     const close = (): void => {
-      const wasLast = shared.remove(member);
+      const wasLast = sharedWatch.remove(member);
       if (!wasLast) return;
-      shared.close();
+      sharedWatch.close();
       // A second call may find a newer watch under the key.
-      if (this.#sharedWatches.get(key) === shared) this.#sharedWatches.delete(key);
+      if (this.#sharedWatches.get(key) === sharedWatch) this.#sharedWatches.delete(key);
     };
     return { whenSynced: member.whenSynced.promise, close };
   }
@@ -80,7 +79,7 @@ export class WatchHub {
 
 /**
  * One watch and its members. It stores only the version of each object, to find changes and deletions after a new
- * list and to deliver no version twice.
+ * list and to deliver no version twice. Members that subscribe after the first list has begun are late: a separate list is read for them.
  */
 class SharedWatch implements ReflectorHandler {
   readonly #spec: WatchSpec;
@@ -156,10 +155,11 @@ class SharedWatch implements ReflectorHandler {
       return waitForAll(this.#firstListMembers.map((member) => member.deliverListed(object)));
     }
     this.#listedKeys.add(key);
-    const known = this.#knownVersions.get(key);
-    if (known === undefined || known.uid === uid) return this.onApplied(object);
+    const knownVersion = this.#knownVersions.get(key);
+    if (knownVersion === undefined || knownVersion.uid === uid) return this.onApplied(object);
     // The object was deleted and created again unseen: the members get both events.
-    return waitForAll([this.#deliverMissedDeletion(key, known.uid, resourceVersion), this.onApplied(object)]);
+    const deletion = this.#deliverMissedDeletion(key, knownVersion.uid, resourceVersion);
+    return waitForAll([deletion, this.onApplied(object)]);
   }
 
   /** The list is complete. Known objects that a repeated list lacks were deleted unseen. */
@@ -169,13 +169,14 @@ class SharedWatch implements ReflectorHandler {
       if (!this.#listedKeys.has(key)) await this.#deliverMissedDeletion(key, uid, version);
     const listedKeys = this.#listedKeys;
     this.#listedKeys = new Set();
+    // For consumers that know objects from other sources than this watch.
     void this.#deliverToAll(version, (consumer) => consumer.onRelisted?.(listedKeys, version));
   }
 
   /** Changes are delivered from now on, and late members get their lists. */
   async #completeFirstList(version: string): Promise<void> {
     await Promise.all(this.#firstListMembers.map((member) => member.completeList(version)));
-    // Not before: a member that subscribes meanwhile would make `#joinLateMembers` list for all of these, too.
+    // Not before the await: a member that subscribes meanwhile starts `#joinLateMembers`, which would list for these members, too.
     this.#isFirstListDone = true;
     this.#firstListMembers = [];
     this.#scheduleJoin();
@@ -191,12 +192,12 @@ class SharedWatch implements ReflectorHandler {
   /** Delivers a new or changed object, unless this version or a later one was delivered before. */
   onApplied(object: WatchedObject): Promise<void> | undefined {
     const key = objectKey(object);
-    const known = this.#knownVersions.get(key);
-    const now = versionOf(object);
-    if (known !== undefined && known.uid === now.uid && !isLater(now.resourceVersion, known.resourceVersion))
-      return undefined;
-    this.#knownVersions.set(key, now);
-    return this.#deliverToAll(now.resourceVersion, (consumer) => consumer.onApplied(object));
+    const knownVersion = this.#knownVersions.get(key);
+    const newVersion = versionOf(object);
+    const isSameObject = knownVersion?.uid === newVersion.uid;
+    if (isSameObject && !isLater(newVersion.resourceVersion, knownVersion.resourceVersion)) return undefined;
+    this.#knownVersions.set(key, newVersion);
+    return this.#deliverToAll(newVersion.resourceVersion, (consumer) => consumer.onApplied(object));
   }
 
   /** Delivers a deletion that the watch reported, unless the object is unknown. */
@@ -265,6 +266,7 @@ class SharedWatch implements ReflectorHandler {
         if (signal.aborted) break;
         failures += 1;
         const remedy = classifyError(error);
+        // A list that expires before its last page is no error: it is repeated.
         if (remedy.kind !== "expired" && error instanceof Error)
           for (const member of joiners) member.reportError(error);
         const delay = computeRetryDelay(remedy, failures, this.#options.random());

@@ -17,7 +17,7 @@ const PAGE_SIZE = 500;
 const LIST_SILENCE_MS = 60_000;
 
 /**
- * Lists everything that `spec` selects, page by page, and passes each object to `onObject` as it arrives; yields to
+ * Lists everything that `spec` selects, page by page or (`unpaged`) at once, and passes each object to `onObject` as it arrives; yields to
  * other work every few objects. Returns the resource version of the list. Errors as of `readStream`.
  */
 export async function listObjects(
@@ -42,8 +42,8 @@ export async function listObjects(
 }
 
 /**
- * Requests the server's newest resource version for the resource of `spec`; empty if it has none. Never older than a
- * version seen before, unless the server's etcd was restored. Errors as of `readStream`.
+ * Requests the server's newest resource version for the resource of `spec`; empty if it has none. Never older than a version seen before,
+ * because the list is a quorum read, unless the server's etcd was restored. Errors as of `readStream`.
  */
 export async function requestNewestVersion(
   spec: WatchSpec,
@@ -95,12 +95,12 @@ const CLOSE_BRACKET = 0x5d;
 
 /**
  * Splits a list answer (`{"metadata":{…},"items":[{…},…]}`) into its items while it arrives, because parsing a large page at once would block
- * the event loop. Counts brackets instead of parsing. Relies on `items` being the only array directly inside a list.
+ * the event loop. Counts open brackets instead of parsing: depth 1 is inside the list, 2 inside `items`, 3 inside an item. Relies on `items`
+ * being the only array directly inside a list. The rest of the list is its envelope.
  */
 export class ListSplitter {
   readonly #item = new ChunkBuffer();
   readonly #envelope = new ChunkBuffer();
-  /** Number of open brackets: 1 = inside the list, 2 = inside `items`, 3 = inside an item. */
   #depth = 0;
   #inString = false;
   /** Bytes of the next chunk to skip: the byte after a backslash. */
@@ -111,7 +111,8 @@ export class ListSplitter {
   push(chunk: Uint8Array): Buffer[] {
     const items: Buffer[] = [];
     let position = this.#skipNext;
-    let from = 0;
+    // The first byte that is neither stored nor returned yet.
+    let unstoredFrom = 0;
     this.#skipNext = 0;
     while (position < chunk.length) {
       if (this.#inString) {
@@ -122,12 +123,12 @@ export class ListSplitter {
       position += 1;
       if (byte === QUOTE) this.#inString = true;
       else if (byte === OPEN_BRACE || byte === OPEN_BRACKET)
-        from = this.#handleOpeningBracket(chunk, from, position);
+        unstoredFrom = this.#handleOpeningBracket(chunk, unstoredFrom, position);
       else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET)
-        from = this.#handleClosingBracket(chunk, from, { position, items });
+        unstoredFrom = this.#handleClosingBracket(chunk, unstoredFrom, { position, items });
     }
     this.#skipNext = position - chunk.length;
-    this.#bufferRest(chunk.subarray(from));
+    this.#bufferRest(chunk.subarray(unstoredFrom));
     return items;
   }
 
@@ -154,37 +155,38 @@ export class ListSplitter {
   }
 
   /**
-   * Handles a bracket that opens `items` or an item. `position` is the index after the bracket, `from` the first byte that is not stored
-   * yet. Returns the new `from`.
+   * Handles a bracket that opens `items` or an item. `position` is the index after the bracket, `unstoredFrom` the first byte that is not stored
+   * yet. Returns the new `unstoredFrom`.
    */
-  #handleOpeningBracket(chunk: Uint8Array, from: number, position: number): number {
+  #handleOpeningBracket(chunk: Uint8Array, unstoredFrom: number, position: number): number {
     this.#depth += 1;
     if (this.#depth === 2 && chunk[position - 1] === OPEN_BRACKET) {
-      this.#envelope.add(chunk.subarray(from, position));
+      this.#envelope.add(chunk.subarray(unstoredFrom, position));
       this.#inItems = true;
       return position;
     }
     // An item begins: commas and white space before it are dropped.
-    return this.#inItems && this.#depth === 3 ? position - 1 : from;
+    return this.#inItems && this.#depth === 3 ? position - 1 : unstoredFrom;
   }
 
-  /** Emits the item that this bracket ends. Returns the new `from`, as `#handleOpeningBracket` does. */
+  /** Handles a bracket that closes an item, which it adds to `output.items`, or `items`. Returns the new `unstoredFrom`, as `#handleOpeningBracket` does. */
   #handleClosingBracket(
     chunk: Uint8Array,
-    from: number,
+    unstoredFrom: number,
     output: { position: number; items: Buffer[] },
   ): number {
     this.#depth -= 1;
     if (this.#inItems && this.#depth === 2) {
-      this.#item.add(chunk.subarray(from, output.position));
+      this.#item.add(chunk.subarray(unstoredFrom, output.position));
       output.items.push(this.#item.drain());
       return output.position;
     }
     if (this.#inItems && this.#depth === 1) {
       this.#inItems = false;
+      // The envelope goes on with this bracket.
       return output.position - 1;
     }
-    return from;
+    return unstoredFrom;
   }
 
   /** Stores the end of a chunk until the next one: it belongs to an incomplete item or to the rest of the list. */

@@ -148,6 +148,7 @@ export class Reflector {
     const path = pathOf(this.#spec.resource, this.#spec);
     const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
     const options = { ...this.#tools, silenceMs: WATCH_SILENCE_MS };
+    // A watch may be silent because nothing changes.
     const workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
     try {
       await readStream(request, options, async (chunk) => {
@@ -186,7 +187,7 @@ export class Reflector {
     this.#newestWatchVersion = version;
   }
 
-  /** The watch works: the next failure is the first one again. */
+  /** The watch works: the next failure counts as the first one, so its retry delay is short, and the end of an error is reported. */
   #markWorking(): void {
     this.#consecutiveFailures = 0;
     this.#clearError();
@@ -230,11 +231,8 @@ function parseFrame(line: Buffer): JsonObject {
 
 /** How to go on after a failed list or watch. */
 type Remedy =
-  /** The version of the list or watch is too old: list again. */
   | { readonly kind: "expired" }
-  /** The server sent `Retry-After`. */
   | { readonly kind: "wait"; readonly ms: number }
-  /** A transient failure. */
   | { readonly kind: "soon" }
   /** A user has to act (missing permissions, a missing kind, a wrong selector): try seldom. */
   | { readonly kind: "seldom" };
@@ -242,7 +240,10 @@ type Remedy =
 /** Statuses that do not change before a user acts. */
 const USER_ERRORS = [400, 403, 404, 405, 406, 415, 422];
 
-/** Decides by the HTTP status how to go on after an error; connection errors and unknown errors are transient. */
+/**
+ * Decides by the HTTP status how to go on after an error: list again (`expired`), wait as the server said, try `seldom` because a user has to act,
+ * or try `soon`. Connection errors and unknown errors are transient.
+ */
 export function classifyError(error: unknown): Remedy {
   if (!(error instanceof ApiError)) return { kind: "soon" };
   if (error.status === 410 || error.reason === "Expired" || error.reason === "Gone")

@@ -6,7 +6,6 @@ import type { WatchHub } from "./hub.ts";
 import { EARLIEST_VERSION, findNewestVersion, objectKey } from "./watch-spec.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
-/** One stored version of an object. */
 interface Versioned {
   /** Empty = newer than any other version. */
   readonly resourceVersion: string;
@@ -21,12 +20,8 @@ interface StoreOptions<T> {
 
 /** Listener for changes that the watch delivers; answers go to the caller only. */
 interface StoreListener<T> {
-  /**
-   * An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a
-   * repeated list shows.
-   */
+  /** An object is new, changed, or deleted (`now` is undefined). Also called during the first list, and for changes that only a repeated list shows. */
   onChange?(now: T | undefined, before: T | undefined, key: string): void;
-  /** The first list is complete. */
   onSynced?(): void;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared any more. */
   onEtcdRestored?(): void;
@@ -87,7 +82,10 @@ export class ObjectStore<T extends Versioned> {
     return [...(this.#keysByGroup.get(name) ?? [])].flatMap((key) => this.#objects.get(key) ?? []);
   }
 
-  /** Watches the selection and notifies `listener` of every change. */
+  /**
+   * Stores what `spec` selects from now on, and notifies `listener` of every change. The store may contain objects before the first list
+   * is complete, from answers: the ones that the list lacks are removed.
+   */
   watch(hub: Pick<WatchHub, "subscribe">, spec: WatchSpec, listener: StoreListener<T> = {}): Subscription {
     let listedKeys = new Set<string>();
     let restoresAtListStart = this.#etcdRestores;
@@ -107,6 +105,7 @@ export class ObjectStore<T extends Versioned> {
       },
       onSynced: (version) => {
         removeUnlisted(listedKeys, version);
+        // The etcd was restored while the list was read: its first objects may have versions of the lost state.
         if (restoresAtListStart !== this.#etcdRestores) this.#resetVersions();
         listedKeys = new Set();
         this.#isSynced = true;
@@ -154,10 +153,10 @@ export class ObjectStore<T extends Versioned> {
     });
   }
 
-  /** Changes a stored object as a write that is still to come will do. A newer version from the server replaces the change. */
+  /** Changes the stored object in advance, as a write of the caller will change it in the cluster. A newer version from the server replaces it. */
   assumeChange(key: string, change: Partial<T>): void {
-    const known = this.#objects.get(key);
-    if (known !== undefined) this.#setObject(key, { ...known, ...change });
+    const stored = this.#objects.get(key);
+    if (stored !== undefined) this.#setObject(key, { ...stored, ...change });
   }
 
   /** Stores an object that the watch delivered, unless a newer version is known; notifies the listener of the change. */
@@ -166,6 +165,7 @@ export class ObjectStore<T extends Versioned> {
     const before = this.#objects.get(key);
     const value = this.#toStored(object, before);
     this.#deletions.recordWatchVersion(object);
+    // The object is not to be stored, or not any more.
     if (value === undefined) {
       if (before !== undefined) this.#handleDeleted(object, false, listener);
       return;
@@ -178,34 +178,34 @@ export class ObjectStore<T extends Versioned> {
   #handleDeleted(object: WatchedObject, isListed: boolean, listener: StoreListener<T>): void {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
-    const known = this.#objects.get(key);
+    const stored = this.#objects.get(key);
     this.#deletions.recordWatchVersion(object);
-    const version = known?.resourceVersion ?? "";
+    const storedVersion = stored?.resourceVersion ?? "";
     // A repeated list reports the deletion of a replaced object with the version of its replacement, which is stored already.
-    const isReplaced = isListed && version !== "" && resourceVersion === version;
-    if (isOlder(resourceVersion, version) || isReplaced) return;
+    const isReplaced = isListed && storedVersion !== "" && resourceVersion === storedVersion;
+    if (isOlder(resourceVersion, storedVersion) || isReplaced) return;
     this.#removeWithTombstone(key, resourceVersion);
     this.#dropOldTombstones();
-    listener.onChange?.(undefined, known, key);
+    listener.onChange?.(undefined, stored, key);
   }
 
-  /** Removes and returns the objects that a list does not contain. */
+  /** Removes and returns the objects (of one group, if given) that a list as of `version` does not contain, except newer ones. */
   #removeUnlisted(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
     this.#deletions.recordList(version, group);
-    const missing = [...this.#objects].filter(
+    const unlisted = [...this.#objects].filter(
       ([key, value]) =>
         !keys.has(key) &&
         (group === undefined || this.#groupOf(value) === group) &&
         !isOlder(version, value.resourceVersion),
     );
-    for (const [key] of missing) this.#unsetObject(key);
-    return missing;
+    for (const [key] of unlisted) this.#unsetObject(key);
+    return unlisted;
   }
 
   /** The newest version that an event or an answer has shown. */
   #getNewestVersion(): string {
-    const known = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
-    return findNewestVersion([...known, ...this.#deletions.versions()]);
+    const storedVersions = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
+    return findNewestVersion([...storedVersions, ...this.#deletions.versions()]);
   }
 
   /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
@@ -221,14 +221,13 @@ export class ObjectStore<T extends Versioned> {
    */
   #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
     const { resourceVersion } = value;
-    const known = this.#objects.get(key)?.resourceVersion;
-    if (known === undefined) {
-      if (this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))) return false;
-    } else if (isOlder(resourceVersion, known) || (isEvent && !isNewer(resourceVersion, known))) {
-      return false;
-    }
-    this.#setObject(key, value);
-    return true;
+    const storedVersion = this.#objects.get(key)?.resourceVersion;
+    const isOutdated =
+      storedVersion === undefined
+        ? this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))
+        : isOlder(resourceVersion, storedVersion) || (isEvent && !isNewer(resourceVersion, storedVersion));
+    if (!isOutdated) this.#setObject(key, value);
+    return !isOutdated;
   }
 
   /** Stores an object in place of the one with its key. */
@@ -239,6 +238,7 @@ export class ObjectStore<T extends Versioned> {
     this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
   }
 
+  /** Removes an object from the store, and its key from the group. */
   #unsetObject(key: string): void {
     const value = this.#objects.get(key);
     if (value === undefined) return;
@@ -255,7 +255,10 @@ export class ObjectStore<T extends Versioned> {
     this.#deletions.recordDeletion(key, version);
   }
 
-  /** Runs a request; tombstones are kept until its answer is recorded. */
+  /**
+   * Runs a request and records its answer by `work`. Keeps tombstones until then. After a restore of the etcd meanwhile, the answer may have a
+   * version of the lost state, so stored versions are reset.
+   */
   async #trackRequest<A>(work: () => Promise<A>): Promise<A> {
     const restoresBefore = this.#etcdRestores;
     this.#pendingRequests += 1;

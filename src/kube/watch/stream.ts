@@ -26,7 +26,7 @@ export async function readStream(
   const onCallerAbort = (): void => requestController.abort(options.signal.reason);
   if (options.signal.aborted) throw options.signal.reason;
   options.signal.addEventListener("abort", onCallerAbort, { once: true });
-  const watchdog = startWatchdog(options, () =>
+  const silenceTimer = startSilenceTimer(options, () =>
     requestController.abort(new ConnectionError("ESILENT", `no bytes for ${options.silenceMs / 1000} s`)),
   );
   try {
@@ -38,23 +38,24 @@ export async function readStream(
     const reader = chunks[Symbol.asyncIterator]();
     try {
       for (;;) {
-        watchdog.reset();
+        silenceTimer.reset();
         const next = await orAborted(reader.next(), requestController.signal);
         if (next.done === true) return;
-        watchdog.pause();
+        silenceTimer.pause();
         await onChunk(next.value);
       }
     } finally {
+      // Closes the connection if the body is not read to its end.
       requestController.abort(new ConnectionError("ECLOSED", "the reader has left"));
       reader.return?.().catch(() => {});
     }
   } finally {
-    watchdog.end();
+    silenceTimer.end();
     options.signal.removeEventListener("abort", onCallerAbort);
   }
 }
 
-interface Watchdog {
+interface SilenceTimer {
   /** Measures the silence from now on. */
   reset(): void;
   /** The time until the next `reset` does not count as silence: the reader works on a chunk. */
@@ -63,7 +64,7 @@ interface Watchdog {
 }
 
 /** Calls `onExpire` after `silenceMs` of silence. One long timer checks when the last chunk came, instead of a timer per chunk. */
-function startWatchdog(options: StreamOptions, onExpire: () => void): Watchdog {
+function startSilenceTimer(options: StreamOptions, onExpire: () => void): SilenceTimer {
   const { clock, silenceMs } = options;
   let silentSince = clock.monotonic();
   let isPaused = false;
@@ -135,14 +136,14 @@ export class FrameSplitter {
   /** Returns the non-empty lines that `chunk` completes. They may share memory with it. */
   push(chunk: Uint8Array): Buffer[] {
     const lines: Buffer[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, from)) {
-      this.#incompleteLine.add(chunk.subarray(from, end));
-      from = end + 1;
+    let lineStart = 0;
+    for (let lineEnd = chunk.indexOf(NEWLINE); lineEnd >= 0; lineEnd = chunk.indexOf(NEWLINE, lineStart)) {
+      this.#incompleteLine.add(chunk.subarray(lineStart, lineEnd));
+      lineStart = lineEnd + 1;
       const line = this.#incompleteLine.drain();
       if (line.length > 0) lines.push(line);
     }
-    this.#incompleteLine.add(chunk.subarray(from));
+    this.#incompleteLine.add(chunk.subarray(lineStart));
     return lines;
   }
 }

@@ -56,10 +56,7 @@ export function splitKey(key: string): ObjectKey {
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/**
- * Builds the object for a deletion that no watch event reported: a new list lacks the object, so only its key, uid and a
- * resource version are known.
- */
+/** Builds the object for a deletion that no watch event reported: a new list lacks the object, so only its key, uid and a resource version are known. */
 export function buildDeletedObject(
   { resource }: WatchSpec,
   key: string,
@@ -140,8 +137,8 @@ function formatExpression({ key, operator, values = [] }: Expression): string {
 }
 
 /**
- * Turns a parsed item into a complete object: adds apiVersion and kind, which items of lists omit, and drops managedFields
- * unless the spec keeps them. Throws a SyntaxError if `value` is not an object with a name.
+ * Turns a parsed item into a complete object: adds apiVersion and kind, which items of lists omit, and drops managedFields unless the spec keeps
+ * them, and parts that are nested too deep. Throws a SyntaxError if `value` is not an object with a name.
  */
 export function completeObject(value: unknown, spec: WatchSpec): WatchedObject {
   if (!isJsonObject(value) || !isJsonObject(value["metadata"]))

@@ -1,4 +1,7 @@
-/** Reads, creates, writes and watches the ConfigMap and its overlay. */
+/**
+ * Reads, creates, writes and watches the ConfigMap and its overlay: the operator's own ConfigMap or Secret for configuration that hooks write.
+ * Callers see both as text by key.
+ */
 
 import { oneLine, type Logger } from "../../lib/index.ts";
 import {
@@ -34,7 +37,6 @@ export interface ConfigLocation {
   readonly overlay: Overlay | undefined;
 }
 
-/** The cache of one object. */
 interface CachedObject {
   readonly resource: Resource;
   readonly store: ObjectStore<ConfigObject>;
@@ -82,7 +84,7 @@ export class ConfigObjects {
     });
   }
 
-  /** Writes exactly one key (null removes it). Throws a conflict if the object has another version by now. */
+  /** Writes exactly the one key that `data` has (null removes it). Throws a conflict if the object has another version by now. */
   writeKey(
     name: string,
     { resourceVersion }: ConfigObject,
@@ -95,7 +97,7 @@ export class ConfigObjects {
     });
   }
 
-  /** Watches an object; calls `onChange` when it was changed or deleted. */
+  /** Watches an object; calls `onChange` when it was changed or deleted, and remembers the last content of a deleted object. */
   watch(name: string, onChange: () => void): Subscription {
     const { hub, namespace, logger } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);
@@ -120,8 +122,8 @@ export class ConfigObjects {
   /** The cache of the object with this name; created on first use. */
   #getOrCreateEntry(name: string): CachedObject {
     const { overlay } = this.#location;
-    const known = this.#cache.get(name);
-    if (known !== undefined) return known;
+    const existing = this.#cache.get(name);
+    if (existing !== undefined) return existing;
     const resource = overlay?.kind === "Secret" && overlay.name === name ? SECRETS : CONFIG_MAPS;
     const store = new ObjectStore<ConfigObject>({ toStored: createDecoder(resource) });
     const cachedObject: CachedObject = { resource, store, lastDeleted: undefined, onChange: () => {} };
@@ -129,7 +131,6 @@ export class ConfigObjects {
     return cachedObject;
   }
 
-  /** Key of the object in its store, see `objectKey`. */
   #toStoreKey(name: string): string {
     return `${this.#location.namespace}/${name}`;
   }
@@ -148,6 +149,7 @@ export class ConfigObjects {
       request(cachedObject.resource),
     );
     if (this.getLatest(name) !== undefined) return answer;
+    // The answer is a 404, or older than a deletion that the watch has reported.
     cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
     if (before !== undefined) cachedObject.onChange();
     return answer;

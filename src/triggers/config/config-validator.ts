@@ -1,4 +1,7 @@
-/** Validates content of the ConfigMap, and stores in a Secret what was accepted last (docs/guides/running.md, "An invalid ConfigMap"). */
+/**
+ * Validates content of the ConfigMap and its overlay (configuration that hooks write), and stores in a Secret what was accepted last
+ * (docs/guides/running.md, "An invalid ConfigMap"). Content in force is what the operator works with: the last valid content.
+ */
 
 import { canonicalJson, digest, oneLine, type Clock, type Timer, type Logger } from "../../lib/index.ts";
 import {
@@ -46,8 +49,8 @@ export class ConfigValidator {
   }
 
   /**
-   * Validates the ConfigMap together with its overlay, and records the result; undefined = there is no ConfigMap. Reports an
-   * invalid version once: the same version is validated again after changes of modules and their schemas.
+   * Validates the ConfigMap together with its overlay, puts them in force if they are valid, and records the result; undefined = there is no
+   * ConfigMap. Reports an invalid version once: the same version is validated again after changes of modules and their schemas.
    */
   validate(object: ConfigObject | undefined, overlayObject: ConfigObject | undefined): void {
     if (object === undefined)
@@ -55,14 +58,11 @@ export class ConfigValidator {
     this.#isConfigExpected = true;
     const { state, name, overlay, accepted } = this.#options;
     const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
-    const { resourceVersion } = object;
-    const before = state.view.config;
-    const result = state.inputs.applyConfig(
-      { name, data: object.data, overlay: overlayContent },
-      resourceVersion,
-    );
-    if (result.problems.length === 0) return this.#handleValid(result, object.data, overlayObject?.data);
-    const isReported = before.condition === "invalid" && before.resourceVersion === resourceVersion;
+    const { data, resourceVersion } = object;
+    const { condition: lastCondition, resourceVersion: lastVersion } = state.view.config;
+    const result = state.inputs.applyConfig({ name, data, overlay: overlayContent }, resourceVersion);
+    if (result.problems.length === 0) return this.#handleValid(result, data, overlayObject?.data);
+    const isReported = lastCondition === "invalid" && lastVersion === resourceVersion;
     // At a start no content is in force yet. Then `WatchedConfig.applyAcceptedContent` decides what is in force and reports it.
     const mayUseAccepted = !state.view.config.isInForce && accepted !== undefined;
     if (!isReported && !mayUseAccepted) this.reportInvalid(result.problems);
@@ -84,7 +84,8 @@ export class ConfigValidator {
   /** Records and reports that the ConfigMap is missing although it existed before, once until it is back. */
   #recordMissing(consequence: string): void {
     const { state, name, onConfigProblem } = this.#options;
-    if (!this.#isConfigExpected || configIsMissing(state.view)) return;
+    const isReported = configIsMissing(state.view);
+    if (!this.#isConfigExpected || isReported) return;
     const message = `does not exist; ${consequence}`;
     const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
     onConfigProblem("ConfigMapMissing", describeProblem(problem));
@@ -94,7 +95,10 @@ export class ConfigValidator {
     );
   }
 
-  /** Stores valid content for later starts, if this operator is the leader. Logs what has changed, and warnings that are new. */
+  /**
+   * Stores valid content for later starts, if this operator is the leader (only then is there a `save`). Logs what has changed, and
+   * warnings that are new.
+   */
   #handleValid(
     { unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>,
     data: ConfigObject["data"] = {},
@@ -150,10 +154,10 @@ export class AcceptedConfig {
   async read(): Promise<AcceptedContent | undefined> {
     const { client, namespace } = this.#options;
     const target = { resource: SECRETS, namespace, name: this.#secretName };
-    const found = await get<Secret>(client, target).catch(ignoreNotFound);
-    if (found === undefined) return undefined;
+    const secret = await get<Secret>(client, target).catch(ignoreNotFound);
+    if (secret === undefined) return undefined;
     try {
-      const compressed = Buffer.from(found.data?.[CONTENT_KEY] ?? "", "base64");
+      const compressed = Buffer.from(secret.data?.[CONTENT_KEY] ?? "", "base64");
       const text = await promisify(gunzip)(compressed, { maxOutputLength: MAX_DECODED_BYTES });
       const content: unknown = JSON.parse(text.toString());
       if (!isAcceptedContent(content)) throw new Error("no content");
@@ -167,7 +171,8 @@ export class AcceptedConfig {
   /** Writes accepted content in the background and retries until it is written. Only the leader may call it. */
   save(content: AcceptedContent): void {
     this.#pending = content;
-    if (this.#timer === undefined && !this.#isWriting) void this.#writePending();
+    const isRetryScheduled = this.#timer !== undefined;
+    if (!isRetryScheduled && !this.#isWriting) void this.#writePending();
   }
 
   /** Drops content that is not written yet. */
@@ -195,6 +200,7 @@ export class AcceptedConfig {
   /** Writes the content unless it is stored already. Logs an error and returns false if it cannot be written. */
   async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
     const { logger } = this.#options;
+    // Sorted keys: equal content has an equal digest.
     const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
     const contentDigest = digest(text);
     if (contentDigest === this.#writtenDigest) return true;
@@ -227,13 +233,11 @@ export class AcceptedConfig {
 }
 
 function isAcceptedContent(value: unknown): value is AcceptedContent {
-  if (!isJsonObject(value as never)) return false;
-  const { data, overlay } = value as Record<string, unknown>;
+  if (!isJsonObject(value)) return false;
+  const { data, overlay } = value;
   return isStringMap(data) && (overlay === undefined || isStringMap(overlay));
 }
 
 function isStringMap(value: unknown): boolean {
-  return (
-    isJsonObject(value as never) && Object.values(value as object).every((text) => typeof text === "string")
-  );
+  return isJsonObject(value) && Object.values(value).every((text) => typeof text === "string");
 }

@@ -1,4 +1,8 @@
-/** Writes hooks' patches of config values into the ConfigMap or the overlay. */
+/**
+ * Writes hooks' patches of config values into the ConfigMap or, if there is one, into the overlay: the operator's own object, which is merged over
+ * the ConfigMap. An edit is a patch for one key. Its section is the parsed text of the key, the configuration of one module. Content in force is
+ * what the operator works with: that of the ConfigMap, or the last valid one while the ConfigMap is invalid.
+ */
 
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
@@ -22,7 +26,6 @@ export interface ConfigWriterOptions {
   readonly name: string;
   /** The overlay that hooks write to; undefined = the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
-  /** Called before each edit: records changes that the watch delivered, so that they do not count as changes by the hook. */
   readonly handleUnseenEdits: () => void;
   /** Called after each write, successful or not. */
   readonly onWriteEnd: () => void;
@@ -55,7 +58,7 @@ export class ConfigWriter {
     return this.#isWriting;
   }
 
-  /** Saves a hook's patch, see {@link WatchedConfig.write}. */
+  /** Saves a hook's patch for one key after all earlier writes, and puts the result in force. Rejects if it cannot be saved. */
   write(key: string, operations: readonly PatchOperation[]): Promise<void> {
     return this.serialize(async () => {
       this.#isWriting = true;
@@ -94,13 +97,13 @@ export class ConfigWriter {
   }
 
   /**
-   * Reads the newest version, which the patch is applied to. Creates a missing overlay. Throws if the ConfigMap itself is missing: only a user may
-   * create it again.
+   * Reads the newest version, which the patch is applied to. Creates a missing overlay with its last known content. Throws if the ConfigMap
+   * itself is missing: only a user may create it again.
    */
   async #readBase(): Promise<ConfigObject> {
     const { objects, name, overlay } = this.#options;
-    const found = await objects.read(overlay?.name ?? name);
-    if (found !== undefined) return found;
+    const newest = await objects.read(overlay?.name ?? name);
+    if (newest !== undefined) return newest;
     if (overlay !== undefined) return objects.create(overlay.name, objects.getLastKnown(overlay.name)?.data);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
@@ -108,15 +111,15 @@ export class ConfigWriter {
   /** Computes the new text of the key from the version that was read. Throws if the patch does not fit. */
   #computeEdit(base: ConfigObject, key: string, operations: readonly PatchOperation[]): Edit {
     const { name, overlay, state, handleUnseenEdits } = this.#options;
+    // Users' edits up to this version must not count as changes by the hook.
     handleUnseenEdits();
-    // The overlay's section is merged over the ConfigMap's, so the patch must fit both together.
-    const below = overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {});
     const patched = patchConfigMapKey({
       file: overlay === undefined ? `ConfigMap ${name}` : describeOverlay(overlay),
       data: base.data ?? {},
       key,
       operations,
-      configMapSection: below,
+      // The overlay's section is merged over the ConfigMap's, so the patch must fit both together.
+      configMapSection: overlay === undefined ? undefined : (findSection(state.values.config, key) ?? {}),
     });
     return { ...patched, operations, base, text: patched.text ?? null };
   }
@@ -125,6 +128,7 @@ export class ConfigWriter {
   async #writeEdit(edit: Edit): Promise<Edit> {
     const { objects, name, overlay, state } = this.#options;
     const target = overlay?.name ?? name;
+    // An invalid ConfigMap is not in force; the hook's patch was validated with the content in force.
     if (state.view.config.condition === "ok")
       checkPatchedConfig(state.values, edit.key, this.#computeSections(edit));
     try {
@@ -135,8 +139,8 @@ export class ConfigWriter {
       const mayBeStored =
         error instanceof ConnectionError || (error instanceof ApiError && error.status >= 500);
       if (!mayBeStored) throw error;
-      const now = await objects.read(target).catch(() => undefined);
-      if (now === undefined || !containsEdit(edit, now)) throw error;
+      const current = await objects.read(target).catch(() => undefined);
+      if (current === undefined || !containsEdit(edit, current)) throw error;
       return edit;
     }
   }
@@ -155,18 +159,21 @@ export class ConfigWriter {
     return { config: newSection, overlay: findSection(currentOverlay, key) };
   }
 
-  /** Puts the saved edit in force at once: the next task must see it, and the watch event of the write, which comes later, then changes nothing. */
+  /**
+   * Puts the saved edit in force at once, as a change of the operator's own, which causes no run: the next task must see it, and the watch event
+   * of the write, which comes later, then changes nothing.
+   */
   #recordSaved(edit: Edit): void {
     const { state } = this.#options;
     const { condition, problems, resourceVersion } = state.view.config;
     const sections = this.#computeSections(edit);
-    const { config = this.#emptyConfig(), overlay } = state.values;
+    const { config = this.#emptyConfig(), overlay: overlayBefore = this.#emptyConfig() } = state.values;
     const content = withSection(config, edit.key, sections.config);
-    const writesOverlay = this.#options.overlay !== undefined;
-    const newOverlay = writesOverlay
-      ? withSection(overlay ?? this.#emptyConfig(), edit.key, sections.overlay)
-      : overlay;
-    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay: newOverlay });
+    const hasOverlay = this.#options.overlay !== undefined;
+    const overlay = hasOverlay
+      ? withSection(overlayBefore, edit.key, sections.overlay)
+      : state.values.overlay;
+    state.inputs.recordOwnConfig({ condition, problems, resourceVersion, content, overlay });
   }
 
   /** The parsed form of a ConfigMap without keys. */
@@ -175,8 +182,8 @@ export class ConfigWriter {
   }
 }
 
-/** Whether a newer version of the object contains the result of the edit. */
+/** Whether the object, in another version than the one that the edit was computed from, contains the result of the edit. */
 function containsEdit({ key, text, base }: Edit, { data = {}, resourceVersion }: ConfigObject): boolean {
-  const now = Object.hasOwn(data, key) ? data[key] : null;
-  return now === text && resourceVersion !== base.resourceVersion;
+  const currentText = Object.hasOwn(data, key) ? data[key] : null;
+  return currentText === text && resourceVersion !== base.resourceVersion;
 }

@@ -1,4 +1,7 @@
-/** Moves the overlay into its Secret, and writes the overlay again after a user deleted it (docs/reference/values.md, "Patches"). */
+/**
+ * Moves the overlay into its Secret, and writes the overlay again after a user deleted it (docs/reference/values.md, "Patches"). The overlay is
+ * the operator's own ConfigMap or Secret for configuration that hooks write; it is merged over the users' ConfigMap.
+ */
 
 import {
   CONFIG_MAPS,
@@ -43,20 +46,20 @@ export async function moveOverlay(location: ConfigLocation, overlay: Overlay): P
 async function tryMoveOverlay(location: ConfigLocation, name: string): Promise<void> {
   const { client, namespace, logger } = location;
   const target = (resource: Target["resource"]): Target => ({ resource, namespace, name });
-  const from = await findObject(location, target(CONFIG_MAPS));
-  if (from === undefined) return;
-  const to = await findObject(location, target(SECRETS));
-  const copiedVersion = `${from.metadata.uid}/${from.metadata.resourceVersion}`;
-  if (to === undefined || to.metadata.annotations?.[MOVED_FROM] !== copiedVersion)
-    await copyOverlay(location, name, { from, to, mark: copiedVersion });
-  if (from.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
+  const configMap = await findObject(location, target(CONFIG_MAPS));
+  if (configMap === undefined) return;
+  const secret = await findObject(location, target(SECRETS));
+  const { uid, resourceVersion } = configMap.metadata;
+  const version = `${uid}/${resourceVersion}`;
+  const isCopied = secret?.metadata.annotations?.[MOVED_FROM] === version;
+  if (!isCopied) await copyOverlay(location, name, { configMap, secret, version });
+  if (configMap.metadata.labels?.["app.kubernetes.io/created-by"] !== "addon-operator") {
     logger.warn("The overlay ConfigMap was copied into the Secret; it is not the operator's own and stays", {
       configMap: name,
     });
     return;
   }
   try {
-    const { uid, resourceVersion } = from.metadata;
     await remove(client, target(CONFIG_MAPS), { preconditions: { uid, resourceVersion } });
     logger.info("The overlay ConfigMap was moved into the Secret of its name", { secret: name });
   } catch (error) {
@@ -69,16 +72,20 @@ async function tryMoveOverlay(location: ConfigLocation, name: string): Promise<v
   }
 }
 
-/** Copies the ConfigMap into the Secret. The ConfigMap wins for keys in both: an older operator wrote to it after the last copy. */
+/**
+ * Copies the ConfigMap into the Secret, and annotates the Secret with the copied version. The ConfigMap wins for keys in both: an older operator
+ * wrote to it after the last copy.
+ */
 async function copyOverlay(
   { client, namespace }: ConfigLocation,
   name: string,
-  { from, to, mark }: { from: ConfigMap; to: ConfigMap | undefined; mark: string },
+  { configMap, secret, version }: { configMap: ConfigMap; secret: ConfigMap | undefined; version: string },
 ): Promise<void> {
-  const data = toBase64Data(from.data ?? {});
-  const annotations = { [MOVED_FROM]: mark };
-  if (to !== undefined) {
-    const { resourceVersion } = to.metadata;
+  const data = toBase64Data(configMap.data ?? {});
+  const annotations = { [MOVED_FROM]: version };
+  if (secret !== undefined) {
+    // The version makes the patch fail with a conflict if the Secret has changed since it was read.
+    const { resourceVersion } = secret.metadata;
     const body = { metadata: { resourceVersion, annotations }, data };
     await mergePatch(client, { resource: SECRETS, namespace, name }, { body });
     return;
@@ -98,7 +105,6 @@ interface OverlayRestorerOptions {
   readonly overlay: Overlay;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Runs `work` after the hook writes that are under way. */
   readonly serialize: (work: () => Promise<void>) => Promise<void>;
 }
 
@@ -112,7 +118,7 @@ export class OverlayRestorer {
     this.#options = options;
   }
 
-  /** Writes the overlay again if it is missing. */
+  /** Writes the overlay again if it is missing, after the hook writes that are under way. */
   restoreIfMissing(): void {
     const { objects, overlay, serialize } = this.#options;
     if (objects.getLatest(overlay.name) === undefined) void serialize(() => this.#restore());
@@ -127,10 +133,11 @@ export class OverlayRestorer {
   async #restore(): Promise<void> {
     if (this.#isClosed) return;
     const { objects, overlay, clock, logger } = this.#options;
-    const { data } = objects.getLastKnown(overlay.name) ?? {};
+    const { data = {} } = objects.getLastKnown(overlay.name) ?? {};
+    // A hook's write that this call has waited for may have created it.
     const exists = objects.getLatest(overlay.name) !== undefined;
     const overlayName = describeOverlay(overlay);
-    if (exists || data === undefined || Object.keys(data).length === 0) return;
+    if (exists || Object.keys(data).length === 0) return;
     try {
       await objects.create(overlay.name, data);
       logger.info("The overlay was deleted; it is written again from memory", { overlay: overlayName });
@@ -144,7 +151,10 @@ export class OverlayRestorer {
   }
 }
 
-/** Finds the object that contains the overlay now: before `moveOverlay`, the ConfigMap of the same name. For commands that may only read and so cannot move it. */
+/**
+ * Finds the object that contains the overlay: the configured one or, if only a ConfigMap of the Secret's name exists, that ConfigMap, which
+ * the operator moves at its next start. For commands that may only read.
+ */
 export async function findStoredOverlay(
   location: ConfigLocation,
   overlay: Overlay | undefined,
@@ -152,8 +162,7 @@ export async function findStoredOverlay(
   if (overlay?.kind !== "Secret") return overlay;
   const { namespace } = location;
   const { name } = overlay;
-  const exists = (await findObject(location, { resource: SECRETS, namespace, name })) !== undefined;
-  if (exists || (await findObject(location, { resource: CONFIG_MAPS, namespace, name })) === undefined)
-    return overlay;
-  return { kind: "ConfigMap", name };
+  if ((await findObject(location, { resource: SECRETS, namespace, name })) !== undefined) return overlay;
+  const configMap = await findObject(location, { resource: CONFIG_MAPS, namespace, name });
+  return configMap === undefined ? overlay : { kind: "ConfigMap", name };
 }

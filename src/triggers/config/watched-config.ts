@@ -1,4 +1,7 @@
-/** Reads, watches and validates the ConfigMap and its overlay, and lets hooks write to them (docs/reference/values.md, "The ConfigMap"). */
+/**
+ * Reads, watches and validates the ConfigMap and its overlay (the operator's own object for configuration that hooks write), and lets hooks write
+ * to them (docs/reference/values.md, "The ConfigMap"). Content in force is what the operator works with.
+ */
 
 import { readOwner } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
@@ -48,9 +51,11 @@ export class WatchedConfig {
     this.#writer = new ConfigWriter({
       ...options,
       objects: this.#objects,
+      // A user's edit must not count as a change by the hook that writes now.
       handleUnseenEdits: () => {
         if (this.#hasNewVersion()) this.#validate();
       },
+      // Changes that the watch delivers during a write are handled at its end.
       onWriteEnd: () => {
         if (this.#hasUnhandledChange) this.#validate();
         else this.#throttle.trigger();
@@ -107,10 +112,7 @@ export class WatchedConfig {
     if (overlay !== undefined) await moveOverlay(this.#options, overlay);
   }
 
-  /**
-   * Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as
-   * if it were empty.
-   */
+  /** Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as if there were an empty one. */
   async createEmpty(): Promise<void> {
     const { logger, name } = this.#options;
     try {

@@ -1,4 +1,4 @@
-/** Kernel watches (inotify) of directories. */
+/** Kernel watches (inotify) of directories. An entry is a subdirectory of a modules directory, or the directory of global hooks. */
 
 import type { FSWatcher } from "node:fs";
 
@@ -33,7 +33,6 @@ export class DirWatches {
     this.#options = options;
   }
 
-  /** Number of watches. */
   get size(): number {
     return this.#watchers.size;
   }
@@ -43,14 +42,18 @@ export class DirWatches {
     this.#addedKeys.clear();
   }
 
-  /** Watches a directory unless it is watched already. With a `name`, reports only changes of this name. */
+  /**
+   * Watches a directory (not its subdirectories) of an entry, unless it is watched already; `id` is its inode, since a directory may be replaced.
+   * With a `name`, reports only changes of this name in the directory.
+   */
   add({ dir, entry, id, name }: WatchedDir): void {
     const key = [entry, dir, id, name ?? ""].join("\0");
     this.#addedKeys.add(key);
     if (this.#isClosed || this.#watchers.has(key)) return;
     try {
-      const watcher = this.#options.watch(dir, (_event, changed) => {
-        if (name === undefined || changed === null || changed === name) this.#options.onChange(entry);
+      // The kernel does not always tell the name (null).
+      const watcher = this.#options.watch(dir, (_event, changedName) => {
+        if (name === undefined || changedName === null || changedName === name) this.#options.onChange(entry);
       });
       watcher.on("error", (error) => this.#handleError(error));
       watcher.unref();
@@ -75,7 +78,10 @@ export class DirWatches {
     this.#watchers.clear();
   }
 
-  /** Only the kernel's limits matter. Any other error means that the directory was removed, which its parent reports. */
+  /**
+   * Handles a failure to watch. If the kernel has reached a limit, closes all watches and tells the owner, who polls. Any other error means that
+   * the directory was removed, which its parent reports.
+   */
   #handleError(error: unknown): void {
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     if (this.#isClosed || !INOTIFY_LIMIT_CODES.has(code)) return;

@@ -1,4 +1,7 @@
-/** Scans the directories of modules and global hooks, and computes fingerprints that show changes. */
+/**
+ * Scans the directories of modules and global hooks, and computes fingerprints that show changes. An entry is a subdirectory of a modules
+ * directory, or the directory of global hooks. Kernel watches of the directories tell which entries are stale.
+ */
 
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -7,7 +10,6 @@ import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib
 import { ADDON_FILE, toFoundFile, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readHelmIgnore } from "../../modules/index.ts";
 
-/** The directories to scan. */
 export interface SourceDirs {
   readonly modulesDirs: readonly string[];
   readonly globalHooksDir: string | undefined;
@@ -36,7 +38,6 @@ export interface WatchedDir {
   readonly name?: string;
 }
 
-/** Options of `scan`. */
 export interface ScanOptions {
   readonly dirs: SourceDirs;
   /** The result of the last scan. */
@@ -47,8 +48,7 @@ export interface ScanOptions {
   readonly onDir: (dir: WatchedDir) => void;
   /** Called with an entry that exceeds the limits. */
   readonly onTooLarge: (entry: string) => void;
-  /** Default: `SCAN_LIMITS`. */
-  readonly limits?: ScanLimits;
+  readonly limits: ScanLimits;
 }
 
 /** How much of an entry is scanned. */
@@ -67,7 +67,6 @@ const BYTES_PER_ENTRY = 10_000;
 const DISCOVERY_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
 /** Whether discovery or other modules depend on a file; `rel` is its path in the module. */
 const affectsDiscovery = (rel: string): boolean => DISCOVERY_FILES.has(rel) || topSegment(rel) === "crds";
-/** The first segment of a relative path. */
 const topSegment = (rel: string): string | undefined => rel.split("/", 1)[0];
 /** Parts of the module even if `.helmignore` keeps them out of the chart. */
 const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
@@ -98,7 +97,7 @@ export async function scan(options: ScanOptions): Promise<Fingerprints> {
   return fingerprints.set(globalHooksDir, await computeFingerprint(options, globalHooksDir));
 }
 
-/** Lists the names of a modules directory's entries. Watches the directory, and links on the way to it. */
+/** Lists the names of a modules directory's entries. Watches the directory, and symbolic links on the way to it. */
 function listEntryNames(options: ScanOptions, dir: string): string[] {
   watchPathSteps(options, dir, dir);
   const stats = stat(dir);
@@ -111,14 +110,16 @@ function listEntryNames(options: ScanOptions, dir: string): string[] {
 async function computeFingerprint(options: ScanOptions, entry: string): Promise<Fingerprint> {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
+  // Each file has a stamp: its times, size and inode.
   const files = await listFiles(options, entry);
   const stamps = digestAll(files.flatMap(({ rel, stamp }) => [rel, stamp]));
   if (before?.stamps === stamps) return before;
   const discoveryFiles = files.filter(({ rel }) => affectsDiscovery(rel));
-  const { bytes } = options.limits ?? SCAN_LIMITS;
+  const { bytes } = options.limits;
   return {
     stamps,
     content: await digestContent(files, bytes),
+    // A change of the other files concerns only the module itself.
     discoveryInputs: await digestContent(discoveryFiles, bytes),
   };
 }
@@ -132,10 +133,14 @@ interface ScannedFile {
   readonly size: number;
 }
 
-/** Computes a digest of names, modes and contents. A file that is too large counts with its stamp in place of the content. */
+/**
+ * Computes a digest of names, modes and contents. A file that is too large, or lies beyond the first `bytes`, counts with its stamp (times, size
+ * and inode) in place of the content.
+ */
 async function digestContent(files: readonly ScannedFile[], bytes: number): Promise<string> {
   const parts: string[] = [];
   let bytesLeft = bytes;
+  // Since the last yield to the event loop.
   let workDone = 0;
   for (const file of files) {
     const isRead = file.size <= MAX_READ_BYTES && file.size <= bytesLeft;
@@ -187,11 +192,12 @@ class FileWalk {
     this.queue = [{ path: entry, rel: "" }];
   }
 
-  /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing and excluded paths. */
+  /** Adds a file to `files`, or the entries of a directory to `queue`. Ignores missing paths and those that `.helmignore` excludes. */
   visit(item: FileEntry): void {
     const { path, rel } = item;
     const stats = tryStat(path);
-    if (stats === undefined || (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory()))) return;
+    if (stats === undefined) return;
+    if (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory())) return;
     if (stats.isDirectory()) this.#queueDirectory(item, formatInodeId(stats));
     if (!stats.isFile()) return;
     const { signature: stamp } = toFoundFile(path, stats);
@@ -205,7 +211,7 @@ class FileWalk {
     this.#visitedDirs.add(id);
     this.#options.onDir({ dir: path, entry: this.#entry, id });
     const children = listEntries(path);
-    const { entries } = this.#options.limits ?? SCAN_LIMITS;
+    const { entries } = this.#options.limits;
     this.isTooLarge ||= this.queue.length + children.length > entries;
     if (this.isTooLarge) return;
     for (const each of children) {
@@ -226,7 +232,7 @@ function watchPathSteps({ onDir }: ScanOptions, entry: string, path: string): vo
   }
 }
 
-/** Lists the sorted entries of a directory without temporary files; empty if the directory cannot be read. */
+/** Lists the sorted entries of a directory without hidden files and temporary files of editors; empty if the directory cannot be read. */
 function listEntries(dir: string): Dirent[] {
   const entries = attempt(() => readdirSync(dir, { withFileTypes: true })) ?? [];
   return entries.filter(({ name }) => !TEMPORARY_NAME.test(name)).sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -242,7 +248,6 @@ function formatInodeId({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
 }
 
-/** A directory entry that decides where a path leads. */
 interface PathStep {
   readonly dir: string;
   readonly name: string;
@@ -264,9 +269,11 @@ function findPathSteps(path: string): PathStep[] {
     const name = segments.shift();
     if (name === undefined) break;
     const target = readLinkTarget(join(dir, name));
+    const isMissing = target === undefined;
     const isLink = target !== undefined && target !== "";
-    if (isLink || target === undefined || segments.length === 0) steps.push({ dir, name });
-    if (target === undefined) break;
+    const isLast = segments.length === 0;
+    if (isLink || isMissing || isLast) steps.push({ dir, name });
+    if (isMissing) break;
     if (!isLink) dir = join(dir, name);
     else if (isAbsolute(target)) dir = "/";
     segments = [...splitPath(target), ...segments];

@@ -1,4 +1,7 @@
-/** Detects changes in the directories of modules and global hooks (`--watch-dirs`). */
+/**
+ * Detects changes in the directories of modules and global hooks (`--watch-dirs`). An entry is a subdirectory of a modules directory, or the
+ * directory of global hooks. It is settled when its files have not changed for a moment: half-written modules must not be read.
+ */
 
 import { watch } from "node:fs";
 
@@ -34,8 +37,7 @@ interface WatchedFilesOptions {
 
 /**
  * Scans directories after the kernel reported a change and the files have settled (debounce), and polls where the
- * kernel has no watches left. Records in the state which modules have changed; tasks then read the modules. An entry is a
- * subdirectory of a modules directory, or the directory of global hooks.
+ * kernel has no watches left. Reports to the state which modules have changed; tasks then read the modules.
  */
 export class WatchedFiles {
   readonly #options: WatchedFilesOptions;
@@ -47,7 +49,6 @@ export class WatchedFiles {
   #lastPoll: Fingerprints | undefined;
   #timer: Timer | undefined;
   #isScanning = false;
-  /** Entries that a warning was logged for. */
   readonly #warnedEntries = new Set<string>();
   #isClosed = false;
 
@@ -60,7 +61,6 @@ export class WatchedFiles {
     });
   }
 
-  /** The kernel has no watches left. */
   get #isPolling(): boolean {
     return this.#lastPoll !== undefined;
   }
@@ -91,12 +91,13 @@ export class WatchedFiles {
     const name = this.#findModuleName(entry);
     const reported = this.#reportedFingerprints.get(entry);
     if (name === undefined || reported === undefined) return;
+    // A report of "all" affects more than this entry and stays.
     const { modulesWithChangedFiles } = state.view;
     if (modulesWithChangedFiles === "all" || !modulesWithChangedFiles.has(name)) return;
     state.record("fileChangeWithdrawn", name);
     // No scan finds empty digests, so the next one reports the entry again.
-    const unknown = { ...reported, stamps: "", content: "" };
-    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, unknown);
+    const impossible = { ...reported, stamps: "", content: "" };
+    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, impossible);
   }
 
   /** Schedules the scan of settled entries. A scan under way schedules the next one at its end; polling has its own rhythm. */
@@ -141,33 +142,35 @@ export class WatchedFiles {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const previous = this.#lastPoll ?? new Map();
-    const now = await this.#scan(() => true);
-    this.#lastPoll = now;
-    const unsettled = findChangedEntries(previous, now);
+    const current = await this.#scan(() => true);
+    this.#lastPoll = current;
+    const unsettled = findChangedEntries(previous, current);
     unsettled.forEach((entry) => this.#withdrawReport(entry));
-    this.#reportChanges(keepPrevious(now, this.#reportedFingerprints, unsettled));
+    // Unsettled entries count as unchanged until the next poll.
+    this.#reportChanges(keepPrevious(current, this.#reportedFingerprints, unsettled));
     const pauseMs = Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
     this.#runLater(pauseMs, () => this.#poll());
   }
 
   /** Reports the entries whose content differs from the last report: modules by name, or "all" if discovery or other modules may be affected. */
-  #reportChanges(now: Fingerprints): void {
+  #reportChanges(current: Fingerprints): void {
     const before = this.#reportedFingerprints;
-    this.#reportedFingerprints = now;
-    const names = findChangedEntries(before, now, "content").map((entry) =>
-      concernsModuleOnly(before.get(entry), now.get(entry)) ? this.#findModuleName(entry) : undefined,
+    this.#reportedFingerprints = current;
+    const names = findChangedEntries(before, current, "content").map((entry) =>
+      concernsModuleOnly(before.get(entry), current.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
     if (names.length === 0 || this.#isClosed) return;
-    const known = names.filter((name) => name !== undefined);
-    this.#options.state.record("filesChanged", known.length < names.length ? "all" : new Set(known));
+    const moduleNames = names.filter((name) => name !== undefined);
+    const areModulesOnly = moduleNames.length === names.length;
+    this.#options.state.record("filesChanged", areModulesOnly ? new Set(moduleNames) : "all");
   }
 
-  /** Scans the stale entries, and adapts the kernel watches to the directories that it finds. */
+  /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are gone. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
     const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reportedFingerprints;
     this.#watches.startScan();
-    const now = await scan({
+    const current = await scan({
       dirs,
       before,
       isStale,
@@ -175,11 +178,12 @@ export class WatchedFiles {
       onTooLarge: (entry) => this.#warnTooLarge(entry),
       limits,
     });
+    // Each scan adds the watches of modules directories; a removed entry is not scanned, but its watches are to be closed.
     this.#watches.closeUnusedWatches(
-      (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !now.has(entry),
+      (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !current.has(entry),
     );
     onScan({ watchCount: this.#watches.size, isPolling: this.#isPolling });
-    return now;
+    return current;
   }
 
   /** The name of the module in this entry; undefined if it is no module of the tree. */
@@ -197,7 +201,7 @@ export class WatchedFiles {
     this.#options.logger.warn(message, { directory: entry, remedy });
   }
 
-  /** The kernel has no watches left: polls from now on, until the operator restarts. */
+  /** The kernel has no watches left (`code` is the error's): polls from now on, until the operator restarts. */
   #startPolling(code: string): void {
     const remedy = "raise fs.inotify.max_user_watches or fs.inotify.max_user_instances of the node";
     const message = "The kernel has no inotify watches left; the directories are polled every few seconds";
@@ -210,16 +214,16 @@ export class WatchedFiles {
 /** Finds the entries that were added, removed or changed by one of their digests. */
 function findChangedEntries(
   before: Fingerprints,
-  now: Fingerprints,
+  current: Fingerprints,
   by: keyof Fingerprint = "stamps",
 ): string[] {
-  const entries = new Set([...before.keys(), ...now.keys()]);
-  return [...entries].filter((entry) => before.get(entry)?.[by] !== now.get(entry)?.[by]);
+  const entries = new Set([...before.keys(), ...current.keys()]);
+  return [...entries].filter((entry) => before.get(entry)?.[by] !== current.get(entry)?.[by]);
 }
 
-/** Returns the fingerprints of `now`, but for these entries those of `before`. */
-function keepPrevious(now: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
-  const mixed = new Map(now);
+/** Returns the fingerprints of `current`, but for these entries those of `before`. */
+function keepPrevious(current: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
+  const mixed = new Map(current);
   for (const entry of entries) {
     const old = before.get(entry);
     if (old === undefined) mixed.delete(entry);
@@ -229,8 +233,8 @@ function keepPrevious(now: Fingerprints, before: Fingerprints, entries: readonly
 }
 
 /** Whether a change affects neither discovery nor other modules. */
-function concernsModuleOnly(before: Fingerprint | undefined, now: Fingerprint | undefined): boolean {
-  return before !== undefined && now !== undefined && before.discoveryInputs === now.discoveryInputs;
+function concernsModuleOnly(before: Fingerprint | undefined, current: Fingerprint | undefined): boolean {
+  return before !== undefined && current !== undefined && before.discoveryInputs === current.discoveryInputs;
 }
 
 /** After this time without a change, editors, rsync and git-sync are done. */
@@ -260,7 +264,7 @@ class Debouncer {
     );
   }
 
-  /** Removes and returns the entries that have settled; the others stay. */
+  /** Removes and returns the entries that have settled; the others stay, and their longest delay begins again. */
   takeSettled(now: number): ReadonlySet<string> {
     const settled = [...this.#lastChangeAt]
       .filter(([, changedAt]) => changedAt + DEBOUNCE_MS <= now)

@@ -1,4 +1,7 @@
-/** Watches the kinds of objects that releases contain. */
+/**
+ * Watches the kinds of objects that releases contain. A finding is the assessed health of one object. A watch lacks an object that does not exist,
+ * that lost helm's label, or whose kind cannot be watched: only a read from the server shows which. Its answer gives a requested finding.
+ */
 
 import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
@@ -10,7 +13,6 @@ import type { KindFinder, Resource, Subscription, WatchHub, WatchedObject } from
 import type { ObjectRef } from "../../helm/index.ts";
 import { toKindKey, type ReleaseObject } from "./object-state.ts";
 
-/** Tools of `KindWatches`. */
 export interface KindWatchesOptions {
   readonly hub: WatchHub;
   readonly kinds: Pick<KindFinder, "find">;
@@ -22,17 +24,14 @@ export interface KindWatchesOptions {
 export interface KindListener {
   /** Any object may have been deleted or changed without an event. */
   onEventsLost(): void;
-  /** The object was deleted. */
   onDeleted(key: string): void;
   /** The health finding of this object has changed; without `key`, any finding may have. */
   onFindingChanged(key?: string): void;
-  /** The object was created or changed. */
   onWritten(key: string): void;
   /** etcd was restored from a backup: resource versions seen before cannot be compared with later ones. */
   onEtcdRestored(): void;
 }
 
-/** The stored form of an object. */
 interface ObservedObject {
   readonly resourceVersion: string;
   readonly finding: Finding;
@@ -48,7 +47,6 @@ const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
 interface KindWatch {
   readonly key: string;
   readonly healthCheck: CelTest | undefined;
-  /** The releases with objects of this kind. */
   readonly listeners: Set<KindListener>;
   readonly store: ObjectStore<ObservedObject>;
   /** Findings of objects that the server returned although the watch lacks them. */
@@ -57,7 +55,6 @@ interface KindWatch {
   subscription: Subscription | undefined;
   /** Since when the kind cannot be watched (monotonic ms). */
   unwatchedSince: number | undefined;
-  /** Why the kind cannot be watched. */
   watchError: string | undefined;
   /** Ends the search for the kind. */
   readonly abortController: AbortController;
@@ -75,7 +72,7 @@ export class KindWatches {
     this.#options = options;
   }
 
-  /** Makes `listener` the listener of the kinds of these objects, and of no others. Opens and closes watches accordingly. */
+  /** Registers a release as `listener` of the kinds of its objects, and of no others. Opens and closes watches accordingly. */
   setWatchedObjects(listener: KindListener, objects: readonly ReleaseObject[]): void {
     for (const object of objects) {
       const key = toKindKey(object);
@@ -92,13 +89,16 @@ export class KindWatches {
     }
   }
 
-  /** Returns the health finding of an object; undefined before the first list. The finding stays while the server cannot be reached. */
+  /**
+   * Returns the health finding of an object, from the watch or else from an answer; undefined before the first list. The finding stays while
+   * the server cannot be reached.
+   */
   getFinding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return undefined;
-    const found =
-      getObservedObject(watch, object)?.finding ?? watch.requestedFindings.get(toStoreKey(watch, object));
-    if (found !== undefined) return found;
+    const watchedFinding = getObservedObject(watch, object)?.finding;
+    const finding = watchedFinding ?? watch.requestedFindings.get(toStoreKey(watch, object));
+    if (finding !== undefined) return finding;
     if (watch.watchError !== undefined) return createUnwatchedFinding(watch.watchError);
     return watch.store.isSynced ? NOT_FOUND : undefined;
   }
@@ -133,17 +133,15 @@ export class KindWatches {
 
   /**
    * Returns how to query the server for an object that the watch lacks; undefined if the watch has it, or has not listed its kind
-   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist.
+   * yet. `unwatchedSince` is set while the kind cannot be watched: then the object may exist, even if an earlier watch had it.
    */
-  findUnseen(
-    object: ReleaseObject,
-  ): (Pick<KindWatch, "unwatchedSince"> & { resource: Resource }) | undefined {
+  findUnseen(object: ReleaseObject) {
     const watch = this.#watches.get(toKindKey(object));
     if (watch?.resource === undefined) return undefined;
     const { resource, unwatchedSince, store } = watch;
-    if (unwatchedSince === undefined && (!store.isSynced || getObservedObject(watch, object) !== undefined))
-      return undefined;
-    return { resource, unwatchedSince };
+    const isWatched = unwatchedSince === undefined;
+    const isSeen = getObservedObject(watch, object) !== undefined;
+    return isWatched && (isSeen || !store.isSynced) ? undefined : { resource, unwatchedSince };
   }
 
   close(): void {
@@ -200,7 +198,9 @@ export class KindWatches {
     };
     watch.subscription = watch.store.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
+        // The event is newer than an answer.
         watch.requestedFindings.delete(key);
+        // The end of the first list notifies of all objects at once.
         if (!watch.store.isSynced) return;
         const { name } = splitKey(key);
         if (now === undefined) return this.#notifyMissing(watch, name);
@@ -222,7 +222,7 @@ export class KindWatches {
     });
   }
 
-  /** Assesses an object. The finding depends on the one before, which tells since when the state lasts. */
+  /** Assesses the health of an object. The finding depends on the one before, which tells since when the health is the same. */
   #assess({ healthCheck }: KindWatch, object: JsonObject, before: Finding | undefined): Finding {
     const { clock } = this.#options;
     // Durations need the monotonic clock; times in statuses need the wall clock.
@@ -235,7 +235,7 @@ export class KindWatches {
     this.#setWatchError(watch, undefined);
   }
 
-  /** Records that the kind cannot be watched: the releases have to query the server for its objects. */
+  /** Records that the kind cannot be watched, for good (without `error`) or now: the releases have to query the server for its objects. */
   #recordUnwatchable(watch: KindWatch, error?: Error): void {
     const { logger, clock } = this.#options;
     const reason = error === undefined ? "the server does not offer it" : oneLine(error);
@@ -282,12 +282,8 @@ const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] 
 
 /** Whether two findings lead to the same health of a release: most changes of an object do not, and cause no work. */
 function isSameFinding(before: Finding, now: Finding): boolean {
-  // JSON has no undefined.
-  const toJson = (pods: Finding["pods"]): Json => (pods ?? null) as unknown as Json;
-  return (
-    COMPARED_FIELDS.every((key) => before[key] === now[key]) &&
-    sameJson(toJson(before.pods), toJson(now.pods))
-  );
+  const hasSamePods = sameJson(before.pods as unknown as Json, now.pods as unknown as Json);
+  return hasSamePods && COMPARED_FIELDS.every((key) => before[key] === now[key]);
 }
 
 /** Ends the watch, or the search for its kind. */

@@ -1,4 +1,7 @@
-/** An object of a watched release: its keys, its state, the drift of it, and the interface of the analyzers that read and change the state. */
+/**
+ * The objects of a watched release: their keys, and the state of each, which the analyzers of the release read and change. Drift: fields that helm
+ * set and others changed. A check compares an object with its release; a repair writes the fields back. Times are of the monotonic clock (ms).
+ */
 
 import { Backoff, compileCel, type CelTest } from "../../lib/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
@@ -8,7 +11,6 @@ import { isLater } from "../../kube/index.ts";
 
 /** The state of an object that is or was missing, for restoring it (self-heal). */
 export interface Absence {
-  /** Back-off of the restores of the object. */
   readonly backoff: Backoff;
   /** The server is not queried for the object before this time (monotonic ms). */
   queryNotBefore: number;
@@ -28,7 +30,6 @@ export interface ObjectState {
   hasPodWatch: boolean;
   absence: Absence | undefined;
   drift: ObjectDrift | undefined;
-  /** The object has to be compared with its release. */
   isDriftCheckDue: boolean;
 }
 
@@ -70,10 +71,7 @@ export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">
   return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
 }
 
-/**
- * Adds the default namespace and the health check of its kind to each object. Leaves out checks that do not compile: their
- * module is Invalid.
- */
+/** Adds the default namespace and the health check of its kind to each object. Leaves out checks that do not compile: their module is Invalid. */
 export async function toReleaseObjects(
   objects: readonly ObjectRef[],
   namespace: string,
@@ -100,7 +98,6 @@ const TRIES_WITHOUT_DELAY = 10;
 
 /** The state of drift detection for one object. */
 export interface ObjectDrift {
-  /** The field managers at the last check. */
   fieldManagers: FieldManagers;
   /** Others manage fields that helm set: each further write by others is checked. */
   mustCheckEveryWrite: boolean;
@@ -108,34 +105,32 @@ export interface ObjectDrift {
   fields: readonly DriftedField[];
   /** The repair waits for its back-off, since others changed the object repeatedly. */
   isContested: boolean;
-  /** Why the object cannot be checked. */
   checkError: string | undefined;
   checkBackoff: Backoff;
   repairBackoff: Backoff;
-  /** Time of the last repair. */
   repairedAt: number;
   /** A contest: another field manager reverts each repair. `fields` are reported until `endsAt`, even right after a repair. */
   contest: { readonly fields: readonly DriftedField[]; readonly endsAt: number } | undefined;
 }
 
 /**
- * Whether others wrote to an object since the last check in a way that may be drift: decided from `managedFields` alone, so that
- * controllers that write the status all the time cause no requests.
+ * Whether others wrote to an object since the last check in a way that may be drift: decided by digests of `managedFields` (fields of helm, fields
+ * of others, all writes of others), so that controllers that write the status all the time cause no requests.
  */
-export function wasWrittenByOthers(drift: ObjectDrift, now: FieldManagers): boolean {
-  const { fieldManagers, mustCheckEveryWrite } = drift;
+export function wasWrittenByOthers(drift: ObjectDrift, current: FieldManagers): boolean {
+  const { fieldManagers: lastChecked, mustCheckEveryWrite } = drift;
   // The last check may have read a newer version than the watch has.
-  if (!isLater(now.version, fieldManagers.version)) return false;
+  if (!isLater(current.version, lastChecked.version)) return false;
   return (
-    now.helm !== fieldManagers.helm ||
-    now.others !== fieldManagers.others ||
-    (mustCheckEveryWrite && now.otherWrites !== fieldManagers.otherWrites)
+    current.helm !== lastChecked.helm ||
+    current.others !== lastChecked.others ||
+    (mustCheckEveryWrite && current.otherWrites !== lastChecked.otherWrites)
   );
 }
 
 /**
- * Records a repair. Repeated repairs are a contest, which ends when a repair lasts twice as long as the one before: without it,
- * the drift would disappear from the status after each repair and come back a moment later.
+ * Records a repair. Repeated repairs are a contest with a field manager that undoes them. It ends when a repair lasts twice as long as the one
+ * before. Until then the fields are reported: they would otherwise disappear from the status after each repair and come back a moment later.
  */
 export function recordRepair(drift: ObjectDrift, fields: readonly DriftedField[], now: number): void {
   const requiredLastingMs = Math.max(2 * (now - drift.repairedAt), MIN_CHECK_INTERVAL_MS);
@@ -156,7 +151,10 @@ export function getNextCheckTime({ checkBackoff, repairBackoff, isContested }: O
   return isContested ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
 }
 
-/** Records the result of a check; true if it found drift that was not reported before. */
+/**
+ * Records the result of a check; true if it found drift that was not reported before. `isShared`: another manager owns a field that helm sets, so
+ * each of its later writes must be checked.
+ */
 export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefined, now: number): boolean {
   const { fields = [], isShared = false } = comparison ?? {};
   const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);

@@ -1,4 +1,7 @@
-/** Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. */
+/**
+ * Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. An issue is the reason why a Pod fails; issues have
+ * ranks. `OwnPods` tells which Pods belong to a workload, and which of them to the current (wanted) revision.
+ */
 
 import {
   controllerUidOf,
@@ -18,12 +21,10 @@ const MAX_WATCHES = 20;
 /** Number of failing Pods that are stored per owner: enough to find the worst issue, and a bound on the memory. */
 const MAX_PODS_PER_OWNER = 100;
 
-/** Selects the Pods of a workload. */
 interface PodSelection extends OwnPods {
   readonly namespace: string;
 }
 
-/** The stored form of a failing Pod. */
 interface FailingPod {
   readonly resourceVersion: string;
   /** The uid of its controller. */
@@ -42,10 +43,7 @@ interface PodWatch {
   readonly replicaSets: ObjectStore<StoredObject>;
 }
 
-/**
- * Watches the Pods of up to MAX_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only
- * failing Pods.
- */
+/** Watches the Pods of up to MAX_WATCHES workloads by label selector and, for a Deployment, its ReplicaSets. Keeps only failing Pods. */
 export class PodWatches {
   readonly #hub: WatchHub;
   /** The watches by workload, in the order of `watchPods`. */
@@ -58,8 +56,8 @@ export class PodWatches {
 
   /** Watches the Pods of a workload; calls `onChange` when `findWorstIssue` may return something else. */
   watchPods(workload: string, selection: PodSelection, onChange: () => void): void {
-    const known = this.#watches.get(workload);
-    if (known !== undefined && isSameSelection(known.selection, selection)) return;
+    const existing = this.#watches.get(workload);
+    if (existing !== undefined && isSameSelection(existing.selection, selection)) return;
     this.unwatchPods(workload);
     const stores = { pods: createPodStore(), replicaSets: new ObjectStore({ toStored: toStoredObject }) };
     this.#watches.set(workload, { selection, onChange, subscriptions: [], ...stores });
@@ -71,7 +69,8 @@ export class PodWatches {
     const watch = this.#watches.get(workload);
     if (watch === undefined) return;
     this.#watches.delete(workload);
-    if (watch.subscriptions.length === 0) return;
+    const isWaiting = watch.subscriptions.length === 0;
+    if (isWaiting) return;
     for (const subscription of watch.subscriptions) subscription.close();
     this.#openCount -= 1;
     this.#openWaitingWatches();
@@ -98,7 +97,8 @@ export class PodWatches {
   #openWaitingWatches(): void {
     for (const watch of this.#watches.values()) {
       if (this.#openCount >= MAX_WATCHES) return;
-      if (watch.subscriptions.length > 0) continue;
+      const isOpen = watch.subscriptions.length > 0;
+      if (isOpen) continue;
       this.#openCount += 1;
       watch.subscriptions = this.#subscribe(watch);
     }
@@ -135,7 +135,8 @@ function createPodStore(): ObjectStore<FailingPod> {
       const issue = findPodIssue(pod);
       const owner = controllerUidOf(pod);
       if (issue === undefined || owner === undefined) return undefined;
-      if (before === undefined && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
+      const isNew = before === undefined;
+      if (isNew && pods.groupObjects(owner).length >= MAX_PODS_PER_OWNER) return undefined;
       const { name, labels, resourceVersion = "" } = pod.metadata;
       return { resourceVersion, owner, issue: { ...issue, name }, labels: objectOf(labels) };
     },

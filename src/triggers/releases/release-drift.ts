@@ -1,4 +1,7 @@
-/** Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). */
+/**
+ * Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). A check compares an object with the release
+ * record, helm's Secret. It is due after others wrote to the object, which the field managers tell: digests of the fields that helm and others own.
+ */
 
 import { summarizeDrift, NO_DRIFT } from "../../drift/index.ts";
 import type { Drift, DriftedObject, FieldManagers } from "../../drift/index.ts";
@@ -22,7 +25,6 @@ import {
 import type { KindWatches } from "./kind-watches.ts";
 import type { RequestLimit } from "./request-limit.ts";
 
-/** How drift of a release is handled. */
 export interface DriftPolicy {
   readonly mode: "off" | "warn" | "repair";
   readonly ignore: readonly DriftIgnore[];
@@ -65,7 +67,7 @@ export class ReleaseDrift implements Analyzer {
 
   /**
    * Checks these objects from now on, and marks the objects that others changed. If `isNewRevision`, helm has created a revision
-   * since the last call: its writes are no drift.
+   * since the last call: its writes are no drift. Forgets earlier results if checks are off, or if other fields are to be ignored.
    */
   startRevision(objects: ObjectStates, isNewRevision: boolean): void {
     const { mode, ignore } = this.#options.getPolicy();
@@ -81,14 +83,14 @@ export class ReleaseDrift implements Analyzer {
     this.markChanged(objects);
   }
 
-  /** Accepts helm's writes without a check if no one else has written to the object. */
+  /** Makes the field managers of an object those of its last check if only helm has written since: then a check is not necessary. */
   #acceptHelmWrites({ object, drift }: ObjectState): void {
     const fieldManagers = this.#options.kinds.getFieldManagers(object);
     if (drift === undefined || fieldManagers === undefined || drift.mustCheckEveryWrite) return;
     if (fieldManagers.others === drift.fieldManagers.others) drift.fieldManagers = fieldManagers;
   }
 
-  /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again. */
+  /** Marks the objects whose check is due, after changes without events. Objects with drift are checked again: the policy may demand a repair by now. */
   markChanged(objects: ObjectStates): void {
     for (const objectState of objects.values()) {
       const mustCheck = this.#mustCheck(objectState);
@@ -119,23 +121,25 @@ export class ReleaseDrift implements Analyzer {
 
   /** Whether the object has to be checked: others than helm wrote to it since its last check. An object that only helm wrote to counts as checked. */
   #mustCheck(objectState: ObjectState): boolean {
-    const now = this.#options.kinds.getFieldManagers(objectState.object);
-    if (now === undefined || this.#isOff) return false;
-    if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, now);
-    if (now.others !== "") return true;
-    objectState.drift = newObjectDrift(now);
+    const fieldManagers = this.#options.kinds.getFieldManagers(objectState.object);
+    if (fieldManagers === undefined || this.#isOff) return false;
+    if (objectState.drift !== undefined) return wasWrittenByOthers(objectState.drift, fieldManagers);
+    if (fieldManagers.others !== "") return true;
+    objectState.drift = newObjectDrift(fieldManagers);
     return false;
   }
 
   /** Checks the object whose check is due first, if it is due now; otherwise returns when the next check is due. */
   check(objects: ObjectStates): number | Promise<void> {
     const { clock, limit, mayCheck } = this.#options;
+    // The end of a run checks again.
     if (!mayCheck()) return Infinity;
     const now = clock.monotonic();
     const contestsEndAt = endFinishedContests(objects, now);
     this.#reportIfChanged(objects);
     const next = findEarliestCheck(objects);
     if (next === undefined) {
+      // Frees the memory until the next check.
       this.#releaseRecord = undefined;
       return contestsEndAt;
     }
@@ -148,13 +152,14 @@ export class ReleaseDrift implements Analyzer {
     objectState.isDriftCheckDue = false;
     const isInRelease = (): boolean => objects.get(objectState.key) === objectState;
     try {
-      const found = isInRelease() ? await this.#inspectObject(objectState, signal) : undefined;
+      const inspection = isInRelease() ? await this.#inspectObject(objectState, signal) : undefined;
       // A run that has begun meanwhile may have changed release and object, and its end triggers another check.
       if (isInRelease() && this.#options.mayCheck())
-        await this.#handleInspection(objectState, found, objects);
+        await this.#handleInspection(objectState, inspection, objects);
     } catch (error) {
       if (!signal.aborted && isInRelease()) this.#handleFailedCheck(objectState, error, objects);
     }
+    // Others may have written to the object during the check. Without drift state no result was recorded: a later event makes the check due.
     if (this.#mustCheck(objectState) && objectState.drift !== undefined) objectState.isDriftCheckDue = true;
   }
 
@@ -166,25 +171,25 @@ export class ReleaseDrift implements Analyzer {
 
   /**
    * Repairs drift if the policy and the back-off of repairs allow it; otherwise reports it. The back-off grows while someone
-   * else undoes the repairs: the object is contested. `found` is undefined if the release has no record to compare with.
+   * else undoes the repairs: the object is contested. `inspection` is undefined if the release has no record to compare with.
    */
   async #handleInspection(
     objectState: ObjectState,
-    found: Inspection | undefined,
+    inspection: Inspection | undefined,
     objects: ObjectStates,
   ): Promise<void> {
     const { clock, getPolicy, onFound } = this.#options;
-    const drift = this.#updateObjectDrift(objectState, found?.fieldManagers);
+    const drift = this.#updateObjectDrift(objectState, inspection?.fieldManagers);
     if (drift === undefined) return;
     const now = clock.monotonic();
-    const isNewDrift = recordCheck(drift, found, now);
+    const isNewDrift = recordCheck(drift, inspection, now);
     const mustRepair = drift.fields.length > 0 && getPolicy().mode === "repair";
-    if (found !== undefined && mustRepair && drift.repairBackoff.dueAt <= now) {
-      recordRepair(drift, found.fields, now);
-      drift.fieldManagers = await found.repair();
+    if (inspection !== undefined && mustRepair && drift.repairBackoff.dueAt <= now) {
+      recordRepair(drift, inspection.fields, now);
+      drift.fieldManagers = await inspection.repair();
       drift.fields = [];
       this.#reportIfChanged(objects);
-      return onFound(this.#toDriftedObject(objectState, { ...drift, fields: found.fields }), true);
+      return onFound(this.#toDriftedObject(objectState, { ...drift, fields: inspection.fields }), true);
     }
     drift.isContested = mustRepair;
     if (mustRepair) objectState.isDriftCheckDue = true;
@@ -192,7 +197,7 @@ export class ReleaseDrift implements Analyzer {
     if (isNewDrift) onFound(this.#toDriftedObject(objectState, drift), false);
   }
 
-  /** Updates the drift state of an object with these field managers, or those of the watch; undefined if the object is unknown. */
+  /** Updates the drift state of an object with these field managers, by default those of the watch; undefined if the watch lacks the object. */
   #updateObjectDrift(
     objectState: ObjectState,
     fieldManagers: FieldManagers | undefined = this.#options.kinds.getFieldManagers(objectState.object),
@@ -257,7 +262,7 @@ export class ReleaseDrift implements Analyzer {
   }
 }
 
-/** Ends the contests (see `ObjectDrift.contest`) that are over; returns when the next one ends. */
+/** Ends the contests (another field manager undoes each repair) that are over; returns when the next one ends. */
 function endFinishedContests(objects: ObjectStates, now: number): number {
   let nextEndAt = Infinity;
   for (const { drift } of objects.values()) {
@@ -268,7 +273,7 @@ function endFinishedContests(objects: ObjectStates, now: number): number {
   return nextEndAt;
 }
 
-/** Finds the object whose check is due first, and returns when it is due; undefined if no check is due. */
+/** Finds the object whose check is due first, and returns when it is due (an object that was never checked: at once); undefined if none is. */
 function findEarliestCheck(objects: ObjectStates) {
   let earliest: { readonly objectState: ObjectState; readonly dueAt: number } | undefined;
   for (const objectState of objects.values()) {

@@ -1,4 +1,7 @@
-/** Assesses the health of a release's objects (docs/reference/status.md, "Health"). */
+/**
+ * Assesses the health of a release's objects (docs/reference/status.md, "Health"). A finding is the assessed health of one object. The health of the
+ * release is a condition (`True`, `False`, `Unknown`) with reason and message.
+ */
 
 import { findReassessTime, summarizeHealth, type AssessedObject } from "../../health/index.ts";
 import { resourceName } from "../../helm/index.ts";
@@ -50,7 +53,7 @@ export class ReleaseHealth implements Analyzer {
     this.#options = options;
   }
 
-  /** Assesses this revision from now on. */
+  /** Assesses this revision from now on. After a new revision, good health is not reported until the watches had time to catch up. */
   startRevision(next: HealthRevision): void {
     if (this.#revision?.revision !== next.revision) {
       this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;
@@ -59,7 +62,10 @@ export class ReleaseHealth implements Analyzer {
     this.#revision = next;
   }
 
-  /** Assesses the health of all objects that count, and reports changed health; returns when to check again. */
+  /**
+   * Assesses the health of all objects that count, and reports changed health, right after a new revision only if it cannot be stale. Returns when
+   * to check again. Changes of Pods call `recheck`.
+   */
   check(objects: ObjectStates, recheck: () => void): number {
     if (this.#revision === undefined) return Infinity;
     const { revision, timeoutMs } = this.#revision;
@@ -95,12 +101,16 @@ export class ReleaseHealth implements Analyzer {
     return { objectState, name: resourceName(ref), title: titleOf(ref), finding, pod };
   }
 
-  /** Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS: short rollouts need no explanation. Returns when the next workload has been. */
+  /**
+   * Watches the Pods of workloads that have been unhealthy for WATCH_PODS_AFTER_MS: short rollouts need no explanation. Returns when the next
+   * workload has been unhealthy for so long; Infinity = none.
+   */
   #updatePodWatches(targets: readonly HealthTarget[], recheck: () => void): number {
     const { clock, pods } = this.#options;
     const now = clock.monotonic();
     let nextAt = Infinity;
     for (const { objectState, finding } of targets) {
+      // The object is healthy, or no workload.
       if (finding?.pods === undefined) {
         this.stopPodWatch(objectState);
         continue;

@@ -1,4 +1,8 @@
-/** Finds missing objects of a release, and decides when to restore them (docs/reference/lifecycle.md, "What leads to what"). */
+/**
+ * Finds missing objects of a release, and decides when to restore them (docs/reference/lifecycle.md, "What leads to what"). An object that the
+ * watch lacks is a candidate; it is missing when the server confirms that. A missing object is reported, which restores it, or deferred until
+ * its back-off ends.
+ */
 
 import { resourceName } from "../../helm/index.ts";
 import { Backoff, type Clock } from "../../lib/index.ts";
@@ -21,7 +25,6 @@ interface SelfHealOptions {
   readonly onDeferred: (deferred: readonly MissingObject[]) => void;
 }
 
-/** A missing object as it is reported. */
 export interface MissingObject {
   /** `namespace/Kind/name`, without a namespace for cluster-wide objects. */
   readonly name: string;
@@ -29,16 +32,14 @@ export interface MissingObject {
   readonly hasExisted: boolean;
 }
 
-/** Longest back-off of one object. */
 const MAX_OBJECT_BACKOFF_MS = 600_000;
-/** Longest back-off of a release as a whole. */
 const MAX_RELEASE_BACKOFF_MS = 30_000;
 /** Objects that cannot be watched, or exist although the watch lacks them, are queried this often. */
 const POLL_MS = 60_000;
 
 /**
- * Finds the missing objects of a release and reports them, all in one call, so that a run restores them. An object that keeps disappearing has an exponential
- * back-off from 1 s to 10 min. Objects of a kind that cannot be watched are polled once a minute.
+ * Finds the missing objects of a release and reports them, all in one call, so that a run restores them. An object that keeps disappearing has an
+ * exponential back-off from 1 s to 10 min. Objects of a kind that cannot be watched are polled once a minute.
  */
 export class SelfHeal implements Analyzer {
   readonly #options: SelfHealOptions;
@@ -69,6 +70,7 @@ export class SelfHeal implements Analyzer {
 
   /** Queries the server for the objects that may be missing and are due; otherwise returns when the next one is due. */
   check(objects: ObjectStates): number | Promise<void> {
+    // The end of a run checks again.
     if (!this.#options.mayReport()) return Infinity;
     const now = this.#options.clock.monotonic();
     const candidates = this.#findCandidates(objects);
@@ -78,7 +80,7 @@ export class SelfHeal implements Analyzer {
     return candidates.reduce((earliest, { queryAt }) => Math.min(earliest, queryAt), Infinity);
   }
 
-  /** The objects that may be missing, and when to query the server for each. */
+  /** Finds the objects that may be missing, and when to query the server for each. A watch that fails has a minute to work again. */
   #findCandidates(objects: ObjectStates): (RestoreCandidate & { readonly queryAt: number })[] {
     return [...objects.values()].flatMap((objectState) => {
       const unseen = this.#options.kinds.findUnseen(objectState.object);
@@ -91,7 +93,7 @@ export class SelfHeal implements Analyzer {
     });
   }
 
-  /** Queries the server whether the objects exist. Ignores the answers if a run has begun meanwhile. */
+  /** Queries the server whether the objects exist. Ignores the answers if a run has begun meanwhile: it creates and deletes objects. */
   async #queryServer(objects: ObjectStates, due: readonly RestoreCandidate[]): Promise<void> {
     const result = await checkExistence(due, this.#options);
     if (this.#options.mayReport()) this.#handleResult(objects, result);
@@ -101,20 +103,22 @@ export class SelfHeal implements Analyzer {
   #handleResult(objects: ObjectStates, result: ExistenceResult): void {
     const now = this.#options.clock.monotonic();
     // An upgrade may have removed objects from the release meanwhile.
-    const stillWatched = (candidates: readonly RestoreCandidate[]): ObjectState[] =>
+    const toWatchedStates = (candidates: readonly RestoreCandidate[]): ObjectState[] =>
       candidates.flatMap(({ objectState }) => objects.get(objectState.key) ?? []);
-    for (const each of stillWatched(result.existing)) {
+    // The watch lags, or the object has lost helm's label.
+    for (const each of toWatchedStates(result.existing)) {
       const absence = getOrCreateAbsence(each);
       absence.queryNotBefore = now + POLL_MS;
       absence.missingStatus = undefined;
       absence.hasExisted = true;
     }
-    for (const each of stillWatched(result.missing.filter(({ isUnwatched }) => isUnwatched)))
+    // No event will tell when an unwatched object exists again.
+    for (const each of toWatchedStates(result.missing.filter(({ isUnwatched }) => isUnwatched)))
       getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     if (result.unanswered.length > 0) this.#serverBackoff.recordFailure(now);
-    for (const each of stillWatched(result.unanswered))
+    for (const each of toWatchedStates(result.unanswered))
       getOrCreateAbsence(each).queryNotBefore = this.#serverBackoff.dueAt;
-    const missing = stillWatched(result.missing);
+    const missing = toWatchedStates(result.missing);
     const due = missing.filter((each) => this.#getRestoreTime(each) <= now);
     for (const each of missing)
       getOrCreateAbsence(each).missingStatus = due.includes(each) ? "reported" : "deferred";
@@ -125,6 +129,7 @@ export class SelfHeal implements Analyzer {
 
   /** Reports the missing objects in back-off, if the list has changed. */
   #reportDeferredIfChanged(objects: ObjectStates): void {
+    // An object that was deferred may exist again.
     const deferred = [...objects.values()].filter(
       ({ absence, object }) =>
         absence?.missingStatus === "deferred" && this.#options.kinds.findUnseen(object) !== undefined,
@@ -146,7 +151,8 @@ export class SelfHeal implements Analyzer {
   /** Returns when to query the server for an object: for a watched object once, and again when it may be restored, because it may exist by then. */
   #getQueryTime(objectState: ObjectState, isUnwatched: boolean): number {
     const { queryNotBefore = -Infinity, missingStatus } = objectState.absence ?? {};
-    if (missingStatus === undefined || isUnwatched) return queryNotBefore;
+    const isConfirmedMissing = missingStatus !== undefined;
+    if (!isConfirmedMissing || isUnwatched) return queryNotBefore;
     return Math.max(this.#getRestoreTime(objectState), queryNotBefore);
   }
 
@@ -180,7 +186,6 @@ type CheckExists = (resource: Resource, object: ReleaseObject) => Promise<boolea
 /** If the server confirms the watch for this many missing objects of a release, the watch is trusted for the others: a deleted namespace would otherwise cause a request per object. */
 const SAMPLE_SIZE = 20;
 
-/** An object that may be missing. */
 export interface RestoreCandidate {
   readonly objectState: ObjectState;
   readonly resource: Resource;
@@ -200,7 +205,7 @@ async function checkExistence(
   { checkExists, limit }: { readonly checkExists: CheckExists; readonly limit: RequestLimit },
 ) {
   const sample = candidates.slice(0, SAMPLE_SIZE);
-  // After one failure the other objects of the kind are not read.
+  // After one failure the other objects of the kind are not read: there is no answer (undefined) for them.
   const failedKinds = new Set<Resource>();
   const read = async ({ resource, objectState }: RestoreCandidate): Promise<boolean | undefined> => {
     if (failedKinds.has(resource)) return undefined;

@@ -1,4 +1,7 @@
-/** Watches the objects of one release, with analyzers of missing objects, drift and health. */
+/**
+ * Watches the objects of one release, with three analyzers: self-heal finds missing objects, drift finds fields that others changed, health assesses
+ * the objects. An analyzer returns when it wants to check again, or a promise while it waits for the server.
+ */
 
 import { resourceName } from "../../helm/index.ts";
 import type { Clock, Timer } from "../../lib/index.ts";
@@ -33,9 +36,7 @@ interface WatchedReleaseOptions {
 interface ReleaseRevision {
   readonly objects: readonly ReleaseObject[];
   readonly revision: number;
-  /** Whether the health of an object counts. */
   readonly countsForHealth: (object: ReleaseObject) => boolean;
-  /** How long objects may be in progress. */
   readonly timeoutMs: number;
 }
 
@@ -45,7 +46,6 @@ export class WatchedRelease implements KindListener {
   readonly #objects = new Map<string, ObjectState>();
   /** When to run each analyzer again (monotonic ms). */
   readonly #dueAt: Record<AnalyzerName, number> = { selfHeal: Infinity, drift: Infinity, health: Infinity };
-  /** Analyzers that wait for an answer of the server. */
   readonly #waitingAnalyzers = new Set<AnalyzerName>();
   #revision: number | undefined;
   #isClosed = false;
@@ -55,7 +55,6 @@ export class WatchedRelease implements KindListener {
     this.#options = options;
   }
 
-  /** The revision whose objects are watched. */
   get revision(): number | undefined {
     return this.#revision;
   }
@@ -71,16 +70,16 @@ export class WatchedRelease implements KindListener {
     const { kinds, analyzers } = this.#options;
     const isNewRevision = this.#revision !== revision;
     this.#revision = revision;
-    const before = new Map(this.#objects);
+    const statesBefore = new Map(this.#objects);
     this.#objects.clear();
     for (const object of objects) {
       const key = toReleaseObjectKey(object);
-      const objectState = before.get(key) ?? newObjectState(key, object);
+      const objectState = statesBefore.get(key) ?? newObjectState(key, object);
       objectState.object = object;
       objectState.countsForHealth = countsForHealth(object);
       this.#objects.set(key, objectState);
     }
-    for (const [key, objectState] of before)
+    for (const [key, objectState] of statesBefore)
       if (!this.#objects.has(key)) analyzers.health.stopPodWatch(objectState);
     kinds.setWatchedObjects(this, objects);
     analyzers.drift.startRevision(this.#objects, isNewRevision);
@@ -124,7 +123,7 @@ export class WatchedRelease implements KindListener {
     this.#options.analyzers.drift.handleEtcdRestored(this.#objects);
   }
 
-  /** Ends watches and checks, without a last report. */
+  /** Ends watches and checks. The analyzers report nothing more. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.cancel();

@@ -1,4 +1,7 @@
-/** Watches all releases: their Secrets, and the health, drift and absence of their objects. */
+/**
+ * Watches all releases: their Secrets, and health, drift and missing objects of each. All of it is recorded in the operator's state as facts about
+ * the module. The first converge is the first reconciliation of all modules after the start.
+ */
 
 import { NO_DRIFT, type DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
@@ -23,10 +26,8 @@ import { RequestLimit } from "./request-limit.ts";
 const MAX_WATCH_DELAY_MS = 30_000;
 /** Number of release records that are read at the same time: each is unpacked in memory. */
 const CONCURRENCY = 4;
-/** Time until unreadable release records are read again. */
 const RETRY_MS = 10_000;
 const READ_TIMEOUT_MS = 5000;
-/** Number of objects that one log line names. */
 const MAX_LOGGED_OBJECTS = 20;
 
 interface WatchedReleasesOptions {
@@ -58,7 +59,6 @@ export class WatchedReleases {
   /** Separate limits: a check of drift can take long, and a missing object must be found at once. */
   readonly #existenceLimit: RequestLimit;
   readonly #driftCheckLimit: RequestLimit;
-  /** The watched releases, by module. */
   readonly #watchedReleases = new Map<string, WatchedRelease>();
   /** Modules whose objects are watched after the first converge. */
   readonly #waitingModules = new Set<string>();
@@ -97,7 +97,8 @@ export class WatchedReleases {
     state.recordModule(module, "factsObserved", { release: releases.observed.get(module) });
     // A run creates and deletes objects: the objects are read after its end.
     if (state.module(module)?.run.activity !== "none") return;
-    if (state.view.boot === "running") void this.#watchObjects(module);
+    const isFirstConvergeDone = state.view.boot === "running";
+    if (isFirstConvergeDone) void this.#watchObjects(module);
     else this.#watchLater(module);
   }
 
@@ -111,7 +112,7 @@ export class WatchedReleases {
     void mapInParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
   }
 
-  /** Watches a release after the first converge: reading all records before would delay the converge. */
+  /** Watches a release after the first converge (or MAX_WATCH_DELAY_MS): reading all release records before would delay the converge. */
   #watchLater(module: string): void {
     this.#waitingModules.add(module);
     this.#startTimer ??= this.#options.clock.setTimer(MAX_WATCH_DELAY_MS, () => this.#watchWaitingReleases());
@@ -123,6 +124,7 @@ export class WatchedReleases {
     const observed = releases.observed.get(module);
     const revision = observed?.revision;
     try {
+      // Without objects that may delete themselves, such as hooks of helm.
       const refs = (await releases.observed.readLastingRefs(module)) ?? [];
       const checks = state.module(module)?.module.health?.checks;
       const objects = await toReleaseObjects(refs, observed?.namespace ?? "", checks);
@@ -143,13 +145,13 @@ export class WatchedReleases {
     state.recordModule(module, "factsObserved", { release });
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#stopWatching(module);
-    // An entry without a name ignores the health of all objects of its kind.
     const { ignore = [], timeout = "" } = record.module.health ?? {};
     const watchedRelease = this.#watchedReleases.get(module) ?? this.#createWatchedRelease(module);
     this.#watchedReleases.set(module, watchedRelease);
     watchedRelease.watchRevision({
       objects,
       revision: release.revision,
+      // An entry of `ignore` without a name ignores all objects of its kind.
       countsForHealth: ({ kind, name }) =>
         !ignore.some((each) => each.kind === kind && (each.name ?? name) === name),
       timeoutMs: parseDuration(timeout) ?? healthTimeoutMs,
@@ -178,15 +180,19 @@ export class WatchedReleases {
       limit: this.#existenceLimit,
       mayReport: () => this.#isSettled(module),
       onMissing: (missing) => this.#recordMissing(module, missing),
-      onDeferred: (deferred) => this.#recordDeferred(module, deferred),
+      // A run restores them only after their back-off, since they keep disappearing.
+      onDeferred: (deferred) => {
+        const deferredObjects = this.#selectCreated(module, deferred);
+        state.recordModule(module, "factsObserved", { deferredObjects });
+      },
     });
     const health = new ReleaseHealth({
       kinds,
       clock,
       pods: this.#podWatches,
-      onHealth: (found) => {
-        state.recordModule(module, "factsObserved", { health: found });
-        onHealth(module, found);
+      onHealth: (releaseHealth) => {
+        state.recordModule(module, "factsObserved", { health: releaseHealth });
+        onHealth(module, releaseHealth);
       },
     });
     const drift = new ReleaseDrift({
@@ -209,9 +215,9 @@ export class WatchedReleases {
     const read = this.#kindWatches.needsWholeObject(object) ? get : getMetadata;
     const { namespace, name } = object;
     const answer = read(this.#options.client, { resource, namespace, name }, { timeoutMs: READ_TIMEOUT_MS });
-    const found = await answer.catch(ignoreNotFound);
-    this.#kindWatches.recordAnswer(object, found);
-    return found !== undefined;
+    const liveObject = await answer.catch(ignoreNotFound);
+    this.#kindWatches.recordAnswer(object, liveObject);
+    return liveObject !== undefined;
   }
 
   /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
@@ -237,11 +243,11 @@ export class WatchedReleases {
 
   /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */
   #getDriftPolicy(name: string): DriftPolicy {
-    const { state, drift } = this.#options;
-    const view = state.view.modules.get(name);
-    const mode = view?.driftMode ?? drift;
-    const ignore = view?.module.drift?.ignore ?? [];
-    return { mode: mode === "repair" && view?.suspended === true ? "warn" : mode, ignore };
+    const { state, drift: defaultMode } = this.#options;
+    const record = state.view.modules.get(name);
+    const mode = record?.driftMode ?? defaultMode;
+    const ignore = record?.module.drift?.ignore ?? [];
+    return { mode: mode === "repair" && record?.suspended === true ? "warn" : mode, ignore };
   }
 
   /**
@@ -264,16 +270,10 @@ export class WatchedReleases {
     if (missing.length === 0) return;
     for (const object of missing) onMissing(module, object);
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
-    // Objects that were reported before may still wait for a run.
+    // The state adds them to the objects that wait for a run already.
     traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
       state.recordModule(module, "objectsFoundMissing", missing),
     );
-  }
-
-  /** Records the missing objects that a run restores only after their back-off. */
-  #recordDeferred(module: string, deferred: readonly MissingObject[]): void {
-    const names = this.#selectCreated(module, deferred);
-    this.#options.state.recordModule(module, "factsObserved", { deferredObjects: names });
   }
 
   /** Returns the names of the objects that have existed; in a deployed release, all have. A failed install may have created only some of its objects. */
