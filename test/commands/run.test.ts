@@ -59,7 +59,7 @@ it("breaks the lines of help where a terminal ends, below where their last colum
     "Print state changes of a module until it is Ready, or its objects are healthy.\nExits with 1",
   );
   expect(displayed).toContain(
-    "\n      where hooks write: secret/NAME or configmap/NAME; not set: into the\n      ConfigMap itself",
+    "\n      overlay, in which the operator saves the values of hooks: secret/NAME or\n      configmap/NAME;",
   );
   const whole = displayed.replaceAll(/\s+/g, " ");
   displayed = "";
