@@ -107,8 +107,8 @@ export const SETTING_ROWS = {
   patcherQps: NUMBER("object-patcher-kube-client-qps", "object patches per second; default: no limit"),
   patcherBurst: INTEGER("object-patcher-kube-client-burst", "burst of object patches"),
   patcherTimeoutMs: DURATION("object-patcher-kube-client-timeout=10s", "timeout of an object patch"),
-  helmBin: PROGRAM("helm-bin=helm", "helm binary"),
-  helmTimeoutMs: DURATION("helm-timeout=20m", "timeout of a helm operation"),
+  helmBin: PROGRAM("helm-bin=helm", "Helm binary"),
+  helmTimeoutMs: DURATION("helm-timeout=20m", "timeout of a Helm operation"),
   helmHistoryMax: INTEGER("helm-history-max=10", "number of revisions that Helm keeps for each release"),
   helmIgnoreRelease: TEXT(
     "helm-ignore-release",
