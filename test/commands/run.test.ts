@@ -53,13 +53,13 @@ it("breaks the lines of help where a terminal ends, below where their last colum
   const long = displayed.split("\n").filter((line) => line.length > 80);
   expect(long.filter((line) => !/^ +\[?[A-Z_]+[,\]]?$/.test(line))).toEqual([]);
   expect(displayed).toContain(
-    "  module list                       enabled modules; on a terminal with state,\n                                    health, drift,",
+    "  module list                       print the enabled modules; on a terminal\n                                    with state,",
   );
   expect(displayed).toContain(
-    "Print state changes of a module until it is Ready, or its objects are healthy.\nExits with 1",
+    "Print state changes of a module until it is Ready, or its objects are healthy.\nThe exit code is 1",
   );
   expect(displayed).toContain(
-    "\n      where hooks write: secret/NAME or configmap/NAME; not set: into the\n      ConfigMap itself",
+    "\n      overlay, in which the operator saves the values of hooks: secret/NAME or\n      configmap/NAME;",
   );
   const whole = displayed.replaceAll(/\s+/g, " ");
   displayed = "";

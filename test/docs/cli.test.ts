@@ -15,8 +15,7 @@ const shell = (command: string, output: string): string =>
 
 const ABOUT = `# Command line
 
-Look up the \`--help\` of each command, and what some of them print. [Commands](commands.md) explains their output. This page is
-generated from the program.
+This page contains the \`--help\` of each command, and examples of output. [Commands](commands.md) describes the output. The program generates this page.
 `;
 
 test("docs/reference/cli.md is what the program prints", async () => {

@@ -24,7 +24,6 @@ const NAMED_ONLY = new Set([
   "helm repo add NAME URL --username USER --password-stdin",
   "helm registry login",
   "helm uninstall",
-  "addon-operator <command>",
 ]);
 
 /** Who types what begins so against a cluster. */

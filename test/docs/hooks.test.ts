@@ -147,7 +147,7 @@ const TRIGGERS: Readonly<Record<string, string>> = {
   "a group": "kubernetes: [{kind: Pod, group: g}]",
 };
 
-test.each(table("because of | fields"))("the table of contexts: %s: %s", (cause, fields) => {
+test.each(table("cause | fields"))("the table of contexts: %s: %s", (cause, fields) => {
   const because = cause.replaceAll("`", "");
   const hook = hookWith(`configVersion: v1\n${TRIGGERS[because] ?? "none"}`, "h", "global");
   const [binding] = hook.config.bindings.kubernetes;

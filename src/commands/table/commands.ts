@@ -19,10 +19,10 @@ export const GROUPS: Readonly<Record<string, { readonly help: string; readonly u
   config: { help: "runtime parameters", usual: "list" },
   hook: { help: "hooks, without a cluster" },
   addon: {
-    help: "what the AddonModules of a cluster report; also kubectl addon, with kubectl-addon on the PATH",
+    help: "state of a cluster from its AddonModules; also kubectl addon, if kubectl-addon is on the PATH",
   },
-  source: { help: "modules from registries: signed artifacts, and the ModuleSources of a cluster" },
-  new: { help: "write a module, or a hook and its test" },
+  source: { help: "modules from registries: signed artifacts and ModuleSources" },
+  new: { help: "create a module, or a hook and its test" },
 };
 
 /** Commands that work without the name of their group. */
@@ -31,14 +31,14 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
 );
 
 const WAIT_ENDS =
-  "Exits with 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
+  "The exit code is 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
 const WAIT_FLAGS: readonly Flag[] = [
-  { flags: "--for <CONDITION>", help: "ready or healthy; default ready", values: ["ready", "healthy"] },
-  { flags: "--timeout <DURATION>", help: "how long to wait; default 5m" },
+  { flags: "--for <CONDITION>", help: "ready or healthy; default: ready", values: ["ready", "healthy"] },
+  { flags: "--timeout <DURATION>", help: "time to wait; default: 5m" },
 ];
 const NAMESPACE_FLAG: Flag = {
   flags: "-n <NAMESPACE>",
-  help: "namespace of the operator; default: that of the only operator",
+  help: "namespace of the operator; default: the namespace of the only operator",
 };
 
 /** The row of a command of `kubectl addon`. */
@@ -71,7 +71,7 @@ function sourceRow(
 export const COMMANDS: readonly CommandRow[] = [
   {
     words: "start",
-    help: "run the operator (the default, but not on a terminal)",
+    help: "run the operator (default, except on a terminal)",
     example: "start --namespace addon-operator --modules-dir modules",
     run: async ({ settings }, { env }) => {
       const parsed = settings(env);
@@ -93,8 +93,8 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     words: "status",
-    help: "problems and their reasons, on one screen",
-    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
+    help: "print the problems and their reasons",
+    more: "The exit code is 0 if all enabled modules are Ready, and otherwise 1.",
     example: "status",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
     run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
@@ -103,12 +103,16 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "logs",
     args: "[NAME]",
-    help: "log lines of the last runs of a module, or of all",
-    more: "The operator keeps a limited number of runs in memory and loses them at a restart. Times are UTC.",
+    help: "print the log lines of the last runs of a module, or of all modules",
+    more: "The operator keeps at most 1,000 runs, and only in memory. Times are UTC.",
     example: "logs ingress-nginx --follow",
     flags: [
       { flags: "-f, --follow", help: "also print new lines until interrupted" },
-      { flags: "-o, --output <FORMAT>", help: "text, or json: each run as a line", values: ["text", "json"] },
+      {
+        flags: "-o, --output <FORMAT>",
+        help: "text, or json with one line for each run",
+        values: ["text", "json"],
+      },
     ],
     run: async (line, terminal) => (await import("../operator/logs.ts")).printLogs(line, terminal),
   },
@@ -124,46 +128,46 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "bundle",
     args: "[FILE]",
-    help: "write states, queues, values without secrets, the last runs with log lines, and metrics to an archive",
-    more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory; - is standard output.",
+    help: "write an archive with states, queues, values without secrets, the last runs with log lines, and metrics",
+    more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory. - is the standard output.",
     example: "bundle report.tgz",
     run: async (line, terminal) => (await import("../operator/bundle.ts")).saveBundle(line, terminal),
   },
   {
     words: "ui",
-    help: "show the running operator on a page in the browser",
-    more: "Serves the page on loopback to all users of this machine until interrupted. From a terminal it also opens a browser.",
+    help: "open the web page of the running operator in the browser",
+    more: "The command serves the page on loopback to all users of this machine until you interrupt the command. On a terminal, it also opens a browser.",
     example: "ui --port=9116",
     flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
     run: async (line, terminal) => (await import("../operator/ui.ts")).serveUi(line, terminal),
   },
   ...OFFLINE_COMMANDS,
   sourceRow("list", {
-    help: "ModuleSources of a cluster, their modules, and what waits and why",
-    more: "Exits with 0 if all are Ready, else with 1.",
+    help: "print the ModuleSources of a cluster, their modules, and the waiting updates with the reasons",
+    more: "The exit code is 0 if all ModuleSources are Ready, and otherwise 1.",
     example: "source list -n addon-operator",
   }),
   sourceRow("sync", {
     args: "[NAME]",
-    help: "check a ModuleSource, or all, now, and wait for the result",
-    more: "Exits with 0 if they are Ready, else with 1.",
+    help: "check a ModuleSource, or all ModuleSources, and wait for the result",
+    more: "The exit code is 0 if the ModuleSources are Ready, and otherwise 1.",
     example: "source sync platform",
   }),
   sourceRow("approve", {
     args: "MODULE [VERSION]",
-    help: "approve the content that waits for a module; with VERSION, only that version",
+    help: "approve the waiting update of a module; with VERSION, only this version",
     example: "source approve cert-manager 1.5.0",
   }),
   addonRow("status", {
-    help: "problems in a cluster and their reasons, from its AddonModules",
-    more: "Exits with 0 if all enabled modules are Ready, else with 1.",
+    help: "print the problems in a cluster and their reasons from its AddonModules",
+    more: "The exit code is 0 if all enabled modules are Ready, and otherwise 1.",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
   addonRow("list", {
-    help: "modules of a cluster with state, health, drift, version, last run and message",
+    help: "print the modules of a cluster with state, health, drift, version, last run and message",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
-  addonRow("why", { args: "NAME", help: "reasons for the state of a module, from its AddonModule" }),
+  addonRow("why", { args: "NAME", help: "print the reasons for the state of a module from its AddonModule" }),
   addonRow("wait", {
     args: "NAME",
     help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
@@ -174,7 +178,7 @@ export const COMMANDS: readonly CommandRow[] = [
     words: "completion",
     args: "SHELL",
     help: "print a script for bash, zsh or fish that completes commands, flags and names of modules",
-    more: "For bash: source <(addon-operator completion bash). For zsh the same after compinit. For fish: addon-operator completion fish | source.",
+    more: "bash: source <(addon-operator completion bash). zsh: source <(addon-operator completion zsh) after compinit. fish: addon-operator completion fish | source.",
     example: "completion bash",
     run: async ({ args: [shell = ""] }, { print }) => {
       const { completionScript } = await import("../operator/completion.ts");

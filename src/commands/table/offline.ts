@@ -7,7 +7,7 @@ import type { Flag, CommandLine, CommandRow, Terminal } from "./row.ts";
 /** How a registry is reached. */
 const REGISTRY_FLAGS: readonly Flag[] = [
   { flags: "--ca-file <FILE>", help: "CA certificates for the repository or registry" },
-  { flags: "--plain-http", help: "the registry serves no TLS" },
+  { flags: "--plain-http", help: "call the registry without TLS" },
 ];
 
 const CHART_FLAGS: readonly Flag[] = [
@@ -18,7 +18,7 @@ const CHART_FLAGS: readonly Flag[] = [
 ];
 const VALUES_FLAG: Flag = {
   flags: "--values <FILE>",
-  help: "values: YAML or JSON, with global and the modules' sections",
+  help: "values: YAML or JSON, with global and the sections of modules",
 };
 
 /** A command that needs no operator. It calls the package `offline`, which is loaded only when the command runs. */
@@ -53,18 +53,18 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "hook run",
     args: "PATH",
-    help: "run one hook without a cluster and print what it would change",
+    help: "run a hook without a cluster, and print its results",
     example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
     flags: [
       { flags: "--context <FILE>", help: "the binding context: a JSON array, or one context" },
       {
         flags: "--review <FILE>",
-        help: "instead of a context: an AdmissionReview or ConversionReview for a webhook binding of the hook",
+        help: "AdmissionReview or ConversionReview for a webhook binding, instead of a context",
       },
-      { flags: "--binding <NAME>", help: "which of its webhook bindings, if several could get the review" },
-      { flags: "--item <N>", help: "the hook of a batch file: its number in `hook list`, or ready" },
+      { flags: "--binding <NAME>", help: "webhook binding that gets the review, if several bindings match" },
+      { flags: "--item <N>", help: "hook of a batch file: its number in `hook list`, or ready" },
       VALUES_FLAG,
-      { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same form" },
+      { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same format" },
     ],
     work(offline, { args: [path = ""], flags, settings }, { env }) {
       if ((flags.context === undefined) === (flags.review === undefined))
@@ -77,7 +77,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "new module",
     args: "NAME",
-    help: "write a module into --modules-dir (default modules), with a public chart or a starter chart",
+    help: "create a module in --modules-dir (default: modules), with a public chart or a starter chart",
     example:
       "new module ingress-nginx --chart ingress-nginx --repo https://kubernetes.github.io/ingress-nginx --version 4.14.0",
     flags: CHART_FLAGS,
@@ -95,10 +95,10 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "new hook",
     args: "MODULE NAME",
-    help: "write a hook of a module and a test for it",
+    help: "create a hook of a module, and a test for the hook",
     example: "new hook ingress-nginx count-pods --on-event Pod",
     flags: [
-      { flags: "--language <LANGUAGE>", help: "bash or python; default bash", values: LANGUAGES },
+      { flags: "--language <LANGUAGE>", help: "bash or python; default: bash", values: LANGUAGES },
       { flags: "--on-event <KIND>", help: "run on events of objects of [GROUP/VERSION/]KIND" },
       { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
     ],
@@ -112,9 +112,9 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "upgrade-chart",
     args: "NAME",
-    help: "show what another version of a module's public chart changes, and install it after confirmation",
+    help: "print the changes of another version of a module's public chart, and install the chart after your confirmation",
     example: "upgrade-chart ingress-nginx --version 4.15.1",
-    flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "do not ask for confirmation" }],
+    flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "confirm the changes in advance" }],
     work(offline, { args: [module = ""], flags, settings }, { env, confirm, print }) {
       const agree = async (changes: string) => {
         print(changes);
@@ -140,7 +140,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
       VALUES_FLAG,
       {
         flags: "--kube-version <VERSION>",
-        help: "render charts for this version of Kubernetes; default: helm's",
+        help: "render charts for this version of Kubernetes; default: the version that Helm knows",
       },
     ],
     work({ lintDirs, printRbac }, { args: dirs, flags, settings }, { env }) {
@@ -152,14 +152,14 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source push",
     args: "DIR TARGET",
-    help: "check a module, store it in a registry as TARGET/NAME:VERSION, and sign it",
-    more: "A version is never replaced by other content. COSIGN_PASSWORD is the passphrase of an encrypted key.",
+    help: "check a module, sign the module, and store it in a registry as TARGET/NAME:VERSION",
+    more: "The command never replaces the content of a version. COSIGN_PASSWORD is the passphrase of an encrypted key.",
     example: "source push modules/010-cert-manager oci://registry.example.com/modules --key ci.key",
     flags: [
       { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" },
       { flags: "--unsigned", help: "store the module without a signature" },
-      { flags: "--version <VERSION>", help: "the version; default: that of Chart.yaml" },
-      { flags: "--tag <TAG>", help: "another tag for it, such as a channel" },
+      { flags: "--version <VERSION>", help: "version of the module; default: the version in Chart.yaml" },
+      { flags: "--tag <TAG>", help: "additional tag, such as a channel" },
       ...REGISTRY_FLAGS,
     ],
     work(offline, { args: [dir = "", target = ""], flags, settings }, { env }) {
@@ -171,7 +171,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source tag",
     args: "REFERENCE TAG",
-    help: "make a tag of a registry, such as a channel, name a version",
+    help: "move a tag of a registry, such as a channel, to a version",
     example: "source tag oci://registry.example.com/modules/cert-manager:1.4.2 stable",
     flags: REGISTRY_FLAGS,
     work: (offline, { args: [reference = "", tag = ""], flags }, { env }) =>
@@ -180,21 +180,21 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source pull",
     args: "REFERENCE DIR",
-    help: "verify a module of a registry and unpack it into a new directory",
-    more: "Nothing is unpacked without a valid signature.",
+    help: "verify a module from a registry, and unpack the module into a new directory",
+    more: "Without a valid signature, the command unpacks nothing.",
     example:
       "source pull oci://registry.example.com/modules/cert-manager:1.4.2 modules/010-cert-manager --key ci.pub",
     flags: [
-      { flags: "--key <FILE>", help: "public keys in PEM; one signature by any of them is enough" },
+      { flags: "--key <FILE>", help: "public keys in PEM; one of them must verify the signature" },
       {
         flags: "--identity <FILE>",
-        help: "issuer and subject whose certificates count, for signatures without a key",
+        help: "issuer and subject of trusted certificates, for signatures without a key",
       },
       {
         flags: "--trusted-root <FILE>",
-        help: "authorities and logs for --identity, as Sigstore writes them",
+        help: "trusted root with authorities and logs for --identity, in the format of Sigstore",
       },
-      { flags: "--unsigned", help: "do without a signature" },
+      { flags: "--unsigned", help: "do not verify the signature" },
       ...REGISTRY_FLAGS,
     ],
     work(offline, { args: [reference = "", dir = ""], flags }, { env }) {

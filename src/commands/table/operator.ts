@@ -17,14 +17,17 @@ const GRAPH_OUTPUT_FLAG: Flag = {
 };
 /** Ignored: scripts for the Go operator set it. */
 const SOCKET_TIMEOUT_FLAG: Flag = { flags: "-t <SECONDS>", help: "", isHidden: true };
-export const WATCH_FLAG: Flag = { flags: "-w, --watch", help: "repeat each second until interrupted" };
+export const WATCH_FLAG: Flag = {
+  flags: "-w, --watch",
+  help: "repeat every second until you interrupt the command",
+};
 const SHOW_EMPTY_FLAG: Flag = { flags: "-e, --show-empty", help: "include empty queues" };
 const GLOBAL_FLAG: Flag = { flags: "-g, --global", help: "include the global section" };
 const EXPLAIN_FLAG: Flag = {
   flags: "--explain",
-  help: "the layer that set each value, instead of the value",
+  help: "print the layer of each value instead of the value",
 };
-const DIFF_FLAG: Flag = { flags: "--diff", help: "differences from the manifest of the release" };
+const DIFF_FLAG: Flag = { flags: "--diff", help: "print the differences from the manifest of the release" };
 
 /** Flags that become query parameters of the same name. */
 const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"] as const;
@@ -116,61 +119,67 @@ function modulePath(name: string, part: string): string {
 export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({
     words: "queue list",
-    help: "tasks of the queues, their failures and the next try",
+    help: "print the tasks of the queues, their failures and the time of the next retry",
     example: "queue list --watch",
     flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
     request: requestBuilder("/queue/list", "text"),
   }),
   operatorRow({
     words: "queue main",
-    help: "tasks of the queue main only",
+    help: "print the tasks of the queue main",
     example: "queue main -o json",
     flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
     request: requestBuilder("/queue/main", "text"),
   }),
-  operatorRow({ words: "global list", help: "global hooks" }),
-  operatorRow({ words: "global values", help: "merged global values" }),
-  operatorRow({ words: "global config", help: "global values of the ConfigMap (and overlay)" }),
-  operatorRow({ words: "global patches", help: "patches of global values by hooks" }),
-  operatorRow({ words: "global snapshots", help: "snapshots of kubernetes bindings of global hooks" }),
+  operatorRow({ words: "global list", help: "print the global hooks" }),
+  operatorRow({ words: "global values", help: "print the merged global values" }),
+  operatorRow({ words: "global config", help: "print the global values in the ConfigMap and the overlay" }),
+  operatorRow({ words: "global patches", help: "print the patches of global values by hooks" }),
+  operatorRow({
+    words: "global snapshots",
+    help: "print the snapshots of kubernetes bindings of global hooks",
+  }),
   {
     ...operatorRow({
       words: "module list",
-      help: "enabled modules; on a terminal with state, health, drift, version, last run and message",
-      more: "In a pipe, or with -o, it is a list of names. With --watch in a pipe each change is a line.",
+      help: "print the enabled modules; on a terminal with state, health, drift, version, last run and message",
+      more: "In a pipe, or with -o, the output contains only names. In a pipe with --watch, the output contains a line for each change.",
       example: "module list --watch",
       flags: [WATCH_FLAG],
     }),
     run: async (line, terminal) => (await import("../operator/overview.ts")).listModules(line, terminal),
   },
-  operatorRow({ words: "module resource-monitor", help: "objects that are watched for each module" }),
+  operatorRow({
+    words: "module resource-monitor",
+    help: "print the objects that the operator watches for each module",
+  }),
   operatorRow({
     words: "module graph",
-    help: "modules with their states and what they require",
+    help: "print the modules with their states and requirements",
     example: "module graph -o mermaid",
     flags: [GRAPH_OUTPUT_FLAG],
     request: buildGraphRequest,
   }),
-  moduleRow("values", "merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] }),
-  moduleRow("config", "values of a module in the ConfigMap (and overlay)"),
-  moduleRow("render", "the manifest that helm renders with the current values", {
+  moduleRow("values", "print the merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] }),
+  moduleRow("config", "print the values of a module in the ConfigMap and the overlay"),
+  moduleRow("render", "print the manifest that Helm renders with the current values", {
     flags: [DIFF_FLAG],
     isText: true,
   }),
-  moduleRow("patches", "patches of a module's values by hooks"),
-  moduleRow("snapshots", "snapshots of kubernetes bindings of the module's hooks"),
+  moduleRow("patches", "print the patches of a module's values by hooks"),
+  moduleRow("snapshots", "print the snapshots of kubernetes bindings of the module's hooks"),
   moduleRow(
     "why",
-    "why it is enabled or disabled, what it waits for, what failed, which objects are missing",
+    "print why a module is enabled or disabled, what it waits for, its failures and its missing objects",
     { isText: true },
   ),
-  moduleRow("status", "state, Ready and Healthy, as in the AddonModule"),
-  moduleRow("diff", "what a run would change in the cluster, by dry runs on the API server", {
+  moduleRow("status", "print the state, Ready and Healthy of the AddonModule"),
+  moduleRow("diff", "print what a run would change in the cluster, with dry runs on the API server", {
     isText: true,
-    more: "Exits with 10 for differences, with 0 for none, and with 1 if the comparison fails.",
+    more: "The exit code is 10 if there are differences, 0 if there are none, and 1 if the comparison fails.",
     printer: "printDiff",
   }),
-  moduleRow("run", "request a run of a module now", {
+  moduleRow("run", "request a run of a module", {
     isText: true,
     request: ({ args: [name = ""] }) => ({ method: "POST", path: modulePath(name, "run") }),
   }),
@@ -179,8 +188,8 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     isText: true,
     args: "NAME [REVISION]",
     needs: "the name of a module",
-    help: "go back to an earlier revision of a module's release",
-    more: "Without REVISION it restores the revision before the current one. The rollback stays in force until you change chart or values, or request a run.",
+    help: "roll the release of a module back to an earlier revision",
+    more: "The default REVISION is the revision before the current one. The rollback stays in effect until you change the chart or the values, or request a run.",
     example: "module rollback ingress-nginx 3",
     request: ({ args: [name = "", revision = ""] }) => ({
       method: "POST",
@@ -188,20 +197,20 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
       form: { revision },
     }),
   }),
-  operatorRow({ words: "config list", help: "runtime parameters" }),
+  operatorRow({ words: "config list", help: "print the runtime parameters" }),
   operatorRow({
     words: "config set",
     args: "NAME VALUE [DURATION]",
     needs: "a name and a value",
     help: "set a runtime parameter",
-    more: "The value reverts after DURATION; log level debug reverts after 30 minutes without one.",
+    more: "After DURATION, the previous value returns. Without DURATION, only the log level debug is reset, after 30 minutes.",
     example: "config set log.level debug 5m",
     request: buildSetRequest,
   }),
   operatorRow({
     words: "plan",
-    help: "what a start would install, upgrade, delete and purge",
-    more: "Without a running operator the command computes the plan itself from files and cluster, with the same settings. Exits with 1 if a start would fail.",
+    help: "print what a start would install, upgrade, delete and purge",
+    more: "If no operator runs, the command computes the plan from the files and the cluster, with the same settings. The exit code is 1 if a start would fail.",
     example: "plan -o json",
     printer: "printPlan",
   }),
@@ -210,7 +219,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     isText: true,
     args: "PATH",
     needs: "a path, such as /discovery",
-    help: "any path of the debug socket",
+    help: "print any path of the debug socket",
     example: "raw /discovery",
     request: ({ args: [path = ""] }) => getFromSocket(path.startsWith("/") ? path : `/${path}`),
   }),

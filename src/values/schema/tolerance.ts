@@ -1,6 +1,6 @@
 /**
- * Tolerates what Go's schema library accepts and JSON Schema does not (docs/reference/values.md, "What a schema may
- * say"): the schema keeps its meaning in Go, and a warning names file and key.
+ * Tolerates what Go's schema library accepts and JSON Schema does not (docs/reference/values.md, "Supported
+ * keywords"): the schema keeps its meaning in Go, and a warning names file and key.
  */
 
 import { oneLine, sameJson } from "../../lib/index.ts";
