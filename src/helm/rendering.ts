@@ -189,7 +189,7 @@ export function copyChart(
   return dir;
 }
 
-/** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. */
+/** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. `crdFiles` are those that it does not exclude. */
 function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolean {
   if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
   return !crdFiles.includes(join(chartDir, rel));
