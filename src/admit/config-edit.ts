@@ -124,7 +124,7 @@ function describeWarnings(config: ParsedConfig, edit: ConfigEdit, { values }: Si
   return [...keyWarnings, ...changedTexts.flatMap(([, { warnings }]) => warnings)];
 }
 
-/** Whether a problem is in a key that the edit has changed. */
+/** Returns a test whether the edit has changed the key of a problem (`section` or `section/path`), or the key that enables its module. */
 function isProblemOfEdit(edit: ConfigEdit): (problem: Problem) => boolean {
   return ({ key = "" }) => {
     const [section = ""] = key.split("/");

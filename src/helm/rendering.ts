@@ -22,7 +22,10 @@ import type { RenderedChart } from "./manifest/manifest.ts";
 import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
-/** Renders the chart as helm would install or upgrade it now, and summarizes the result for comparisons and adoptions. */
+/**
+ * Renders the chart as helm would install or upgrade it now. Returns its objects and hooks, and checksums to compare the manifest with
+ * a release: `adoptionChecksum` with one of the Go operator.
+ */
 export async function renderChart(reconciliation: Reconciliation): Promise<RenderedChart> {
   const documents = (await renderManifests(reconciliation)).flatMap(parseDocuments);
   return {
@@ -186,7 +189,7 @@ export function copyChart(
   return dir;
 }
 
-/** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. */
+/** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. `crdFiles` are those that it does not exclude. */
 function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolean {
   if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
   return !crdFiles.includes(join(chartDir, rel));

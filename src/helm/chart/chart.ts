@@ -97,7 +97,7 @@ function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
   }
 }
 
-/** Reads the facts about a chart from the contents of its files. */
+/** Reads the facts about a chart from the contents of its files: digest, reach, and whether the operator has to write its Chart.yaml. */
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const contents = files.map((file) => [file.rel, readRegularFile(file.path)] as const);
   const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";

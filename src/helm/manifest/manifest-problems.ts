@@ -94,6 +94,7 @@ function findSpellingProblems({ apiVersion, kind }: JsonObject, name: string): s
 function findLabelProblems(labels: Json | undefined): string[] {
   if (labels === undefined || labels === null) return [];
   if (!isJsonObject(labels)) return ["its labels are no map"];
+  // The API server takes null as the empty value.
   return Object.entries(labels)
     .filter(([, value]) => value !== null && (typeof value !== "string" || !LABEL_VALUE.test(value)))
     .map(([key, value]) => `the value "${formatValue(value)}" of label ${key} is not valid`);

@@ -47,19 +47,15 @@ export async function refuseHookReplacements(
     .filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`))
     .map(({ ref }) => ref);
   const existing = await readLiveObjects(tools, refs, signal);
-  const objects = await findForeignObjects(tools, module.name, { existing, signal });
-  requireTakeoverConsent(tools, request, {
-    what: "hooks of the chart (helm.sh/hook) would replace",
-    objects,
-  });
-  if (objects.length === 0) return;
-  const named = objects.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
-  tools.logger.warn("Existing objects are replaced by hooks of the chart", {
-    module: module.name,
-    objects: named,
-  });
-  tools.recorder?.tookOver(module.name, named);
-  for (const object of objects) await claimObject(tools, object, { release: module.name, signal });
+  const foreign = await findForeignObjects(tools, module.name, { existing, signal });
+  const what = "hooks of the chart (helm.sh/hook) would replace";
+  requireTakeoverConsent(tools, request, { what, objects: foreign });
+  if (foreign.length === 0) return;
+  const objects = foreign.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
+  const logFields = { module: module.name, objects };
+  tools.logger.warn("Existing objects are replaced by hooks of the chart", logFields);
+  tools.recorder?.tookOver(module.name, objects);
+  for (const object of foreign) await claimObject(tools, object, { release: module.name, signal });
 }
 
 /**

@@ -129,7 +129,7 @@ export class ObservedReleases {
     return (await this.store.readSummary(meta)).objects;
   }
 
-  /** Whether a release may be uninstalled. With `--purge=all`, a release that a user made with helm may be, too, but never another operator's. */
+  /** Whether the operator may uninstall a release. With `--purge=all`, a release that a user made with helm may be, too, but never another operator's. */
   mayUninstall(meta: ReleaseMeta): boolean {
     return this.#isOurs(meta) || (this.#options.purge === "all" && this.#ownerOf(meta) !== "other");
   }

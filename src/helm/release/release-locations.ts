@@ -57,7 +57,7 @@ export class ReleaseLocations {
     return all.filter((namespace) => namespace !== undefined);
   }
 
-  /** Reads the stored locations. Throws ApiError, ConnectionError. */
+  /** Reads the stored locations. Ignores invalid ones, and does nothing without a Secret. Throws ApiError, ConnectionError. */
   async read(): Promise<void> {
     const { client, namespace, secret: name } = this.#options;
     if (name === undefined) return;

@@ -112,7 +112,7 @@ export class ReleaseStore {
     return revisions.sort((a, b) => b.revision - a.revision);
   }
 
-  /** The newest revision of every release, by name. */
+  /** The newest revision of every release, sorted by name. A release in another namespace counts only if it has a stored location. */
   newestRevisions(): ReleaseMeta[] {
     const localNames = this.#watches.getRevisions(this.#options.namespace)?.groupNames() ?? [];
     const names = new Set([...localNames, ...this.#locations.releaseNames()]);

@@ -70,8 +70,8 @@ async function moveIfInstalled(tools: Reconciler, relocation: Relocation, from: 
 }
 
 /**
- * Moves a release from `location.from` to `location.namespace`, or completes such a move that was interrupted. Stores the location
- * before the move, so that an operator that is killed meanwhile completes the move later.
+ * Moves a release from `location.from` to `location.namespace`, or completes such a move that was interrupted; does nothing without `from`.
+ * Stores the location before the move, so that an operator that is killed meanwhile completes the move later.
  */
 export async function completeMove(
   tools: Reconciler,
@@ -195,7 +195,7 @@ async function copyRecord(
   });
 }
 
-/** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. */
+/** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. Skips objects of other owners. */
 async function claimObjects(
   tools: Reconciler,
   revisions: readonly ReleaseMeta[],

@@ -48,6 +48,7 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 } {
   const revisions = tools.store.revisions(request.module.name);
   const [newest] = revisions;
+  // An installation has no labels to reset and no good revision to keep.
   if (newest === undefined || newest.status === "uninstalled") return { labels: {}, historyMax: undefined };
   // A run that a user requests starts to count again.
   const isCounted = policy !== undefined && request.isRequested !== true;
