@@ -49,9 +49,10 @@ export function hasControlCharacter(text: string): boolean {
 
 /** Makes untrusted text safe to print on a terminal: writes control characters as `\u001b`, except line ends and tabs. */
 export function escapeControlCharacters(text: string): string {
-  return text.replaceAll(CONTROL_CHARACTERS, (each) =>
-    each === "\n" || each === "\t" ? each : `\\u${(each.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
-  );
+  return text.replaceAll(CONTROL_CHARACTERS, (character) => {
+    if (character === "\n" || character === "\t") return character;
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
 }
 
 /**

@@ -80,6 +80,7 @@ export function* splitJsonValues(text: string): Generator<JsonFragment> {
 
 const BYTE_ORDER_MARK = 0xfe_ff;
 
+/** The index of the first character from `from` that is no white space. A byte order mark counts as white space. */
 function skipWhiteSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && (text.charCodeAt(at) <= 32 || text.charCodeAt(at) === BYTE_ORDER_MARK)) at++;
@@ -95,17 +96,20 @@ const STRING_END = /(?<!\\)(?:\\\\)*"/g;
  * parser reports the error. A scalar ends with its line.
  */
 function findValueEnd(text: string, from: number): number {
+  const isScalar = text[from] !== "{" && text[from] !== "[";
+  if (isScalar) {
+    const lineEnd = text.indexOf("\n", from);
+    return lineEnd < 0 ? text.length : lineEnd;
+  }
   let depth = 0;
   BRACKET_OR_QUOTE.lastIndex = from;
   for (let match = BRACKET_OR_QUOTE.exec(text); match !== null; match = BRACKET_OR_QUOTE.exec(text)) {
     const [character] = match;
     if (character === '"') BRACKET_OR_QUOTE.lastIndex = findStringEnd(text, match.index + 1);
     else depth += character === "{" || character === "[" ? 1 : -1;
-    if (depth <= 0) break;
+    if (depth === 0) return BRACKET_OR_QUOTE.lastIndex;
   }
-  if (text[from] === "{" || text[from] === "[") return depth === 0 ? BRACKET_OR_QUOTE.lastIndex : text.length;
-  const lineEnd = text.indexOf("\n", from);
-  return lineEnd < 0 ? text.length : lineEnd;
+  return text.length;
 }
 
 /** The index after the closing quote of a JSON string whose content begins at `from`. */

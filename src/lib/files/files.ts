@@ -14,7 +14,7 @@ export function readRegularFile(path: string, limit = Infinity): Buffer {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(file);
-    // Of a directory, `readFileSync` throws the better message.
+    // For a directory, `readFileSync` throws a better message.
     if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
     if (stats.size > limit) throw new Error(`it is larger than ${limit} bytes`);
     return readFileSync(file);
@@ -43,8 +43,9 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EPIPE") return;
-      if (code !== "EAGAIN") throw error;
-      // Sleeps: nothing ever notifies this memory.
+      const isPipeFull = code === "EAGAIN";
+      if (!isPipeFull) throw error;
+      // Sleeps synchronously: nobody ever notifies this memory.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }
