@@ -17,7 +17,7 @@ export class Scope {
     return acquired;
   }
 
-  /** Registers the release of an acquired resource; after `close`, releases it at once. */
+  /** Registers the release of an acquired resource. After `close`, releases it at once and ignores an error, which nobody awaits. */
   addRelease(release: Release): void {
     if (this.#areReleasesDone) void Promise.resolve(release()).catch(() => {});
     else this.#releases.push(release);
@@ -29,7 +29,7 @@ export class Scope {
     return this.#closing;
   }
 
-  /** Calls the releases, those added meanwhile too, and throws the first error after the last of them. */
+  /** Calls the releases, also those that a running release adds, and throws the first error after the last of them. */
   async #runReleases(): Promise<void> {
     const errors: unknown[] = [];
     for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop())

@@ -36,12 +36,13 @@ export const systemClock: Clock = {
 export function countSleepTime(clock: Clock): Clock {
   return {
     now: () => clock.now(),
+    // Unlike `performance.now()`, the uptime of the machine includes sleep.
     monotonic: () => uptime() * 1000,
     setTimer: (ms, fn) => clock.setTimer(ms, fn),
   };
 }
 
-/** Smaller corrections of the wall clock are usual (NTP) and must not change times that were displayed already. */
+/** From this difference on, someone has set the wall clock. */
 const CLOCK_STEP_MS = 1000;
 
 /** Converts times of the monotonic clock to wall-clock times for display: the same input has the same result until someone sets the clock. */
@@ -57,13 +58,14 @@ export class WallTimes {
   /** The wall-clock time of a monotonic time, in ms since the epoch. */
   toWallTime(monotonic: number): number {
     const offset = this.#clock.now() - this.#clock.monotonic();
+    // Small corrections of the wall clock (NTP) must not change times that were displayed already.
     const isSmallCorrection = Math.abs(offset - this.#offset) < CLOCK_STEP_MS;
     if (!isSmallCorrection) this.#offset = offset;
     return Math.round(monotonic + this.#offset);
   }
 }
 
-/** A clock that can be closed: `close` cancels its timers, and none can be set after it. */
+/** A clock that can be closed: `close` cancels its timers, and `setTimer` does nothing after it. */
 export function endingClock(clock: Clock): Clock & { close(): void } {
   const running = new Set<Timer>();
   let closed = false;

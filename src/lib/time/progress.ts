@@ -58,12 +58,11 @@ export function describeProgress(progress: Progress, duration: (seconds: number)
 
 /**
  * Estimates the seconds until all parts are done: the usual rest of the running parts and the waiting ones, divided by the number of
- * parts that run at the same time now. Undefined if the usual duration of a part is unknown.
+ * parts that run at the same time now. Undefined if the usual duration of a part is unknown, or while a removal delays the others.
  */
 function estimateSecondsLeft({ running, removing = [], waitingSeconds }: Progress): number | undefined {
-  if (removing.length > 0) return undefined;
+  if (removing.length > 0 || waitingSeconds === undefined) return undefined;
   let sum = waitingSeconds;
-  if (sum === undefined) return undefined;
   for (const { seconds, usualSeconds } of running) {
     if (usualSeconds === undefined) return undefined;
     sum += Math.max(0, usualSeconds - seconds);

@@ -65,8 +65,8 @@ interface Weight {
 }
 
 /**
- * Measures a value as if its aliases were written out, and throws YamlError if it is too large or too deep (an alias bomb). Parts
- * that aliases share are measured once.
+ * Measures a value as if its aliases were written out, and throws YamlError if it is too large or too deep (an alias bomb). `depth` is
+ * the nesting of the value in its document. `seen` has the weight of each map and list: parts that aliases share are measured once.
  */
 function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number): Weight {
   if (value === null || typeof value !== "object") {
@@ -101,7 +101,7 @@ export function findKeyLine(text: string, path: readonly string[]): number | und
   return root === undefined ? undefined : findLineBelow(root, path);
 }
 
-/** The line of the key at `path` below a node; numbers select items of lists. */
+/** The line of the key at `path` below a node; numbers select items of lists. Undefined if the path ends at an item, which has no key. */
 function findLineBelow(node: YamlNode, [name = "", ...path]: readonly string[]): number | undefined {
   if (node.kind === "list") {
     const item = node.items[Number(name)];
