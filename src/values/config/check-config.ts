@@ -1,4 +1,8 @@
-/** Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). */
+/**
+ * Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). The *overlay* is the operator's
+ * own ConfigMap or Secret with values above those of the ConfigMap, into which hooks write. A *section* has the values of one module or
+ * the global ones, by its key.
+ */
 
 import { digest } from "../../lib/index.ts";
 import { describeProblem, GLOBAL, type Problem } from "../../model/index.ts";
@@ -37,21 +41,24 @@ export interface ValidatedConfig {
   readonly changed: readonly string[];
 }
 
-/** Parses and validates the data of ConfigMap and overlay. */
+/**
+ * Parses and validates the data of ConfigMap and overlay. Compares them with the content in force: a text that did not change is not
+ * parsed again, and `changed` lists the keys that differ (none for the first content).
+ */
 export function validateConfig(
   values: ValuesView,
-  { name, data, overlay: overlayData }: ReadConfig,
+  { name, data, overlay: readOverlay }: ReadConfig,
 ): ValidatedConfig {
   const modules = values.modules();
   const content = reparseConfigMap({ file: `ConfigMap ${name}`, before: values.config }, data ?? {}, modules);
   const overlay =
-    overlayData &&
-    reparseConfigMap({ file: overlayData.file, before: values.overlay }, overlayData.data ?? {}, modules);
+    readOverlay &&
+    reparseConfigMap({ file: readOverlay.file, before: values.overlay }, readOverlay.data ?? {}, modules);
   const candidate = { name, config: content, overlay };
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
-  const disabled = checkDisabledModules(values, candidate).map(describeProblem);
-  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabled];
+  const disabledProblems = checkDisabledModules(values, candidate).map(describeProblem);
+  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabledProblems];
   const changed = values.config === undefined ? [] : changedKeys(values.config, content);
   return { content, overlay, problems, warnings, changed };
 }
@@ -85,7 +92,7 @@ function listModuleKeys(values: ValuesView, { config }: Candidate, enabled: bool
   return modules.map((module) => module.valuesKey);
 }
 
-/** Problems of one section that the candidate causes. */
+/** Problems of one section that the candidate causes: violations of its config schema, each with the file or object to correct. */
 function checkSection(values: ValuesView, key: string, { name, config, overlay }: Candidate): Problem[] {
   const { layer: sources, missingSources } = values.sources.previewFor(key, config);
   const sections = { config: findSection(config, key), overlay: findSection(overlay, key), sources };
@@ -94,14 +101,13 @@ function checkSection(values: ValuesView, key: string, { name, config, overlay }
     ({ rule }) => missingSources.length === 0 || rule !== "required",
   );
   if (violations.length === 0) return [];
-  const found = locateViolations(values.sectionOrigins(key, sections), violations);
-  return keepConfigMapViolations(values, key, { found, sources }).map(
-    ({ path, message, layer, position, remedy = "fix this key" }) => ({
-      file: layer?.endsWith("values.yaml") || layer === "overlay" ? (position ?? layer) : `ConfigMap ${name}`,
-      key: `${key}${path}`,
-      message,
-      remedy,
-    }),
+  const located = locateViolations(values.sectionOrigins(key, sections), violations);
+  return keepConfigMapViolations(values, key, { located, sources }).map(
+    ({ path, message, layer, position, remedy = "fix this key" }) => {
+      const isInConfigMap = layer !== "overlay" && layer?.endsWith("values.yaml") !== true;
+      const file = isInConfigMap ? `ConfigMap ${name}` : (position ?? layer);
+      return { file, key: `${key}${path}`, message, remedy };
+    },
   );
 }
 
@@ -112,15 +118,18 @@ function checkSection(values: ValuesView, key: string, { name, config, overlay }
 function keepConfigMapViolations(
   values: ValuesView,
   key: string,
-  { found, sources }: { readonly found: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
+  {
+    located,
+    sources,
+  }: { readonly located: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
 ): readonly LocatedViolation[] {
-  if (found.length === 0 || key === GLOBAL) return found;
+  if (key === GLOBAL) return located;
   const withoutConfigMap = { config: undefined, overlay: undefined, sources };
   const violationsWithout = new Set(validateSection(values, key, withoutConfigMap).map(violationId));
-  // Who sets the leaf causes its violation, whatever lower layers say.
-  const setsLeaf = ({ layer, rule }: LocatedViolation): boolean =>
+  // A value that the ConfigMap sets is its fault, even if a file below sets a wrong value there, too.
+  const isSetByConfigMap = ({ layer, rule }: LocatedViolation): boolean =>
     rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
-  return found.filter((each) => !violationsWithout.has(violationId(each)) || setsLeaf(each));
+  return located.filter((each) => !violationsWithout.has(violationId(each)) || isSetByConfigMap(each));
 }
 
 /** Violations of the config schema with these sections of ConfigMap and overlay. */
@@ -138,7 +147,7 @@ export interface ConfigFacts {
   readonly isFrozen: boolean;
 }
 
-/** Facts about the ConfigMap content in force. */
+/** Collects the facts about the ConfigMap content in force that statuses display. */
 export function collectConfigFacts(values: ValuesView): ConfigFacts {
   const { globalConfig, sections } = values.digests.configDigests();
   return {
