@@ -55,10 +55,7 @@ export function escapeControlCharacters(text: string): string {
   });
 }
 
-/**
- * Makes one line of anything thrown and cuts the middle out of a long message: API servers print a refused value before the
- * reason, so the end must stay.
- */
+/** One line of anything thrown, a long one without its middle: API servers print a refused value before the reason, so the end must stay. */
 export function shortenMiddle(thrown: unknown, limit = 500): string {
   const text = oneLine(thrown, Infinity);
   const half = Math.floor((limit - 3) / 2);

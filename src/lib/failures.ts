@@ -8,10 +8,7 @@ import type { Clock } from "./time/clock.ts";
 const MAX_FRAMES = 3;
 const MAX_FRAMES_LENGTH = 1000;
 
-/**
- * Handles errors that no caller can catch, such as those of a timer's callback: logs and counts each, and the operator
- * continues.
- */
+/** Handles errors that no caller can catch, such as those of a timer's callback: logs and counts each, and the operator continues. */
 export class Failures {
   readonly #logger: Logger;
   /** Called for each error, so that metrics count it. */

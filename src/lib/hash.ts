@@ -4,10 +4,7 @@ import { createHash, hash } from "node:crypto";
 
 import { isContainer, member, type Json } from "../model/index.ts";
 
-/**
- * Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no
- * release.
- */
+/** Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no release. */
 export const DIGEST_SCHEME = "v1";
 
 /**

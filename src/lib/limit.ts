@@ -1,9 +1,6 @@
 /** Limits as `--delete-brake` has them: a number, a share, or both. */
 
-/**
- * The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both
- * is too much.
- */
+/** The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both is too much. */
 export interface Limit {
   readonly count: number | undefined;
   readonly percent: number | undefined;

@@ -2,10 +2,7 @@
 
 type Release = () => void | Promise<void>;
 
-/**
- * Releases what was acquired, last in first out, exactly once. Every release runs even when one fails;
- * the first error is thrown at the end.
- */
+/** Releases what was acquired, last in first out, exactly once. Calls all releases even if one fails, then throws the first error. */
 export class Scope {
   #releases: Release[] = [];
   #closing: Promise<void> | undefined;

@@ -156,10 +156,7 @@ export class Digests {
     return computed;
   }
 
-  /**
-   * Digest of what ConfigMap, overlay and `valuesFrom` (Secrets and ConfigMaps with values) set in a section. The number of problems of
-   * `valuesFrom` counts, too: it decides whether a run is possible.
-   */
+  /** Digest of what ConfigMap, overlay and sources set in a section. The number of problems counts, too: it decides whether a run is possible. */
   #sectionDigest(key: string): string {
     const { config, overlay } = this.#values;
     const { layer, problems } = this.#values.sources.currentFor(key);

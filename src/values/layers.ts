@@ -30,10 +30,7 @@ export interface SectionInput {
 
 /** The merged layers of one section, in the forms that its three readers need. */
 export interface MergedValues {
-  /**
-   * Input of the config schema: its defaults, files and ConfigMap, without nulls and without keys that only files set
-   * and only the values schema declares.
-   */
+  /** Input of the config schema: its defaults, files and ConfigMap, without nulls and without keys that only files may set. */
   readonly config: Section;
   /** Values for hooks: all layers merged, patches applied, without the ConfigMap's nulls. */
   readonly values: Section;
@@ -53,8 +50,8 @@ export function mergeSectionLayers(input: SectionInput): MergedValues {
   const withConfigDefaults = schemas.fillConfigDefaults(withoutDefaults);
   const withAllDefaults = schemas.fillValuesDefaults(withConfigDefaults);
   const withoutPatches = withoutNulls(withAllDefaults) as Section;
-  const areSame = withAllDefaults === withConfigDefaults;
-  const configInput = areSame ? withoutPatches : (withoutNulls(withConfigDefaults) as Section);
+  const hasNoValuesDefaults = withAllDefaults === withConfigDefaults;
+  const configInput = hasNoValuesDefaults ? withoutPatches : (withoutNulls(withConfigDefaults) as Section);
   const config = schemas.selectConfigPart(configInput, setInCluster);
   const values = replayStoredPatches(withoutPatches, input.patches ?? []) ?? {};
   return { config, values, helmValues: addNulls(values, withAllDefaults) as Section };
@@ -92,10 +89,7 @@ export interface LazyMergedValues extends MergedValues {
   readonly secretPaths: readonly string[];
 }
 
-/**
- * Merges the values of a section when they are first read: most sections are not read between two changes. The merge
- * adds the secrets in the values to `secrets`.
- */
+/** Merges the values of a section when they are first read: most never are. Then adds the secrets in the values to `secrets`. */
 export function mergeLazily(
   key: string,
   input: SectionInput,

@@ -47,10 +47,7 @@ export function notAMapError(file: string, key?: string): ProblemError {
   return new ProblemError({ file, ...(key !== undefined && { key }), message: "must be a map", remedy });
 }
 
-/**
- * As parseYaml, but YAML errors become a ProblemError with `line N, column N`. `key` is the key of the ConfigMap that contains the text;
- * without it, the text is a file.
- */
+/** As parseYaml, but throws ProblemError with line and column. `key`: the key of the ConfigMap that contains the text, which else is a file. */
 export function parseDocument(text: string, file: string, key?: string): ParsedYaml {
   try {
     return parseYaml(text, key === undefined ? file : `${file}: ${key}`);

@@ -185,7 +185,7 @@ export class ValuesStore {
     return this.#patches.get(key) ?? NO_PATCHES;
   }
 
-  /** Records whether global hooks enable a module; undefined removes their flag. */
+  /** Records whether global hooks enable a module; undefined removes their flag. Sources of disabled modules are not needed. */
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);

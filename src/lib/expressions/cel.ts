@@ -83,10 +83,7 @@ function evaluateWithinLimit(evaluate: () => unknown, expression: string): Retur
   }
 }
 
-/**
- * Rewrites an error message of the CEL library so that it quotes no data of the object, which may be a Secret: it names a missing
- * key only if the expression contains the key.
- */
+/** An error message of the CEL library without data of the object, which may be a Secret: names a missing key only if it is in the expression. */
 function messageWithoutData(message: string, expression: string): string {
   const key = MISSING_KEY_MESSAGE.exec(message)?.[1];
   if (key !== undefined && readNames(expression).has(key)) return `No such key: ${key}`;

@@ -5,10 +5,7 @@ import { stat } from "node:fs/promises";
 
 import { succeeds } from "../errors.ts";
 
-/**
- * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
- * and a device never ends.
- */
+/** The content of a regular file of at most `limit` bytes. Throws for others: reading a FIFO would block the process, and a device never ends. */
 export function readRegularFile(path: string, limit = Infinity): Buffer {
   // Without O_NONBLOCK, opening a FIFO waits for a writer.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -31,10 +28,7 @@ export function exists(path: string): Promise<boolean> {
 /** Wait between two attempts to write into a full pipe. */
 const PIPE_WAIT_MS = 5;
 
-/**
- * Writes all of `content` synchronously. Blocks while a slow reader leaves the pipe full, and ignores that a reader has closed the
- * pipe.
- */
+/** Writes all of `content` synchronously. Waits while a slow reader leaves the pipe full; ignores that a reader has closed the pipe. */
 export function writeAll(fd: number, content: string | Uint8Array): void {
   let rest = Buffer.from(content as string);
   while (rest.length > 0) {

@@ -49,9 +49,7 @@ function addStickyBit(path: string, { uid, mode }: Stats): boolean {
   }
 }
 
-/**
- * As `findPathProblem`; also refuses a directory in which others can create files, because the names of files in it are predictable.
- */
+/** As `findPathProblem`; also refuses a directory in which others can create files, because the names of files in it are predictable. */
 export function findPrivateDirProblem(dir: string): string | undefined {
   const problem = findPathProblem(dir);
   if (problem !== undefined || process.getuid === undefined) return problem;
@@ -99,10 +97,10 @@ function describeOwner(path: string, { uid }: Stats): string {
   return `${path} belongs to user ${uid}`;
 }
 
-/** Whether other users may write. Root's group and the user's private group count as trusted. */
+/** Whether other users may write. Root's group and the user's private group (with the id of the user) count as trusted. */
 function canOthersWrite({ mode, gid }: Stats): boolean {
-  const isOwnGroup = gid === 0 || (gid === process.getgid?.() && gid === process.getuid?.());
-  return (mode & OTHERS_WRITE_BIT) !== 0 || ((mode & GROUP_WRITE_BIT) !== 0 && !isOwnGroup);
+  const isTrustedGroup = gid === 0 || (gid === process.getgid?.() && gid === process.getuid?.());
+  return (mode & OTHERS_WRITE_BIT) !== 0 || ((mode & GROUP_WRITE_BIT) !== 0 && !isTrustedGroup);
 }
 
 /** Whether a directory is taken for a volume of the kubelet, which only containers of the Pod can write to: root owns it, in a Pod. */

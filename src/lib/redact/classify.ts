@@ -115,10 +115,7 @@ const KEY_WORD = /^keys?$/;
 const PASSWORD_WORD = /^passw(?:or)?ds?$/;
 const DIGEST_WORD = /^(?:digest|md5|sha\d*)$/;
 
-/**
- * Classifies a key by the first rule that applies to its words. The last `ownCount` words are its own, others come from the key above
- * it.
- */
+/** Classifies a key by the first rule that applies to its words, of which the last `ownCount` are its own, others those of the key above it. */
 function classifyWords(all: readonly string[], ownCount: number): KeyClass {
   const key = { all, ownCount, last: all.at(-1) ?? "", before: all.at(-2) ?? "" };
   for (const rule of RULES) {
@@ -144,13 +141,11 @@ function classifyKeyEndingInKey(before: string): KeyClass {
   return "likely";
 }
 
-/** Whether a word makes its key secret at any position in the key. */
+/** Whether a word makes its key secret at any position in the key: `password`, or a word that contains one (`mysqlpass`). */
 function isSecretWord(word: string): boolean {
   if (SECRET_ANYWHERE.has(word)) return true;
-  return (
-    !WORDS_WITHOUT_SECRET.has(word) &&
-    (SECRET_SUBSTRING.test(word) || (word.length > 5 && word.endsWith("pass")))
-  );
+  if (WORDS_WITHOUT_SECRET.has(word)) return false;
+  return SECRET_SUBSTRING.test(word) || (word.length > 5 && word.endsWith("pass"));
 }
 
 /**
@@ -219,10 +214,7 @@ const PLACEHOLDER_WORDS = list(
   "not a the change changeme changeit secure insecure super top random very use please replace example",
 );
 
-/**
- * True for a text that names a Secret or a key in one: `my-app-secret`, `admin-password`, `tls.key`. A placeholder password such as
- * `change-me-secret` is no name.
- */
+/** True for a text that names a Secret or a key in one: `admin-password`, `tls.key`; not for a placeholder password (`change-me-secret`). */
 export function looksLikeKeyName(text: string): boolean {
   if (!/^[A-Za-z][A-Za-z._-]{1,80}$/.test(text)) return false;
   const words = splitWords(text);

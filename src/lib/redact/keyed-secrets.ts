@@ -89,10 +89,7 @@ function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string 
   return parts.join("") + text.slice(copiedUntil);
 }
 
-/**
- * Whether the text after a key is a value even in prose: there are quotes or an equals sign, or it has digits.
- * `separator` is the text between key and value.
- */
+/** Whether `value` is a value even in prose, not a word: it has quotes or digits, or the `separator` after the key has quotes or an equals sign. */
 function looksLikeValue(separator: string, value: string): boolean {
   return /["'=]/.test(separator) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
 }

@@ -1,6 +1,4 @@
-/**
- * Hides what an API server quotes of an object that it refuses: `Secret "db" is invalid: type: Invalid value: "…": field is immutable`.
- */
+/** Hides what an API server quotes of an object that it refuses: `Secret "db" is invalid: type: Invalid value: "…": field is immutable`. */
 
 /** Replaces a quoted value; error and place stay in the message. */
 export const HIDDEN = "(hidden)";
@@ -15,10 +13,7 @@ export function hideQuotedValues(message: string): string {
   return hideAfterColons(hideGoValue(message).replaceAll(BARE_VALUE, `$1 ${HIDDEN}`));
 }
 
-/**
- * Hides a value in Go syntax, from {@link GO_VALUE_START} to the last bracket of the message: brackets in the value cannot be
- * distinguished from those around it.
- */
+/** Hides a value in Go syntax, up to the last bracket of the message: brackets in the value cannot be distinguished from those around it. */
 function hideGoValue(message: string): string {
   const from = message.search(GO_VALUE_START);
   if (from < 0) return message;

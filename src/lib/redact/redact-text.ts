@@ -41,10 +41,7 @@ export function redactText(text: string): string {
   return hideInText(text, placeholderOf);
 }
 
-/**
- * As `redactText`, with the placeholder that `hide` returns. In prose, words after a colon are no value (`secret: not
- * found`). With `isProse` false they are: `password: correcthorse`.
- */
+/** As `redactText`, with the placeholder that `hide` returns. Only if `isProse` is false, `correcthorse` in `password: correcthorse` is a value. */
 export function hideInText(text: string, hide: Hide, isProse = true): string {
   const cache = isProse ? proseWithoutSecrets : valuesWithoutSecrets;
   if (text.length < 4 || cache.has(text)) return text;
@@ -118,10 +115,7 @@ const PEM_END = /-----END (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----
 /** Only the last base64 line of a PEM block may be shorter. */
 const MIN_PEM_LINE_LENGTH = 16;
 
-/**
- * Hides PEM blocks except public keys. A block may lack its first or last line, because messages are cut: hides an END line without
- * a BEGIN line together with the base64 lines before it.
- */
+/** Hides PEM blocks except public keys. If a message is cut, only END is left: hides that line and the base64 lines before it. */
 function hidePem(text: string, hide: Hide): string {
   const plain = text.replaceAll(PEM, (block) => hide(block));
   const parts: string[] = [];
@@ -137,10 +131,7 @@ function hidePem(text: string, hide: Hide): string {
   return parts.join("") + plain.slice(copiedUntil);
 }
 
-/**
- * Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `minIndex`. Programs print
- * such lines with white space or a `|` between them.
- */
+/** Index of the first of the base64 lines (with white space or `|` between them) that end at `end`; `end` if there are none after `minIndex`. */
 function findPemBodyStart(text: string, minIndex: number, end: number): number {
   let start = end;
   let index = end;

@@ -1,7 +1,4 @@
-/**
- * The *forms* of a secret: the texts as which programs write it, in base64, hex, URLs, JSON and floating point. A search for these
- * texts finds the secret in output.
- */
+/** The *forms* of a secret: the texts as which programs write it (base64, hex, URLs, JSON, floating point), by which output is searched for it. */
 
 /** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 export interface Form {

@@ -10,10 +10,7 @@ import { listForms, type Form } from "./secret-forms.ts";
 const MIN_MATCH = 32;
 /** Number of first characters by which a form is looked up. */
 const START_LENGTH = 8;
-/**
- * Maximum of forms with one start that are compared. If there are more, any word with this start is redacted, or any
- * line from this start on, if one of the forms has several words.
- */
+/** Most forms with one start that are compared. If there are more, any word (or line, if a form has several words) with this start is hidden. */
 const MAX_FORMS_PER_START = 16;
 
 /** A form, and how many texts have it: certificates share lines. */

@@ -76,10 +76,7 @@ export class SecretWords {
     return parts.join("") + text.slice(copiedUntil);
   }
 
-  /**
-   * Finds the longest form of a secret that begins at `index` and consists of whole words. Returns the secret and the index after the
-   * text to hide; undefined if no secret begins there.
-   */
+  /** Finds the longest form at `index` that consists of whole words. Returns its secret and the index after the text to hide. */
   #findSecret(text: string, index: number): { secret: string; end: number } | undefined {
     const candidates = this.#forms.get(text.slice(index, index + MIN_LENGTH));
     if (candidates === undefined || isInsideWord(text, index)) return undefined;
@@ -103,10 +100,7 @@ function isInsideWord(text: string, at: number): boolean {
   return at > 0 && at < text.length && WORD.test(text[at - 1] ?? "") && WORD.test(text[at] ?? "");
 }
 
-/**
- * Lists the texts as which programs write a secret: itself, its lines, and its text in base64 and in hex, in one line or several.
- * None for a secret that is very short or says nothing (`true`).
- */
+/** Lists the texts as which programs write a secret: itself, its lines, in base64 and hex. None for very short and common ones (`true`). */
 function listForms(secret: string): Form[] {
   const trimmed = secret.trim();
   if (trimmed.length < MIN_LENGTH || COMMON_WORDS.has(trimmed.toLowerCase())) return [];
@@ -125,10 +119,7 @@ function listForms(secret: string): Form[] {
   ];
 }
 
-/**
- * The secret in base64, as one text (also with the line end that `echo` adds, and trimmed) and in the lines into which tools wrap it.
- * Leaves out texts too short to identify the secret.
- */
+/** The secret in base64, as one text (also trimmed, and with the line end that `echo` adds) and in the lines into which tools wrap it. */
 function encodeBase64Lines(secret: string): string[] {
   const whole = [secret, `${secret}\n`, secret.trim()].map((text) => toUnpaddedBase64(headBytes(text)));
   const bytes = headBytes(secret);
@@ -143,14 +134,13 @@ function headBytes(text: string): Buffer {
 
 /** The secret in hex, in the lines into which tools wrap it. The first line also finds the secret in a text without line breaks. */
 function encodeHexLines(secret: string): string[] {
-  const bytes = headBytes(secret);
-  const lines = bytes.length > HEX_LINE_BYTES ? splitBytes(bytes, HEX_LINE_BYTES) : [bytes];
+  const lines = splitBytes(headBytes(secret), HEX_LINE_BYTES);
   return lines.flatMap(encodeHex).filter((text) => text.length >= MIN_LINE);
 }
 
-/** Splits bytes into lines of `size` bytes; none if all fit into one line, which is not wrapped. */
+/** Splits bytes into lines of `size` bytes, the last one with the rest. */
 function splitBytes(bytes: Buffer, size: number): Buffer[] {
-  const count = bytes.length > size ? Math.ceil(bytes.length / size) : 0;
+  const count = Math.ceil(bytes.length / size);
   return Array.from({ length: count }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
 }
 

@@ -103,7 +103,7 @@ function isSecretByKey(keyClass: KeyClass, text: string): boolean {
   return keyClass === "likely" && !looksLikeName(text);
 }
 
-/** Whether a text under a key that says nothing looks random, like a token, but is no digest, file or address. */
+/** Whether a text under a key that says nothing looks random, like a token, but is no public key, digest, file or address. */
 function isSecretByForm(text: string, keyClass: KeyClass, key: string): boolean {
   return (
     keyClass === "plain" &&
@@ -132,10 +132,7 @@ function hideItems(items: readonly Json[], context: ValueContext, options: HideO
   });
 }
 
-/**
- * Hides secrets in a map. Besides its key, a sibling may tell that a value is secret (`{name: DB_PASSWORD, value: …}`). Nothing is
- * secret in a reference to a Secret, and all data of a Secret is.
- */
+/** Hides secrets in a map: by keys, and by siblings (`{name: DB_PASSWORD, value: …}`). All data of a Secret is secret, no reference to one is. */
 function hideMembers(value: JsonObject, context: ValueContext, options: HideOptions): JsonObject {
   const keys = Object.keys(value);
   const valueName = keys.some((key) => VALUE_KEYS.has(key)) ? findValueName(value) : undefined;

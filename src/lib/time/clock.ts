@@ -112,10 +112,7 @@ export function yieldToEventLoop(): Promise<void> {
   });
 }
 
-/**
- * Waits for the promise, but throws the signal's reason as soon as the signal is aborted: the caller need not wait for work that
- * ignores the signal.
- */
+/** Waits for the promise, but throws the signal's reason as soon as it is aborted: the promise may belong to work that ignores the signal. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);

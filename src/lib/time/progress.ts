@@ -29,10 +29,7 @@ export function medianOf(seconds: readonly number[]): number | undefined {
 /** Most running parts that the text names; others are counted. */
 const MAX_NAMED = 3;
 
-/**
- * The progress in one sentence: `12 of 20 done, web has been running for 8s (usually 6s), 7 wait, about 40s left`. Leaves out unknown figures.
- * `duration` formats seconds.
- */
+/** The progress in one sentence, `12 of 20 done, web has been running for 8s (usually 6s), about 40s left`. `duration` formats seconds. */
 export function describeProgress(progress: Progress, duration: (seconds: number) => string): string {
   const { done, total, running, removing = [] } = progress;
   const describeRun = ({ name, seconds, usualSeconds }: RunningPart): string => {

@@ -127,10 +127,7 @@ export class Cursor {
     throw new YamlError(reason, this.position);
   }
 
-  /**
-   * Throws YamlError if the text up to here contains a character that no YAML text may contain. Leaves out the text after the first
-   * document: helm and kubectl do not read it.
-   */
+  /** Throws YamlError if the text up to here contains a character that YAML forbids. Helm and kubectl do not read what follows the document. */
   checkCharacters(): void {
     const readText = this.text.slice(0, this.index);
     const index = readText.search(FORBIDDEN);

@@ -185,10 +185,7 @@ class Parser {
     return properties;
   }
 
-  /**
-   * The tag with its handle replaced by the prefix of the handle: `!!str` (handle `!!`) is `tag:yaml.org,2002:str`, `!foo` (handle `!`)
-   * stays. A tag `!<…>` is written out already.
-   */
+  /** The tag with its handle (`!!`) replaced by the prefix of the handle: `!!str` is `tag:yaml.org,2002:str`. `!<…>` is written out already. */
   #resolveTag({ text, position }: Token): string {
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];

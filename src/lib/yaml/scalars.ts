@@ -1,7 +1,4 @@
-/**
- * Reads the texts of scalars: plain, quoted, and blocks. The cursor stands at the beginning of the text, and moves over what a function
- * reads.
- */
+/** Reads the texts of scalars: plain, quoted, and blocks. The cursor stands at the beginning of a text; a function moves it behind the text. */
 
 import type { Cursor } from "./cursor.ts";
 
@@ -62,10 +59,7 @@ export interface PlainScalar {
   readonly spansLines: boolean;
 }
 
-/**
- * Reads a plain scalar, word by word, with the gaps between the words folded. A comment, a document marker, a `: ` or (outside brackets)
- * a line with less indentation ends it. Throws YamlError.
- */
+/** Reads a plain scalar, word by word. A comment, a document marker, `: ` or (outside brackets) less indentation ends it. Throws YamlError. */
 export function readPlainScalar(cursor: Cursor, context: PlainContext): PlainScalar {
   let text = "";
   let gap = new Gap();
@@ -102,10 +96,7 @@ function isPlainScalarEnd(cursor: Cursor, inFlow: boolean): boolean {
   return (character === ":" && cursor.isGap(1)) || (inFlow && ",?[]{}".includes(character));
 }
 
-/**
- * Reads a quoted scalar, whose lines may begin at any column; only the markers of documents may not stand in it.
- * Throws YamlError.
- */
+/** Reads a quoted scalar, whose lines may begin at any column; only the markers of documents may not stand in it. Throws YamlError. */
 export function readQuotedScalar(cursor: Cursor): string {
   const { position } = cursor;
   const quote = cursor.peek();

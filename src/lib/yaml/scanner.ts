@@ -1,7 +1,7 @@
 /**
  * Divides a YAML text into tokens by the rules of libyaml, which helm and kubectl read with. Collections are in brackets (*flow*) or
- * indented (*block*); only between tokens of block collections indentation counts. A token is a *possible key* until the line goes on
- * without a colon: the possible key *expires*.
+ * indented (*block*); only between tokens of block collections indentation counts. Only a colon later in its line shows that a token is
+ * the key of a map: until then it is a *possible key*, and if no colon comes, it *expires*.
  */
 
 import { MAX_DEPTH, DepthError } from "../json.ts";
@@ -206,6 +206,7 @@ export class Scanner {
     this.#addIndicator(type, 1);
   }
 
+  /** Scans a comma in brackets, which ends an item. A key may follow. */
   #scanComma(): void {
     this.#keys.expire();
     this.#mayBeKey = true;
@@ -231,6 +232,7 @@ export class Scanner {
   #scanExplicitKey(): void {
     this.#beginBlock("begin map", "a map must begin in a line of its own");
     this.#keys.expire();
+    // In brackets, the key after a `?` cannot be a map with a key of its own.
     this.#mayBeKey = !this.#inFlow;
     this.#addIndicator("?", 1);
   }

@@ -73,10 +73,7 @@ export interface SimpleKey {
 /** Most characters between the beginning of a key and its colon. */
 const MAX_KEY_LENGTH = 1024;
 
-/**
- * The possible keys: tokens that become the key of a map if a colon follows in the same line. At each *level* of brackets (0 = outside)
- * there is at most one.
- */
+/** The possible keys: tokens that become keys of a map if a colon follows. Each *level* of brackets (0 = outside) has at most one. */
 export class SimpleKeys {
   readonly #cursor: Cursor;
   /** The possible key of each flow collection around, and, first, of the block around them. */

@@ -17,10 +17,9 @@ export interface ParsedYaml {
 }
 
 /**
- * Reads the first document of `text` as helm and kubectl do (docs/reference/values.md, "YAML"):
- * YAML 1.1 booleans and octals, dates and `12:30` as strings; of the same key twice the last wins, with a
- * warning. `file` is named in warnings. Alias bombs and nesting deeper than 200 levels are errors.
- * Throws YamlError.
+ * Reads the first document of `text` as helm and kubectl do (docs/reference/values.md, "YAML"): YAML 1.1 booleans and octals, dates and
+ * `12:30` as strings; of the same key twice the last wins, with a warning. `file` is named in warnings. Alias bombs and nesting deeper than
+ * 200 levels are errors. Throws YamlError.
  */
 export function parseYaml(text: string, file: string): ParsedYaml {
   const { root, rest } = readNodes(text);
@@ -48,10 +47,7 @@ const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
   }),
 );
 
-/**
- * YAML text that every reader (helm, kubectl, this program) takes for exactly `value`: strings that look like
- * something else are quoted; nothing is folded, and nothing is written as an alias.
- */
+/** YAML text that every reader (helm, kubectl, this program) takes for exactly `value`. Nothing is folded or written as an alias. */
 export function toYaml(value: Json): string {
   // At the top js-yaml counts the indentation of a block from another column than libyaml.
   if (typeof value === "string" && value.includes("\n")) return `${JSON.stringify(value)}\n`;

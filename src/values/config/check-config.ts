@@ -63,10 +63,7 @@ export function validateConfig(
   return { content, overlay, problems, warnings, changed };
 }
 
-/**
- * Problems of new ConfigMap content: parse errors, and sections of `global` and of enabled modules that violate their
- * config schema. Does not validate sections of disabled modules.
- */
+/** Problems of new ConfigMap content: parse errors; if there are none, violations of config schemas by `global` and enabled modules. */
 export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
@@ -92,7 +89,7 @@ function listModuleKeys(values: ValuesView, { config }: Candidate, enabled: bool
   return modules.map((module) => module.valuesKey);
 }
 
-/** Problems of one section that the candidate causes: violations of its config schema, each with the file or object to correct. */
+/** Problems of one section that the candidate causes: the violations of its config schema that exist only with it, each with its origin. */
 function checkSection(values: ValuesView, key: string, { name, config, overlay }: Candidate): Problem[] {
   const { layer: sources, missingSources } = values.sources.previewFor(key, config);
   const sections = { config: findSection(config, key), overlay: findSection(overlay, key), sources };
@@ -101,35 +98,22 @@ function checkSection(values: ValuesView, key: string, { name, config, overlay }
     ({ rule }) => missingSources.length === 0 || rule !== "required",
   );
   if (violations.length === 0) return [];
-  const located = locateViolations(values.sectionOrigins(key, sections), violations);
-  return keepConfigMapViolations(values, key, { located, sources }).map(
-    ({ path, message, layer, position, remedy = "fix this key" }) => {
+  // Violations by files and missing values make a module Invalid; those of global values keep the content out of force, too.
+  const withoutConfigMap = { config: undefined, overlay: undefined, sources };
+  const otherViolations = key === GLOBAL ? [] : validateSection(values, key, withoutConfigMap);
+  const otherIds = new Set(otherViolations.map(violationId));
+  return locateViolations(values.sectionOrigins(key, sections), violations)
+    .filter((each) => isSetByConfigMap(each) || !otherIds.has(violationId(each)))
+    .map(({ path, message, layer, position, remedy = "fix this key" }) => {
       const isInConfigMap = layer !== "overlay" && layer?.endsWith("values.yaml") !== true;
       const file = isInConfigMap ? `ConfigMap ${name}` : (position ?? layer);
       return { file, key: `${key}${path}`, message, remedy };
-    },
-  );
+    });
 }
 
-/**
- * Keeps the violations that the ConfigMap or its overlay causes: only these keep the content out of force. Violations by files or by
- * missing values make the module Invalid instead. For global values, keeps every violation.
- */
-function keepConfigMapViolations(
-  values: ValuesView,
-  key: string,
-  {
-    located,
-    sources,
-  }: { readonly located: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
-): readonly LocatedViolation[] {
-  if (key === GLOBAL) return located;
-  const withoutConfigMap = { config: undefined, overlay: undefined, sources };
-  const violationsWithout = new Set(validateSection(values, key, withoutConfigMap).map(violationId));
-  // A value that the ConfigMap sets is its fault, even if a file below sets a wrong value there, too.
-  const isSetByConfigMap = ({ layer, rule }: LocatedViolation): boolean =>
-    rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
-  return located.filter((each) => !violationsWithout.has(violationId(each)) || isSetByConfigMap(each));
+/** Whether the ConfigMap or its overlay sets the wrong value: that is its fault, even if a file below sets a wrong value there, too. */
+function isSetByConfigMap({ layer, rule }: LocatedViolation): boolean {
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
 
 /** Violations of the config schema with these sections of ConfigMap and overlay. */

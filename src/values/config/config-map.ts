@@ -49,7 +49,7 @@ interface ParsedText {
 /** The parsed content while it is being read; `file` names the ConfigMap. */
 type Draft = ReturnType<typeof newDraft>;
 
-/** An empty draft, which the readers of keys fill one after the other. */
+/** An empty draft, which the readers of keys fill one after the other. Its fields are those of `ParsedConfig`; maps are by values key. */
 function newDraft(file: string) {
   return {
     file,
@@ -211,10 +211,7 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
-/**
- * Whether a module is enabled, and the layer that decided it: the strongest one that has a flag; without any, the module is disabled.
- * `byHook`: the flag that a global hook has set.
- */
+/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag by global hooks. */
 export function mergeFlag(
   { valuesKey, own, common }: Module,
   config: ParsedConfig | undefined,

@@ -70,10 +70,7 @@ function patchSection(
 /** The layers of a section that change while the operator runs. */
 export type Sections = Pick<SectionInput, "config" | "overlay" | "sources">;
 
-/**
- * The sections as they will be after a hook's config patch is saved, to validate the patch before. `isOverlaid`: the patch is saved in
- * the overlay, not in the ConfigMap.
- */
+/** The sections as they will be after a config patch, to validate it before it is saved: in the overlay (`isOverlaid`) or in the ConfigMap. */
 export function patchSections(
   { config, overlay }: Sections,
   operations: readonly PatchOperation[],
@@ -101,10 +98,7 @@ function readCurrentSection(edit: ConfigEdit): Section | undefined {
   throw new ProblemError({ file, key: edit.key, message, remedy });
 }
 
-/**
- * The problem of data that is larger than the API server accepts; undefined if they fit. Its message names the key `patchedKey`, by
- * default the largest.
- */
+/** The problem of data that is too large for the API server, if it is. The message names the key `patchedKey`, by default the largest. */
 export function findSizeProblem(
   file: string,
   data: Readonly<Record<string, string>>,
@@ -120,9 +114,10 @@ export function findSizeProblem(
 }
 
 function findLargestKey(data: Readonly<Record<string, string>>): string {
-  const sizes = Object.entries(data).map(([key, text]) => [key, Buffer.byteLength(text)] as const);
-  const [largest] = sizes.toSorted(([, a], [, b]) => b - a);
-  return largest?.[0] ?? "";
+  const largestFirst = Object.entries(data).toSorted(
+    ([, a], [, b]) => Buffer.byteLength(b) - Buffer.byteLength(a),
+  );
+  return largestFirst[0]?.[0] ?? "";
 }
 
 /** The smallest overlay that, merged over `below`, gives `wanted`: changed leaves, and null for removed members. Undefined if nothing differs. */

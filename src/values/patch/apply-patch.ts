@@ -52,9 +52,8 @@ export function applyJsonPatch(
 }
 
 /**
- * Applies stored patches to fresh layers, tolerantly: skips operations that no longer apply, ignores `test`,
- * `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
- * there is neither a section nor a patch.
+ * Applies stored patches to fresh layers, tolerantly: skips operations that no longer apply, ignores `test`, `replace` of a missing value
+ * adds it, and a removed section is an empty one. Undefined only when there is neither a section nor a patch.
  */
 export function replayStoredPatches(
   section: Section | undefined,
@@ -72,6 +71,7 @@ export function replayStoredPatches(
 
 /** Replays an operation inside one value, at `path` (not empty) relative to the value, as `compactOperations` does to fold operations. */
 export function replayInValue(value: Json, operation: PatchOperation, path: string): Json {
+  // The value stands as a section with an empty key.
   const document = PatchedDocument.fromSection("", value);
   applyTolerantly(document, { ...operation, path: `/${path}` });
   return document.section ?? null;
@@ -103,10 +103,7 @@ export function hasIndex(path: string): boolean {
   return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/**
- * A section under its key in a root object, so that operations on the whole section need no special case. Copies maps
- * and lists before the first change: the layers share them.
- */
+/** A section under its key in a root object, so that the whole section can be patched, too. Copies maps and lists, which layers share, on change. */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
@@ -230,9 +227,8 @@ function findTransferObstacle(document: PatchedDocument, operation: Transfer): s
   if (value === undefined) return `there is nothing at ${operation.from}`;
   if (operation.op === "copy" && document.copiedCharacters + jsonLength(value) > MAX_COPIED_CHARACTERS)
     return "the copies make the values more than 4 MiB larger";
-  if (operation.op === "copy" || operation.from === operation.path) {
-    return findTargetObstacle(document, parsePointer(operation.path));
-  }
+  const removesNothing = operation.op === "copy" || operation.from === operation.path;
+  if (removesNothing) return findTargetObstacle(document, parsePointer(operation.path));
   if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
   // Indexes of the target count after the removal, so check the target in a copy without the value.
   const withoutValue = document.fork();

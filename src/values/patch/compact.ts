@@ -64,10 +64,7 @@ function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
 }
 
-/**
- * The operations with `edit` folded into the last `add` of a value around it; undefined if the edit cannot be folded: there is no such
- * `add`, or a later operation changes the value, moves or copies.
- */
+/** The operations with `edit` folded into the last `add` around its path; undefined if there is none or a later operation changes that value. */
 function foldIntoAdd(stored: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
   const index = stored.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
   const target = stored[index];

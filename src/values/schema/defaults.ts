@@ -16,10 +16,7 @@ export class EndlessDefaultsError extends Error {}
 /** Adds missing values; returns the same object if none is missing. */
 export type FillDefaults = (value: Json) => Json;
 
-/**
- * Fills in the `default`s of a schema, at any depth, items included. Only missing values are filled: null counts
- * as present. Throws EndlessDefaultsError.
- */
+/** Returns the function that fills in the defaults of a schema, at any depth; null counts as present. It throws EndlessDefaultsError. */
 export function createDefaultsFiller(root: JsonObject): FillDefaults {
   const filler = new DefaultFiller(root);
   return filler.hasDefaults(root) ? (value) => filler.fillRoot(value) : (value) => value;

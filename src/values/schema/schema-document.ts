@@ -12,10 +12,7 @@ import { isCheckedFormat } from "./validator.ts";
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXT_FIELDS = ["title", "description"];
 
-/**
- * `values` with the fields of `config` that `x-extend` takes over: definitions, required, properties,
- * patternProperties, title, description and every `x-*`; own entries win.
- */
+/** `values` with what `x-extend` takes over from `config`: `required`, `x-*` and the fields above; own entries win. */
 export function extendSchema(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
   for (const field of EXTENDED_MAP_FIELDS) {
@@ -69,10 +66,7 @@ function toDraft7Keywords(schema: JsonObject): JsonObject {
   return nullable === true ? withNull(bounded) : bounded;
 }
 
-/**
- * Converts a boolean flag to a numeric bound: `minimum: 1, exclusiveMinimum: true` becomes `exclusiveMinimum: 1`. A flag without its
- * bound means nothing.
- */
+/** Converts a boolean flag to a bound: `minimum: 1, exclusiveMinimum: true` to `exclusiveMinimum: 1`. Drops a flag without its bound. */
 function withNumericBound(schema: JsonObject, bound: string, flag: string): JsonObject {
   if (typeof schema[flag] !== "boolean") return schema;
   const { [flag]: isExclusive, [bound]: limit, ...rest } = schema;
@@ -111,9 +105,8 @@ function describesObject(schema: JsonObject, pointer: string): boolean {
 }
 
 /**
- * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so
- * closing them would forbid keys that sibling branches declare. The same applies to definitions that such branches
- * reference.
+ * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so closing them would forbid keys
+ * that sibling branches declare. The same applies to definitions that such branches reference.
  */
 function findOpenPointers(root: JsonObject): Set<string> {
   const openPointers = new Set<string>();
@@ -180,10 +173,7 @@ function checkRef({ root, schema, isCircular }: Reference, report: Report): void
   if (isCircular(schema)) report(`$ref "${$ref}" leads back to itself`);
 }
 
-/**
- * Returns a check whether a schema is circular: `$ref` and allOf lead back to it for the same value, so that a validation would never
- * end. A schema that contains itself in a member or an item is not circular.
- */
+/** Returns a check whether `$ref` and allOf lead from a schema back to it for the same value, which would never be validated to the end. */
 function createCircularityCheck(root: JsonObject): (start: JsonObject) => boolean {
   const cache = new Map<JsonObject, readonly JsonObject[]>();
   /** The schemas one step further that describe the same value. */

@@ -1,16 +1,10 @@
-/**
- * Walks over the schemas of a document. A keyword of a schema contains sub-schemas as a single one (`not`), a list (`allOf`) or a map by
- * name (`properties`).
- */
+/** Walks over the schemas of a document. A keyword contains a sub-schema (`not`), a list of them (`allOf`) or a map by name (`properties`). */
 
 import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
 import { copyContainer, isJsonObject, setMember, valueAt } from "../../model/index.ts";
 import type { Container, JsonObject } from "../../model/index.ts";
 
-/**
- * Relation of a sub-schema to its parent: `part` describes a member or an item of the value, `same` the same value as
- * the parent (allOf, anyOf, oneOf), `definition` is used only by references.
- */
+/** What a sub-schema describes: a `part` of the value (member, item), the `same` value (allOf, …), or nothing by itself (a `definition`). */
 type Relation = "part" | "same" | "definition";
 
 /** A schema directly below another one, and its path from there. */
@@ -94,10 +88,7 @@ export function nextSchemas(root: JsonObject, schema: JsonObject): SubSchema[] {
   return target === undefined ? own : [{ path: [], schema: target, relation: "same" }, ...own];
 }
 
-/**
- * The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. Leaves out those in
- * `seen`, and adds the others to it.
- */
+/** The schema and those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. Leaves out those in `seen`. */
 export function* schemasOfSameValue(
   root: JsonObject,
   schema: JsonObject,

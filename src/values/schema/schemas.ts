@@ -44,10 +44,7 @@ const compiled = new Memo<Schemas>(5000);
 /** By identity: files that have not changed are the same objects, whose texts need no digest again. */
 const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 
-/**
- * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for invalid
- * YAML, keywords, references or patterns.
- */
+/** Reads and checks schema files; equal texts share one result. Throws ProblemError for invalid YAML, keywords, references or patterns. */
 export function compileSchemas(files: SchemaFiles): Schemas {
   const known = compiledByFiles.get(files);
   if (known !== undefined) return known;

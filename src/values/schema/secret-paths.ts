@@ -40,8 +40,7 @@ interface Search {
 
 /**
  * Visits a schema, which describes the value at `path`, and those below it that lead to secrets. Adds the paths of secrets to
- * `search.found`. Stops at a schema that contains itself, and adds the path at which the schema occurred first to
- * `search.recursivePaths`.
+ * `search.found`. Stops at a schema that contains itself, and adds the path at which the schema occurred first to `search.recursivePaths`.
  */
 function collectSecretPaths(search: Search, schema: JsonObject, path: string): void {
   const { above } = search;
@@ -84,8 +83,8 @@ function findSchemasAboveSecrets(root: JsonObject): ReadonlySet<JsonObject> {
 }
 
 /**
- * The paths of the secrets below the recursive schema at `path`, at any depth: `**` and the last named segment. Below `/tree` with nodes
- * that have a `password`, that is `/tree/**` and `/password`.
+ * The paths of the secrets below the recursive schema at `path`, at any depth: the path, `**` and the last segment with a name. For the
+ * secret `password` in any node of the tree at `/tree`, that is `/tree/**` and `/password`.
  */
 function toAnyLevelPaths(path: string, secretPaths: readonly string[]): string[] {
   return secretPaths

@@ -14,10 +14,7 @@ const TARGET = "target";
 
 type DataValidateFunction = ReturnType<NonNullable<FuncKeywordDefinition["compile"]>>;
 
-/**
- * The keyword of ajv that calls the function in a schema's `target` in place of a `$ref`. Files may have a keyword of this name; their
- * value is no function and is ignored.
- */
+/** The keyword of ajv that calls the function in a schema's `target` in place of a `$ref`. In files, its value is no function and is ignored. */
 export function createTargetKeyword(): FuncKeywordDefinition {
   const compile = (check: unknown): DataValidateFunction => {
     const validate: DataValidateFunction = (value, context) => {
@@ -42,10 +39,7 @@ interface ValidatorFunctions {
   readonly distinct: (found: readonly Violation[]) => Violation[];
 }
 
-/**
- * The check of a schema with local references. Replaces each `$ref` by a function that keeps the result for each pair of target and value
- * while one root value is checked.
- */
+/** The check of a schema with local references, each replaced by a function that caches results by target and value during one validation. */
 export function createReferringCheck(
   root: JsonObject,
   { compile, distinct }: ValidatorFunctions,

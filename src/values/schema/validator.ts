@@ -28,10 +28,7 @@ export type Validator = (value: Json) => readonly Violation[];
 
 const MAX_VIOLATIONS = 50;
 
-/**
- * A validator whose parts are compiled when they are first used. It keeps the violations of a map or list while that exists. In
- * violations, `/` is the path of the whole value.
- */
+/** A validator that compiles its parts at their first use, and keeps the result for a map or list. In violations, `/` is the whole value. */
 export function createValidator(schema: JsonObject): Validator {
   const check = createCheck(schema);
   const violationsByValue = new WeakMap<object, readonly Violation[]>();
@@ -55,8 +52,8 @@ function distinctViolations(found: readonly Violation[]): Violation[] {
 }
 
 /**
- * The check of a schema. Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
- * so each kind is compiled once for all modules, and the object around them is checked here.
+ * The check of a schema. Compiling a schema of a module as a whole takes a millisecond or two. Many objects have members of few kinds: so
+ * each kind of member is compiled once for all modules, and the object itself is checked without ajv. References prevent this division.
  */
 function createCheck(root: JsonObject): ValueCheck {
   const hasReferences = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);

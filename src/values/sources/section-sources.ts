@@ -64,10 +64,7 @@ interface SectionState extends SectionSources {
   readonly sources: readonly ValuesSource[];
 }
 
-/**
- * The sources of all sections. While the content of a source is unusable or deleted, the last good content stays in
- * force: a deleted Secret must not make releases change.
- */
+/** The sources of all sections. While one is unusable or deleted, its last good content stays in force: releases must not change by that. */
 export class AllSources {
   readonly #options: SourcesOptions;
   /** Contents of objects by their titles, `Secret NAMESPACE/NAME`. */
