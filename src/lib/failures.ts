@@ -43,10 +43,7 @@ function readStackFrames(error: unknown): string {
   return oneLine(frames.slice(0, MAX_FRAMES).join(" "), MAX_FRAMES_LENGTH);
 }
 
-/**
- * Wraps a clock so that `failures` reports what callbacks of its timers throw, or what promises that they return are rejected with:
- * no caller could catch these errors, and they would end the process.
- */
+/** Wraps a clock so that `failures` reports the errors of its timers' callbacks: no caller could catch them, and they would end the process. */
 export function reportTimerErrors(clock: Clock, failures: Failures): Clock {
   return {
     now: () => clock.now(),

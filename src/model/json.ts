@@ -77,9 +77,8 @@ export function mapMembers(
 }
 
 /**
- * Merges `source` into a copy of `object`. For each member of `source`, `combine` gets the value that `object` has (`own`) and that of
- * `source` (`other`), and returns the new one; undefined leaves the member as it is. Returns `object` itself if nothing changes, so
- * that callers can compare and caches stay valid.
+ * Merges `source` into a copy of `object`. For each member of `source`, `combine` gets the value that `object` has and that of `source`,
+ * and returns the new one; undefined leaves the member as it is. Returns `object` itself if nothing changes, for comparisons and caches.
  */
 export function combineMembers(
   object: JsonObject,

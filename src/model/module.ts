@@ -49,10 +49,7 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
-/**
- * Settings of a module in `addon.yaml` besides its chart (docs/reference/addon-yaml.md). A new key is a line here and in
- * `modules/addon.schema.json`: `Module` has every one of them.
- */
+/** Settings of a module in `addon.yaml` besides its chart. A new key is a line here and in `modules/addon.schema.json`. */
 export interface AddonOptions {
   readonly requires?: Requires | undefined;
   /** Modules that run before this one if they are enabled. */

@@ -1,7 +1,4 @@
-/**
- * Objects of the cluster that settings and `addon.yaml` name: accounts, the overlay (the operator's own ConfigMap or Secret for
- * configuration that hooks write), sources of values.
- */
+/** Objects of the cluster that settings and `addon.yaml` name: accounts, the overlay (an object for configuration by hooks), values sources. */
 
 /** A ServiceAccount that the operator impersonates for a module (docs/guides/tenancy.md). */
 export interface Account {

@@ -50,10 +50,7 @@ interface LayersInForce {
   readonly sources: Pick<SourcesView, "currentFor">;
 }
 
-/**
- * Digests of the values in force, whose layers are files, Secrets, the ConfigMap, its overlay and patches of hooks. Each digest is made
- * when it is read first, and kept until a layer changes (`clear`).
- */
+/** Digests of the values in force: of the merged layers, or of what the ConfigMap sets. Keeps each until a layer changes (`clear`). */
 export class Digests {
   readonly #values: LayersInForce;
   readonly #digestByName = new Map<string, string>();

@@ -1,7 +1,4 @@
-/**
- * Checks that other users of the machine cannot change a directory, for temporary files and the debug socket. Where files have no
- * owners (Windows, without `process.getuid`), nothing is checked.
- */
+/** Checks that no other user of the machine can change a directory. Where files have no owners (Windows: no `process.getuid`), checks nothing. */
 
 import { chmodSync, existsSync, lstatSync, readlinkSync, statSync, type Stats } from "node:fs";
 import { dirname, resolve } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Hides secrets in free text (log lines, errors, output): by their keys, and by their form as URLs, PEM blocks and tokens have it.
- * In all functions, `hide` returns the placeholder of a secret.
- */
+/** Hides secrets in free text (log lines, errors, output), by their keys and their form. `hide` always returns the placeholder of a secret. */
 
 import { hideCommandLine, hideKeyedSecrets } from "./keyed-secrets.ts";
 import { PLACEHOLDER, placeholderOf, type Hide } from "./placeholder.ts";
@@ -212,10 +209,7 @@ const TOKEN_PREFIX = new RegExp(
   "g",
 );
 
-/**
- * Tokens without a fixed prefix: JSON web tokens, tokens that join a cluster, tokens of bots, hashes of passwords. A
- * form is only searched for in texts that contain its `part`.
- */
+/** Tokens without a fixed prefix (web tokens, join tokens, bots, hashed passwords). A form is only searched for in texts with its `part`. */
 const TOKEN_FORMS: readonly (readonly [part: string, form: RegExp])[] = [
   ["eyJ", /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,4000})?/g],
   [".", /\.(?<=(?<![\w.-])[a-z0-9]{6}\.)[a-z0-9]{16}(?![\w.-])/g],

@@ -47,9 +47,8 @@ function toForms(secret: string, texts: readonly string[]): Form[] {
 }
 
 /**
- * The three base64 texts of a secret within a longer encoded text: base64 encodes three bytes together, so the text depends on
- * whether 0, 1 or 2 bytes precede the secret in its first group of three. Leaves out the characters at both ends that depend on the
- * bytes beside the secret, too.
+ * The three base64 texts of a secret within a longer encoded text: base64 encodes three bytes together, of which 0, 1 or 2 may precede the
+ * secret in its first group. Leaves out the characters at both ends that depend on the bytes beside the secret, too.
  */
 function encodeBase64Parts(secret: string): string[] {
   const padded = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);

@@ -29,10 +29,7 @@ export const systemClock: Clock = {
   },
 };
 
-/**
- * Wraps a clock so that `monotonic` also counts while the machine sleeps. A Lease needs that: other replicas count the time, and the
- * holder must notice after waking up that its Lease has expired.
- */
+/** A clock whose `monotonic` counts while the machine sleeps, too: after it, a replica must notice that its Lease has expired for others. */
 export function countSleepTime(clock: Clock): Clock {
   return {
     now: () => clock.now(),

@@ -76,10 +76,7 @@ export class Debounce {
   }
 }
 
-/**
- * A signal that is aborted by a time limit or by the caller's signal, whichever comes first, and that tells which of both it was.
- * `AbortSignal.timeout` does not follow a clock that tests can set.
- */
+/** A signal that a time limit or the caller's signal aborts (`isTimedOut` tells which). Unlike `AbortSignal.timeout`, follows a test's clock. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #callerSignal: AbortSignal | undefined;

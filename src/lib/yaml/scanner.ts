@@ -11,10 +11,7 @@ import { SimpleKeys, type SimpleKey, readName, readTag, type Token, type TokenTy
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
-/**
- * Delivers the tokens of a text, one after the other. Reads no further than the requested token needs, so errors behind it do not count.
- * Where it reads, `#mayBeKey` tells whether a key may begin.
- */
+/** Delivers the tokens of a text one after the other, and reads no further than that needs. `#mayBeKey` tells whether a key may begin here. */
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */

@@ -1,7 +1,6 @@
 /**
- * Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). The *overlay* is the operator's
- * own ConfigMap or Secret with values above those of the ConfigMap, into which hooks write. A *section* has the values of one module or
- * the global ones, by its key.
+ * Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). The *overlay* is an object of the
+ * operator above the ConfigMap, into which hooks write. A *section* has the values of one module, or the global ones, by its key.
  */
 
 import { digest } from "../../lib/index.ts";

@@ -70,16 +70,13 @@ function newDraft(file: string) {
 type Reader = (draft: Draft, key: string, value: Json) => void;
 
 type Data = Readonly<Record<string, string>>;
+type ModuleKeys = readonly Pick<Module, "valuesKey">[];
 
 /**
  * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
  * throws: an invalid key becomes a problem that names key, line and column. A key that belongs to none of the `modules` is unknown.
  */
-export function parseConfigMap(
-  file: string,
-  data: Data,
-  modules: readonly Pick<Module, "valuesKey">[],
-): ParsedConfig {
+export function parseConfigMap(file: string, data: Data, modules: ModuleKeys): ParsedConfig {
   return reparseConfigMap({ file }, data, modules);
 }
 
@@ -87,7 +84,7 @@ export function parseConfigMap(
 export function reparseConfigMap(
   { file, before }: { readonly file: string; readonly before?: ParsedConfig | undefined },
   data: Data,
-  modules: readonly Pick<Module, "valuesKey">[],
+  modules: ModuleKeys,
 ): ParsedConfig {
   const draft = newDraft(file);
   const readers = createReaders(modules);
@@ -118,7 +115,7 @@ function recordUnknownKey(draft: Draft, key: string, text: string): void {
 }
 
 /** The reader of each known key, by the key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
-function createReaders(modules: readonly Pick<Module, "valuesKey">[]): Map<string, Reader> {
+function createReaders(modules: ModuleKeys): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],

@@ -78,9 +78,8 @@ export function replayInValue(value: Json, operation: PatchOperation, path: stri
 }
 
 /**
- * Converts fresh operations to those to store: without `test`, and marked (`maps`) where a segment of the path looks like an index but is
- * a key of a map, so that `compactOperations` may fold them. `section` is the section before the patch. Throws PatchError if an operation
- * does not apply to it.
+ * Converts fresh operations on `section` to those to store: without `test`, and marked (`maps`) where a segment of the path looks like an
+ * index but is a key of a map, so that `compactOperations` may fold them. Throws PatchError if an operation does not apply.
  */
 export function toStoredOperations(
   section: Section | undefined,

@@ -1,7 +1,6 @@
 /**
- * Compacts the stored patches of hooks, so that they do not grow with each run. A stored operation is *replayed* at each merge of the
- * values: it is applied to them, or skipped if its path does not exist. An *edit* is an `add`, `remove` or `replace`; to *fold* an edit is
- * to make it part of the value of an earlier `add`.
+ * Compacts the stored patches of hooks, so that they do not grow with each run. Each merge of the values *replays* a stored operation: it
+ * applies or skips it. An *edit* is an `add`, `remove` or `replace`; to *fold* it is to change the value of an earlier `add` instead.
  */
 
 import { isAtOrBelow } from "../../lib/index.ts";

@@ -1,7 +1,6 @@
 /**
- * Parses and validates patches of hooks (docs/reference/values.md, "Patches"). A hook may write two files: its *config patch* changes the
- * ConfigMap (or the overlay above it), its *values patch* changes the values in memory. Both patch one section: the values of the hook's
- * module, or the global ones.
+ * Parses and validates patches of hooks (docs/reference/values.md, "Patches"). A hook's *config patch* changes the ConfigMap (or the overlay
+ * above it), its *values patch* the values in memory. Both patch one section: the values of the hook's module, or the global ones.
  */
 
 import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";

@@ -1,7 +1,4 @@
-/**
- * Fills in the defaults of a JSON schema. To *fill* a value is to add the members that it lacks and that have a default; a value that
- * lacks none stays the same object, so that callers can compare.
- */
+/** Fills in the defaults of a JSON schema: adds members that a value lacks. A value that lacks none stays the same object, for comparisons. */
 
 import { isJsonObject, objectOf, objectsIn, member, setMember, combineMembers } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";

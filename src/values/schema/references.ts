@@ -45,17 +45,8 @@ function collectPaths(value: Json, file: string, paths: Set<string>): void {
   }
 }
 
-/** `document` of `file` with the fragments of `references` that it needs as definitions of its own. Throws ProblemError. */
-export function bundleReferences(
-  document: JsonObject,
-  file: string,
-  references: readonly SchemaReference[],
-): JsonObject {
-  return new Bundle(document, file, references).bundleRoot();
-}
-
-/** Copies the needed fragments of other files into the definitions of one schema, each once: fragments may refer to each other. */
-class Bundle {
+/** Copies the fragments of other files that a schema needs into its definitions, each once: fragments may refer to each other. */
+export class ReferenceBundle {
   readonly #root: JsonObject;
   /** The file of the root schema. */
   readonly #file: string;
@@ -66,13 +57,14 @@ class Bundle {
   readonly #names = new Map<string, string>();
   readonly #definitions: Record<string, JsonObject> = {};
 
+  /** `references` are the files, as they were read, to which the schema `root` of `file` refers. */
   constructor(root: JsonObject, file: string, references: readonly SchemaReference[]) {
     this.#root = root;
     this.#file = file;
     this.#texts = new Map(references.map((each) => [each.file, each]));
   }
 
-  /** The root schema with the fragments of other files as definitions. */
+  /** The root schema with the fragments of other files as definitions. Throws ProblemError. */
   bundleRoot(): JsonObject {
     const root = this.#bundleSchema(this.#root, this.#file);
     if (this.#names.size === 0) return root;

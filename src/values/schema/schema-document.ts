@@ -208,15 +208,13 @@ interface SchemaSize {
   readonly levels: number;
 }
 
-/**
- * Measures a schema: references can multiply the work for one value until a check stalls the operator. A recursive schema counts once:
- * it has the size 0 while its own size is being computed.
- */
+/** Measures a schema: references can multiply the work for one value until a check stalls the operator. A recursive schema counts once. */
 function measureSchema(root: JsonObject): SchemaSize {
   const sizes = new Map<JsonObject, SchemaSize>();
   const measure = (schema: JsonObject, levelsAbove: number): SchemaSize => {
     const measured = sizes.get(schema);
     if (measured !== undefined) return measured;
+    // The size of the schema within itself.
     sizes.set(schema, { checks: 0, levels: 0 });
     // The root is too deep already: this function must not be called much deeper.
     if (levelsAbove > MAX_LEVELS) return { checks: 0, levels: 1 };

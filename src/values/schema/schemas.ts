@@ -11,7 +11,7 @@ import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, createDefaultsFiller, type FillDefaults } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
-import { bundleReferences } from "./references.ts";
+import { ReferenceBundle } from "./references.ts";
 import { checkSchema, schemaWarnings, extendSchema, requireForHelm } from "./schema-document.ts";
 import { toJsonSchema } from "./schema-document.ts";
 import { findSecretPaths } from "./secret-paths.ts";
@@ -129,7 +129,7 @@ function readSchemaFile(
   if (schemaFile === undefined) return undefined;
   const { text, file } = schemaFile;
   const { value, warnings } = parseMap(text, file);
-  return { file, document: bundleReferences(value, file, references), warnings };
+  return { file, document: new ReferenceBundle(value, file, references).bundleRoot(), warnings };
 }
 
 /** Adds a warning to a config schema with `x-extend`, which has an effect in the values schema only. */

@@ -1,7 +1,6 @@
 /**
- * The values that sections get from Secrets and ConfigMaps, and what is wrong with these objects. The *sources* of a section are the
- * entries of its `valuesFrom`: of `addon.yaml`, and of the ConfigMap. A section (the values of a module, or the global ones) with sources
- * has a *layer*: the merged content of their objects.
+ * The values that sections (of modules, and the global one) get from Secrets and ConfigMaps, and what is wrong with these objects. The
+ * *sources* of a section are the entries of its `valuesFrom`, in `addon.yaml` and the ConfigMap; their merged content is a *layer*.
  */
 
 import { sameJson } from "../../lib/index.ts";

@@ -68,11 +68,8 @@ export interface SourceObject {
 }
 
 /** The object that a source means: in its own namespace, or else in that of the operator. */
-export function toSourceObject(
-  { kind, name, namespace: ownNamespace }: ValuesSource,
-  operatorNamespace: string,
-): SourceObject {
-  const namespace = ownNamespace ?? operatorNamespace;
+export function toSourceObject(source: ValuesSource, operatorNamespace: string): SourceObject {
+  const { kind, name, namespace = operatorNamespace } = source;
   return { kind, name, namespace, title: `${kind} ${namespace}/${name}` };
 }
 
