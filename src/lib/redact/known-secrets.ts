@@ -36,12 +36,12 @@ export class KnownSecrets {
   readonly #search = new SecretSearch();
   /** Lists and maps whose secrets are known already. */
   #learnedValues = new WeakSet();
-  /** The secrets that the current call of `register` has found; undefined outside of it. */
-  #visitedTexts: Set<string> | undefined;
+  /** The secrets that the current walk has found; undefined outside of `register`. */
+  #secretsOfWalk: Set<string> | undefined;
   #isCleaningUp = false;
   /** With more characters, the secrets that are not in force any more are dropped. */
   #cleanUpAbove = MAX_CHARACTERS;
-  /** Characters of the secrets that the current call of `register` has added. */
+  /** Characters of the secrets that the current walk has added. */
   #charactersOfWalk = 0;
   #isOverfull = false;
   /** Called once, when the redaction of every word that may be a secret begins. */
@@ -54,16 +54,16 @@ export class KnownSecrets {
     return this.#isOverfull;
   }
 
-  /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
+  /** Walks through `value` and adds its secrets, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
   register(value: Json, paths: ReadonlySet<string> = new Set()): void {
-    // When the memory is full, `#learn` registers all values in force once more, by inner calls of this method.
-    const isOutermost = this.#visitedTexts === undefined;
+    // When the memory is full, `#learn` registers all values in force once more: these inner calls belong to the same walk.
+    const isOutermost = this.#secretsOfWalk === undefined;
     if (isOutermost) this.#charactersOfWalk = 0;
-    this.#visitedTexts ??= new Set();
+    this.#secretsOfWalk ??= new Set();
     try {
       this.#learnFrom(value, paths);
     } finally {
-      if (isOutermost) this.#visitedTexts = undefined;
+      if (isOutermost) this.#secretsOfWalk = undefined;
     }
   }
 
@@ -116,13 +116,14 @@ export class KnownSecrets {
 
   /** Adds a secret, unless all its parts may be plain words. Forgets unused secrets when the memory is full. */
   #learn(secret: string): void {
-    this.#visitedTexts?.add(secret);
+    this.#secretsOfWalk?.add(secret);
     if (this.#partsBySecret.has(secret)) return;
     const allParts = splitIntoParts(secret.slice(0, MAX_TEXT_LENGTH));
     const parts = allParts.filter((part) => !PLAIN_TEXT.test(part));
     if (parts.length === 0) return;
     const size = sizeOf(parts);
     this.#charactersOfWalk += size;
+    // Even if all other secrets are forgotten, those of this walk are too many.
     if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
     // The search also finds encodings (base64, hex) of the first part: the encoding of the whole secret begins with that of this part.
     for (const [index, part] of parts.entries()) this.#search.add(part, index === 0);
@@ -133,7 +134,7 @@ export class KnownSecrets {
 
   /**
    * Forgets the secrets that no value in force has any more: registers all values in force once more, which collects their secrets in
-   * `#visitedTexts`, and drops the others. Becomes overfull if the values in force have too many secrets.
+   * `#secretsOfWalk`, and drops the others. Becomes overfull if the values in force have too many secrets.
    */
   #dropUnusedSecrets(): void {
     if (this.registerAgain === undefined) return this.#setOverfull();
@@ -146,7 +147,7 @@ export class KnownSecrets {
       this.#isCleaningUp = false;
     }
     for (const [secret, parts] of this.#partsBySecret) {
-      if (this.#visitedTexts?.has(secret) === true) continue;
+      if (this.#secretsOfWalk?.has(secret) === true) continue;
       for (const [index, part] of parts.entries()) this.#search.remove(part, index === 0);
       this.#partsBySecret.delete(secret);
       this.#size -= sizeOf(parts);

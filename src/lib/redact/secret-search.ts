@@ -47,35 +47,36 @@ export class SecretSearch {
     for (const form of listForms(secret, isFirst)) this.#removeForm(form);
   }
 
-  /** Counts one more use of a form. The second form with the same start turns the entry into a map. */
+  /** Counts one more use of a form. The entry of a start is a single form, which the second one with this start turns into a map by text. */
   #addForm(form: Form): void {
     const start = form.text.slice(0, START_LENGTH);
-    const candidates = this.#byStart.get(start);
+    const entry = this.#byStart.get(start);
     const hasSeveralWords = WORD_END.test(form.text);
     if (hasSeveralWords) this.#startsOfSeveralWords.add(start);
-    if (candidates === undefined) {
+    if (entry === undefined) {
       this.#byStart.set(start, { form, uses: 1 });
       this.#filter.add(start);
       if (this.#filter.isCrowded) this.#filter = this.#filter.enlarged(this.#byStart.keys());
       return;
     }
-    const uses = candidates instanceof Map ? candidates : new Map([[candidates.form.text, candidates]]);
-    const known = uses.get(form.text) ?? { form, uses: 0 };
-    known.uses++;
-    this.#byStart.set(start, uses.set(form.text, known));
+    const usesByText = entry instanceof Map ? entry : new Map([[entry.form.text, entry]]);
+    const use = usesByText.get(form.text) ?? { form, uses: 0 };
+    use.uses++;
+    this.#byStart.set(start, usesByText.set(form.text, use));
   }
 
   /** Counts one use less, and removes an unused form. The filter keeps its bits: they only cost a lookup. */
   #removeForm({ text }: Form): void {
     const start = text.slice(0, START_LENGTH);
-    const candidates = this.#byStart.get(start);
-    const use = candidates instanceof Map ? candidates.get(text) : candidates;
+    const entry = this.#byStart.get(start);
+    const use = entry instanceof Map ? entry.get(text) : entry;
     const isOtherForm = use?.form.text !== text;
     if (isOtherForm) return;
     use.uses--;
     if (use.uses > 0) return;
-    if (candidates instanceof Map) candidates.delete(text);
-    if (!(candidates instanceof Map) || candidates.size === 0) this.#byStart.delete(start);
+    if (entry instanceof Map) entry.delete(text);
+    const isEntryEmpty = !(entry instanceof Map) || entry.size === 0;
+    if (isEntryEmpty) this.#byStart.delete(start);
   }
 
   /** `text` with each form replaced by the placeholder that `hide` returns for its secret. */

@@ -235,6 +235,7 @@ export function readBlockScalar(cursor: Cursor, outerColumn: number): string {
     lineBreak = cursor.readBreak();
     emptyLines = skipEmptyLines(cursor, block, outerColumn);
   }
+  // `-` drops the final line breaks, `+` keeps all, and without both one stays.
   if (block.chomping !== "-") text += lineBreak;
   return block.chomping === "+" ? text + emptyLines : text;
 }

@@ -57,7 +57,8 @@ function isOverwrittenBy(earlier: PatchOperation, later: Edit): boolean {
 
 /**
  * Whether a replay that skips `upper`, because its path does not exist, also skips `lower`, whose path is at or below that of `upper`:
- * only then one operation may replace both. With an index in the upper path, that is uncertain: an operation may shift the items.
+ * only then one operation may replace both. An `upper` with a key like an index (marked `maps`) is skipped where a list is in place of the
+ * map, but an unmarked `lower` may change an item of that list.
  */
 function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
@@ -67,6 +68,7 @@ function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
 function foldIntoAdd(stored: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
   const index = stored.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
   const target = stored[index];
+  // An edit of the same path overwrites the `add` as a whole.
   if (target?.op !== "add" || target.path === edit.path) return undefined;
   if (!hasFixedPath(target) || !isSkippedWith(edit, target)) return undefined;
   const isChangedLater = stored.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path));
