@@ -49,15 +49,13 @@ export function hasControlCharacter(text: string): boolean {
 
 /** Makes untrusted text safe to print on a terminal: writes control characters as `\u001b`, except line ends and tabs. */
 export function escapeControlCharacters(text: string): string {
-  return text.replaceAll(CONTROL_CHARACTERS, (each) =>
-    each === "\n" || each === "\t" ? each : `\\u${(each.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
-  );
+  return text.replaceAll(CONTROL_CHARACTERS, (character) => {
+    if (character === "\n" || character === "\t") return character;
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
 }
 
-/**
- * Makes one line of anything thrown and cuts the middle out of a long message: API servers print a refused value before the
- * reason, so the end must stay.
- */
+/** One line of anything thrown, a long one without its middle: API servers print a refused value before the reason, so the end must stay. */
 export function shortenMiddle(thrown: unknown, limit = 500): string {
   const text = oneLine(thrown, Infinity);
   const half = Math.floor((limit - 3) / 2);

@@ -8,10 +8,7 @@ import type { Clock } from "./time/clock.ts";
 const MAX_FRAMES = 3;
 const MAX_FRAMES_LENGTH = 1000;
 
-/**
- * Handles errors that no caller can catch, such as those of a timer's callback: logs and counts each, and the operator
- * continues.
- */
+/** Handles errors that no caller can catch, such as those of a timer's callback: logs and counts each, and the operator continues. */
 export class Failures {
   readonly #logger: Logger;
   /** Called for each error, so that metrics count it. */
@@ -46,10 +43,7 @@ function readStackFrames(error: unknown): string {
   return oneLine(frames.slice(0, MAX_FRAMES).join(" "), MAX_FRAMES_LENGTH);
 }
 
-/**
- * Wraps a clock so that `failures` reports what callbacks of its timers throw, or what promises that they return are rejected with:
- * no caller could catch these errors, and they would end the process.
- */
+/** Wraps a clock so that `failures` reports the errors of its timers' callbacks: no caller could catch them, and they would end the process. */
 export function reportTimerErrors(clock: Clock, failures: Failures): Clock {
   return {
     now: () => clock.now(),

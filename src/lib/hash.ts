@@ -4,10 +4,7 @@ import { createHash, hash } from "node:crypto";
 
 import { isContainer, member, type Json } from "../model/index.ts";
 
-/**
- * Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no
- * release.
- */
+/** Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no release. */
 export const DIGEST_SCHEME = "v1";
 
 /**
@@ -16,7 +13,7 @@ export const DIGEST_SCHEME = "v1";
  */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
   if (!parts.every(isShortText)) return digestAll(parts);
-  // One call instead of several for each part: the views of hundreds of modules make thousands of digests of digests.
+  // One call for all parts is faster than several for each: a list of hundreds of modules computes thousands of short digests.
   return formatDigest(hash("sha256", parts.map((part) => `${part.length}:${part}`).join(""), "hex"));
 }
 

@@ -2,10 +2,7 @@
 
 import { isContainer, isJsonObject, type Container, type Json, type JsonObject } from "../model/index.ts";
 
-/**
- * Most nested maps and lists in external data: API objects, ConfigMaps, output of hooks and jq, files. Far more than real
- * objects have, and low enough for recursive functions.
- */
+/** Most nested maps and lists in external data (API objects, files, output): far more than usual, and low enough for recursive functions. */
 export const MAX_DEPTH = 200;
 
 /** A value that is nested deeper than {@link MAX_DEPTH}. */
@@ -28,10 +25,7 @@ export function isTooDeep(value: unknown): boolean {
   return isContainer(value) && isDeeperThan(value, MAX_DEPTH);
 }
 
-/**
- * Replaces what is nested deeper than {@link MAX_DEPTH} in an API object by null, in place, so that recursive functions can walk over
- * it. `wasCut` recognizes a changed object.
- */
+/** Replaces what an API object nests deeper than {@link MAX_DEPTH} by null, in place, for recursive functions. `wasCut` then returns true. */
 export function cutDeepParts<T>(value: T): T {
   if (!isContainer(value) || !isTooDeep(value)) return value;
   cutBelow(value, MAX_DEPTH);
@@ -80,6 +74,7 @@ export function* splitJsonValues(text: string): Generator<JsonFragment> {
 
 const BYTE_ORDER_MARK = 0xfe_ff;
 
+/** The index of the first character from `from` that is no white space. A byte order mark counts as white space. */
 function skipWhiteSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && (text.charCodeAt(at) <= 32 || text.charCodeAt(at) === BYTE_ORDER_MARK)) at++;
@@ -90,22 +85,22 @@ const BRACKET_OR_QUOTE = /["{}[\]]/g;
 /** A quote after an even number of backslashes. */
 const STRING_END = /(?<!\\)(?:\\\\)*"/g;
 
-/**
- * The index after the JSON value that begins at `from`. Counts brackets without parsing, so a malformed value may end anywhere; its
- * parser reports the error. A scalar ends with its line.
- */
+/** The index after the JSON value at `from`, found by counting brackets: a malformed value may end anywhere. A scalar ends with its line. */
 function findValueEnd(text: string, from: number): number {
+  const isScalar = text[from] !== "{" && text[from] !== "[";
+  if (isScalar) {
+    const lineEnd = text.indexOf("\n", from);
+    return lineEnd < 0 ? text.length : lineEnd;
+  }
   let depth = 0;
   BRACKET_OR_QUOTE.lastIndex = from;
   for (let match = BRACKET_OR_QUOTE.exec(text); match !== null; match = BRACKET_OR_QUOTE.exec(text)) {
     const [character] = match;
     if (character === '"') BRACKET_OR_QUOTE.lastIndex = findStringEnd(text, match.index + 1);
     else depth += character === "{" || character === "[" ? 1 : -1;
-    if (depth <= 0) break;
+    if (depth === 0) return BRACKET_OR_QUOTE.lastIndex;
   }
-  if (text[from] === "{" || text[from] === "[") return depth === 0 ? BRACKET_OR_QUOTE.lastIndex : text.length;
-  const lineEnd = text.indexOf("\n", from);
-  return lineEnd < 0 ? text.length : lineEnd;
+  return text.length;
 }
 
 /** The index after the closing quote of a JSON string whose content begins at `from`. */

@@ -1,9 +1,6 @@
 /** Limits as `--delete-brake` has them: a number, a share, or both. */
 
-/**
- * The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both
- * is too much.
- */
+/** The most that is allowed: a number, a share of the whole in percent, or both; with both, only what exceeds both is too much. */
 export interface Limit {
   readonly count: number | undefined;
   readonly percent: number | undefined;
@@ -14,12 +11,16 @@ const COUNT_OR_SHARE = /^(\d{1,6})(%?)$/;
 /** Reads `3`, `50%`, `3,50%`, or `off` (no limit); undefined when `text` is none of them. */
 export function parseLimit(text: string): Limit | undefined {
   if (text === "off") return { count: undefined, percent: undefined };
-  const parts = text.split(",").map((part) => COUNT_OR_SHARE.exec(part.trim()));
-  const numbers = parts.filter((part) => part?.[2] === "");
-  const shares = parts.filter((part) => part?.[2] === "%");
-  if (numbers.length > 1 || shares.length > 1 || numbers.length + shares.length !== parts.length)
-    return undefined;
-  const [count, percent] = [numbers, shares].map(([part]) => (part ? Number(part[1]) : undefined));
+  const limit: { count?: number; percent?: number } = {};
+  for (const part of text.split(",")) {
+    const [, digits, unit] = COUNT_OR_SHARE.exec(part.trim()) ?? [];
+    if (digits === undefined) return undefined;
+    const field = unit === "%" ? "percent" : "count";
+    const isRepeated = limit[field] !== undefined;
+    if (isRepeated) return undefined;
+    limit[field] = Number(digits);
+  }
+  const { count, percent } = limit;
   return percent !== undefined && percent > 100 ? undefined : { count, percent };
 }
 

@@ -41,7 +41,10 @@ export interface LogContext {
   onEntry(entry: LogEntry): void;
 }
 
-/** A logger that writes its lines to `sink`, each with the fields `bound`. Entries below the level of the sink are dropped. */
+/**
+ * A logger that writes its lines to `sink`, each with the fields `bound`. Drops entries below the level of the sink. The context of
+ * the sink is the current trace: it adds its ids to the entry, and gets the entry.
+ */
 export function createLogger(sink: LogSink, bound: LogFields = {}): Logger {
   const logAt = (level: LogLevel) => (message: string, fields?: LogFields) => {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(sink.level)) return;

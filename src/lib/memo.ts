@@ -23,10 +23,7 @@ export class Memo<T> {
   }
 }
 
-/**
- * Returns a function that shares one call of `call` among concurrent callers and those up to `ms` after its result. After a failure the
- * next caller repeats it.
- */
+/** Returns a function that shares one call of `call` among concurrent callers and, if it succeeds, with those up to `ms` after its result. */
 export function shareCalls<T>(clock: Clock, ms: number, call: () => Promise<T>): () => Promise<T> {
   let sharedResult: Promise<T> | undefined;
   let validUntil = 0;

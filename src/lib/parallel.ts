@@ -2,10 +2,7 @@
 
 import PQueue from "p-queue";
 
-/**
- * Runs `work` for each item, at most `limit` at a time; results in the order of the items. After the first error, which it
- * throws, nothing more begins.
- */
+/** Runs `work` for each item, at most `limit` at a time; results in the order of the items. Throws the first error, after which none begins. */
 export async function mapInParallel<T, R>(
   limit: number,
   items: readonly T[],

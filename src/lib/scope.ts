@@ -2,10 +2,7 @@
 
 type Release = () => void | Promise<void>;
 
-/**
- * Releases what was acquired, last in first out, exactly once. Every release runs even when one fails;
- * the first error is thrown at the end.
- */
+/** Releases what was acquired, last in first out, exactly once. Calls all releases even if one fails, then throws the first error. */
 export class Scope {
   #releases: Release[] = [];
   #closing: Promise<void> | undefined;
@@ -17,7 +14,7 @@ export class Scope {
     return acquired;
   }
 
-  /** Registers the release of an acquired resource; after `close`, releases it at once. */
+  /** Registers the release of an acquired resource. After `close`, releases it at once and ignores an error, which nobody awaits. */
   addRelease(release: Release): void {
     if (this.#areReleasesDone) void Promise.resolve(release()).catch(() => {});
     else this.#releases.push(release);
@@ -29,7 +26,7 @@ export class Scope {
     return this.#closing;
   }
 
-  /** Calls the releases, those added meanwhile too, and throws the first error after the last of them. */
+  /** Calls the releases, also those that a running release adds, and throws the first error after the last of them. */
   async #runReleases(): Promise<void> {
     const errors: unknown[] = [];
     for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop())

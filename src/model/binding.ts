@@ -164,10 +164,7 @@ export interface Hook extends HookFile {
 export interface SnapshotItem {
   readonly object?: JsonObject;
   readonly filterResult?: Json;
-  /**
-   * `object` as JSON text in UTF-8, if it is stored as text: write this instead of stringifying `object`, which would
-   * parse it at each access.
-   */
+  /** `object` as JSON text in UTF-8, if it is stored so: write this text, because each access to `object` parses it. */
   readonly objectText?: Uint8Array;
 }
 
@@ -179,10 +176,7 @@ export interface ObjectEvent {
   readonly item: SnapshotItem;
 }
 
-/**
- * Why a hook runs; each is one element of the binding context file (docs/reference/hooks.md, "Running: what a hook is
- * given").
- */
+/** Why a hook runs; each is one element of the binding context file (docs/reference/hooks.md, "Running: what a hook is given"). */
 export type HookTrigger =
   | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
   | { readonly type: "schedule"; readonly binding: ScheduleBinding }

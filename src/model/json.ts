@@ -1,3 +1,5 @@
+/** JSON values: access to untrusted ones, changes that keep unchanged parts, and the merge of values. */
+
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 
@@ -59,24 +61,24 @@ export function setMember<T>(target: Record<string, T>, key: string, value: T): 
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** `object` with each member changed; undefined leaves a member out. Returns `object` itself if nothing changes. */
+/** `object` with each member replaced by the result of `change`; undefined drops it. Returns `object` itself if nothing changes. */
 export function mapMembers(
   object: JsonObject,
   change: (value: Json, key: string) => Json | undefined,
 ): JsonObject {
-  const kept: JsonObject = {};
-  let changed = false;
+  const result: JsonObject = {};
+  let isChanged = false;
   for (const [key, before] of Object.entries(object)) {
     const after = before === undefined ? undefined : change(before, key);
-    changed ||= after !== before;
-    if (after !== undefined) setMember(kept, key, after);
+    if (after !== before) isChanged = true;
+    if (after !== undefined) setMember(result, key, after);
   }
-  return changed ? kept : object;
+  return isChanged ? result : object;
 }
 
 /**
- * Merges `source` into `object`. `combine` gets both values of a member and returns the new one; undefined leaves the member
- * as it is. Returns `object` itself if nothing changes, so that callers can compare and caches stay valid.
+ * Merges `source` into a copy of `object`. For each member of `source`, `combine` gets the value that `object` has and that of `source`,
+ * and returns the new one; undefined leaves the member as it is. Returns `object` itself if nothing changes, for comparisons and caches.
  */
 export function combineMembers(
   object: JsonObject,

@@ -51,10 +51,7 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
-/**
- * Settings of a module in `addon.yaml` besides its chart (docs/reference/addon-yaml.md). A new key is a line here and in
- * `modules/addon.schema.json`: `Module` has every one of them.
- */
+/** Settings of a module in `addon.yaml` besides its chart. A new key is a line here and in `modules/addon.schema.json`. */
 export interface AddonOptions {
   readonly requires?: Requires | undefined;
   /** Modules that run before this one if they are enabled. */
@@ -243,10 +240,7 @@ export interface Module extends AddonOptions, AccountStatus {
   readonly missing?: MissingPaths;
 }
 
-/**
- * Paths that the last read found and this one does not; the previous content stays in force until a second read
- * confirms the deletion.
- */
+/** Paths that the last read found and this one does not; the previous content stays in force until a second read confirms the deletion. */
 interface MissingPaths {
   /** Time of the first read without it, on the monotonic clock in ms. */
   readonly since: number;
@@ -269,10 +263,7 @@ export interface Tree {
   readonly warnings: readonly string[];
   /** Global hooks without the executable bit, each with the remedy. */
   readonly notExecutableWarnings?: readonly string[];
-  /**
-   * Reasons not to purge releases now: a directory yields no module, cannot be read, or contains a dangling or invalid
-   * entry. Empty if purging is safe.
-   */
+  /** Reasons not to purge releases now, e.g. a directory that yields no module or cannot be read. Empty if purging is safe. */
   readonly purgeBlockers: readonly string[];
   /** Directories whose name cannot be a module's; each is also a warning and a reason not to purge. */
   readonly refused?: readonly Problem[];

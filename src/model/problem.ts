@@ -7,10 +7,7 @@ export interface Question {
   readonly command: string;
 }
 
-/**
- * Something that a user has to fix: the error, its place, and the remedy.
- * `file` is a path on disk or `ConfigMap <name>`; `key` is a key, path or line within it.
- */
+/** Something that a user has to fix. `file` is a path on disk or `ConfigMap <name>`; `key` is a key, path or line within it. */
 export interface Problem {
   readonly file: string;
   readonly key?: string;

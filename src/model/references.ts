@@ -1,4 +1,4 @@
-/** Objects of the cluster that settings and `addon.yaml` name: accounts, the overlay, sources of values. */
+/** Objects of the cluster that settings and `addon.yaml` name: accounts, the overlay (an object for configuration by hooks), values sources. */
 
 /** A ServiceAccount that the operator impersonates for a module (docs/guides/tenancy.md). */
 export interface Account {
@@ -6,10 +6,10 @@ export interface Account {
   readonly name: string;
 }
 
-/** The account that `serviceAccountName` of `addon.yaml` names: `NAME`, in `namespace`, or `NAMESPACE/NAME`. */
-export function parseAccount(serviceAccountName: string, namespace: string): Account {
-  const [name = "", other] = serviceAccountName.split("/").reverse();
-  return { namespace: other ?? namespace, name };
+/** The account that `serviceAccountName` of `addon.yaml` names: `NAME`, in `defaultNamespace`, or `NAMESPACE/NAME`. */
+export function parseAccount(serviceAccountName: string, defaultNamespace: string): Account {
+  const [name = "", namespace = defaultNamespace] = serviceAccountName.split("/").reverse();
+  return { namespace, name };
 }
 
 /** The user name under which the API server knows a ServiceAccount, for impersonation. */
@@ -31,7 +31,7 @@ export interface Overlay {
 const OVERLAY_KINDS: Readonly<Record<string, Overlay["kind"]>> = { configmap: "ConfigMap", secret: "Secret" };
 const OVERLAY_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-/** Reads `NAME`, `configmap/NAME` or `secret/NAME`; undefined when it is none of these. */
+/** Reads the setting for the overlay, `NAME`, `configmap/NAME` or `secret/NAME`; undefined when it is none of these. */
 export function parseOverlay(text: string): Overlay | undefined {
   const slash = text.indexOf("/");
   const kind = slash < 0 ? "ConfigMap" : OVERLAY_KINDS[text.slice(0, slash)];

@@ -3,10 +3,7 @@
 import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger, LifecycleBinding, LifecycleName, ReviewTrigger } from "./binding.ts";
 
-/**
- * From this number on, tasks of one hook are a flood: tasks that are not neighbours are then folded too,
- * and a hook gets only one context of each group.
- */
+/** From this number on, tasks of one hook are a flood: also those that are not neighbours are folded, and each group becomes one context. */
 export const FLOOD = 100;
 
 /** Annotation of an AddonModule that requests a run now, or of the AddonOperator for a converge; its value is an opaque token. */

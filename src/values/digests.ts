@@ -1,4 +1,7 @@
-/** Digests of values and of the ConfigMap, which detect changes. */
+/**
+ * Digests of values and of the ConfigMap. Their readers keep a digest, and compare it later to notice a change: for example, a run of a
+ * module is due when the *basis* of its last run, the digests of all that the run depended on, differs from the basis now.
+ */
 
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
@@ -24,7 +27,7 @@ export interface ConfigBasis {
   readonly config: string;
 }
 
-/** The part of all digests that a run of one module depends on. */
+/** Selects the digests that a run of one module depends on from those of the whole ConfigMap. */
 export function configBasisFor(
   { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
@@ -36,6 +39,7 @@ function buildBasis(section: string, globalSection: string, globalConfig: string
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
+/** The values in force, of which digests are made. */
 interface LayersInForce {
   readonly config: ParsedConfig | undefined;
   readonly overlay: ParsedConfig | undefined;
@@ -46,7 +50,7 @@ interface LayersInForce {
   readonly sources: Pick<SourcesView, "currentFor">;
 }
 
-/** Digests of the layers in force, each made once until a layer changes. */
+/** Digests of the values in force: of the merged layers, or of what the ConfigMap sets. Keeps each until a layer changes (`clear`). */
 export class Digests {
   readonly #values: LayersInForce;
   readonly #digestByName = new Map<string, string>();
@@ -70,7 +74,7 @@ export class Digests {
     return key === GLOBAL ? this.#globalsDigest() : this.#values.mergedSection(key).digest;
   }
 
-  /** Digest of merged global values and merged flags. */
+  /** Digest of the merged global values, and of the flags that all layers together give to the modules. */
   #globalsDigest(): string {
     return this.#digestOnce("globals", () => [
       this.#values.mergedSection(GLOBAL).digest,
@@ -78,7 +82,7 @@ export class Digests {
     ]);
   }
 
-  /** Digest of the triggers of a converge: the `global` section and the flags of the ConfigMap in force. */
+  /** Digest of the content of the ConfigMap whose change requires a converge of all modules: global values, flags, protected releases. */
   convergeTriggersDigest(): string {
     return this.#digestOnce("globalConfig", () => [
       this.#sectionDigest(GLOBAL),
@@ -88,16 +92,17 @@ export class Digests {
   }
 
   /**
-   * What keeps releases of disabled or deleted modules: the modules with such settings, and the keys of deleted modules. A converge
-   * must run when this changes, because it then uninstalls the releases.
+   * What keeps releases of disabled or deleted modules: the disabled modules with such a setting (`webProtected`), and such keys of
+   * deleted modules. When the user removes one, a converge must run, because it then uninstalls the release.
    */
   #listKeptReleases(): Json[] {
-    const maybeOff = this.#values
+    // The enabled script of a module may disable it, whatever its flag is.
+    const maybeDisabled = this.#values
       .modules()
       .filter((module) => module.enabledScript !== undefined || !this.#values.flag(module).enabled);
-    const kept = maybeOff.filter((module) => keepsRelease(this.#values.settings(module)));
+    const withRelease = maybeDisabled.filter((module) => keepsRelease(this.#values.settings(module)));
     const { guards = [], isFrozen = false } = this.#values.config ?? {};
-    return [kept.map(({ name }) => name), [...guards].toSorted(), isFrozen];
+    return [withRelease.map(({ name }) => name), [...guards].toSorted(), isFrozen];
   }
 
   /** Digests of the ConfigMap in force that a run of the module depends on. */
@@ -110,6 +115,7 @@ export class Digests {
     return this.#digestOnce(`values ${key}`, () => [this.#sectionDigest(key), this.#sectionDigest(GLOBAL)]);
   }
 
+  /** Digest of what the ConfigMap sets for one module: its section and its settings; `isFrozen` suspends every module. */
   #sectionAndSettings({ valuesKey: key }: Module): string {
     return this.#digestOnce(`section ${key}`, () => [
       this.#sectionDigest(key),
@@ -122,7 +128,7 @@ export class Digests {
     return this.#digestOnce("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digests of the ConfigMap in force, for all modules and for each: compared before and after an edit, they tell whom it concerns. */
+  /** Digests of the ConfigMap in force, for all modules and for each: compared before and after an edit, they tell which modules it concerns. */
   configDigests(): ConfigDigests {
     const sections = this.#values
       .modules()
@@ -138,17 +144,16 @@ export class Digests {
     return Object.fromEntries(this.#values.modules().map((module) => [module.valuesKey, flagOf(module)]));
   }
 
-  /** The digest of `parts`, computed once under `name` until a layer changes. */
+  /** The digest of `parts`, from the cache under `name`, or computed and cached until a layer changes. */
   #digestOnce(name: string, parts: () => Json[]): string {
-    let computed = this.#digestByName.get(name);
-    if (computed === undefined) {
-      computed = digestJson(parts());
-      this.#digestByName.set(name, computed);
-    }
+    const cached = this.#digestByName.get(name);
+    if (cached !== undefined) return cached;
+    const computed = digestJson(parts());
+    this.#digestByName.set(name, computed);
     return computed;
   }
 
-  /** Digest of what ConfigMap, overlay and `valuesFrom` set in a section. The number of problems counts: it decides whether a run is possible. */
+  /** Digest of what ConfigMap, overlay and sources set in a section. The number of problems counts, too: it decides whether a run is possible. */
   #sectionDigest(key: string): string {
     const { config, overlay } = this.#values;
     const { layer, problems } = this.#values.sources.currentFor(key);

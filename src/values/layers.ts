@@ -1,4 +1,7 @@
-/** Merges the layers of values (docs/reference/values.md, "Layers"). */
+/**
+ * Merges the layers of values (docs/reference/values.md, "Layers"). In the ConfigMap and its overlay, null removes what weaker layers set:
+ * hooks get no such nulls, helm gets them, because they also remove defaults of the chart.
+ */
 
 import { digestJson, type KnownSecrets } from "../lib/index.ts";
 import { combineMembers, isJsonObject, mapMembers, merge, mergeLayers } from "../model/index.ts";
@@ -27,10 +30,7 @@ export interface SectionInput {
 
 /** The merged layers of one section, in the forms that its three readers need. */
 export interface MergedValues {
-  /**
-   * Input of the config schema: its defaults, files and ConfigMap, without nulls and without keys that only files set
-   * and only the values schema declares.
-   */
+  /** Input of the config schema: its defaults, files and ConfigMap, without nulls and without keys that only files may set. */
   readonly config: Section;
   /** Values for hooks: all layers merged, patches applied, without the ConfigMap's nulls. */
   readonly values: Section;
@@ -40,8 +40,7 @@ export interface MergedValues {
 
 /**
  * Merges the layers of `global` or of a module: defaults of the config schema, files, `valuesFrom`, ConfigMap, overlay,
- * defaults of the values schema, patches. Pure: shares the parts that a layer does not
- * change.
+ * defaults of the values schema, patches. Pure: shares the parts that a layer does not change.
  */
 export function mergeSectionLayers(input: SectionInput): MergedValues {
   const { schemas } = input;
@@ -49,16 +48,16 @@ export function mergeSectionLayers(input: SectionInput): MergedValues {
   const setInCluster = mergeLayers(clusterLayers) as Section | undefined;
   const withoutDefaults = (mergeLayers([input.common, input.own, ...clusterLayers]) ?? {}) as Section;
   const withConfigDefaults = schemas.fillConfigDefaults(withoutDefaults);
-  const full = schemas.fillValuesDefaults(withConfigDefaults);
-  const fullWithoutNulls = withoutNulls(full) as Section;
-  const configInput =
-    full === withConfigDefaults ? fullWithoutNulls : (withoutNulls(withConfigDefaults) as Section);
+  const withAllDefaults = schemas.fillValuesDefaults(withConfigDefaults);
+  const withoutPatches = withoutNulls(withAllDefaults) as Section;
+  const hasNoValuesDefaults = withAllDefaults === withConfigDefaults;
+  const configInput = hasNoValuesDefaults ? withoutPatches : (withoutNulls(withConfigDefaults) as Section);
   const config = schemas.selectConfigPart(configInput, setInCluster);
-  const values = replayStoredPatches(fullWithoutNulls, input.patches ?? []) ?? {};
-  return { config, values, helmValues: addNulls(values, full) as Section };
+  const values = replayStoredPatches(withoutPatches, input.patches ?? []) ?? {};
+  return { config, values, helmValues: addNulls(values, withAllDefaults) as Section };
 }
 
-/** The ConfigMap with its overlay on top, leaf by leaf; only `global` and sections of the overlay count. The content of CONFIG_VALUES_PATH. */
+/** The ConfigMap with its overlay on top, leaf by leaf. Takes only values of the overlay, no flags and settings. Hooks read the result. */
 export function withOverlay(config: ParsedConfig, overlay: ParsedConfig | undefined): ParsedConfig {
   if (overlay === undefined) return config;
   const sections = new Map(config.sections);
@@ -90,10 +89,7 @@ export interface LazyMergedValues extends MergedValues {
   readonly secretPaths: readonly string[];
 }
 
-/**
- * Merges the values of a section when they are first read: most sections are not read between two changes. The merge
- * adds the secrets in the values to `secrets`.
- */
+/** Merges the values of a section when they are first read: most never are. Then adds the secrets in the values to `secrets`. */
 export function mergeLazily(
   key: string,
   input: SectionInput,
@@ -134,7 +130,7 @@ export function listSecretPaths({
   return paths.length === 0 ? schemas.secretPaths : new Set([...schemas.secretPaths, ...paths]);
 }
 
-/** Returns a function that calls `make` at its first call and then returns the same result. */
+/** Returns a function that calls `make` at its first call and then always returns this result. */
 function computeOnce<T extends object | string>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());

@@ -1,4 +1,7 @@
-/** Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`). */
+/**
+ * Finds the layer that set a value, and its file and line, ConfigMap key or hook (`module values --explain`, messages about wrong values).
+ * A *leaf* is a value that one layer sets as a whole: any value but a map. Paths are JSON pointers within a section.
+ */
 
 import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
 import { isJsonObject, member, valueAt, mergeLayers } from "../model/index.ts";
@@ -21,7 +24,7 @@ type LayerName =
 /** The origin of each layer for display: a file, a key of a ConfigMap, or a function where the origin differs by leaf. */
 type LayerOrigins = Readonly<Partial<Record<LayerName, string | FindPosition | undefined>>>;
 
-/** Describes the origin of each leaf of a section, by JSON pointer, as `LAYER` or `LAYER: FILE` (or key, object, hook). A list is one leaf. */
+/** Describes the origin of each leaf of a section, by JSON pointer, as `LAYER` or `LAYER: FILE` (or key, object, hook). */
 export function explainOrigins(
   input: SectionInput,
   layerOrigins: LayerOrigins = {},
@@ -30,7 +33,8 @@ export function explainOrigins(
   const { values } = mergeSectionLayers(input);
   const origins = new Map<string, string>();
   for (const [path, leaf] of listLeaves(values)) {
-    const layer = findLayer(input, path, !sameJson(valueAtPath(withoutPatches, path), leaf));
+    const isChangedByPatch = !sameJson(valueAtPath(withoutPatches, path), leaf);
+    const layer = findLayer(input, path, isChangedByPatch);
     const origin = layerOrigins[layer];
     const position = typeof origin === "function" ? origin(path) : origin;
     origins.set(path, position === undefined ? layer : `${layer}: ${position}`);
@@ -46,39 +50,42 @@ interface Origin {
 
 /**
  * Returns a function that finds the layer that set the value at a path, or the list that contains the path. For a value that a null
- * in the ConfigMap removed, that is the ConfigMap; undefined = no layer set it. The layers are merged once for all paths.
+ * in the ConfigMap removed, that is the ConfigMap; undefined = no layer, or more than one, set it. Merges the layers once for all paths.
  */
 export function createOriginFinder(input: SectionInput): (path: string) => Origin | undefined {
   const withoutPatches = mergeSectionLayers({ ...input, patches: [] }).values;
   const { values } = mergeSectionLayers(input);
   return (path) => {
-    const leaf = findLeafPath(values, path);
-    if (leaf === undefined) return findRemovingLayer(input, path);
-    // A map that several layers fill has no single origin.
-    if (isJsonObject(valueAtPath(values, leaf)) && findLayersWithValue(input, leaf).length > 1)
-      return undefined;
-    const isChanged = !sameJson(valueAtPath(withoutPatches, leaf), valueAtPath(values, leaf));
-    return { layer: findLayer(input, leaf, isChanged), path: leaf };
+    const leafPath = findLeafPath(values, path);
+    if (leafPath === undefined) return findRemovingLayer(input, path);
+    const value = valueAtPath(values, leafPath);
+    const isFilledBySeveralLayers = isJsonObject(value) && findLayersWithValue(input, leafPath).length > 1;
+    if (isFilledBySeveralLayers) return undefined;
+    const isChangedByPatch = !sameJson(valueAtPath(withoutPatches, leafPath), value);
+    return { layer: findLayer(input, leafPath, isChangedByPatch), path: leafPath };
   };
 }
 
-/** Finds the ConfigMap or overlay whose null at `path` removed the values of weaker layers. */
+/** Finds the ConfigMap or overlay whose null at `path` removed the values of weaker layers; undefined if none has a null there. */
 function findRemovingLayer(input: SectionInput, path: string): Origin | undefined {
   const sections = [["overlay", input.overlay] as const, ["ConfigMap", input.config] as const];
-  const found = sections.find(([, section]) => valueAtPath(section, path) === null);
-  return found && { layer: found[0], path };
+  const removing = sections.find(([, section]) => valueAtPath(section, path) === null);
+  return removing && { layer: removing[0], path };
 }
 
-/** The part of `path` up to the first value that is no map, because a list has one origin; undefined if no value is at `path`. */
+/**
+ * The part of `path` up to the first value that is no map: of an item in a list, the path of the list, because a list has one origin.
+ * Undefined if no value is at `path`. The path `/` of violations means the whole section.
+ */
 function findLeafPath(values: Json, path: string): string | undefined {
-  const walked: string[] = [];
+  const segmentsToLeaf: string[] = [];
   let value: Json | undefined = values;
   for (const segment of path === "/" ? [] : parsePointer(path)) {
     if (!isJsonObject(value)) break;
     value = member(value, segment);
-    walked.push(segment);
+    segmentsToLeaf.push(segment);
   }
-  return value === undefined ? undefined : toPointer(walked);
+  return value === undefined ? undefined : toPointer(segmentsToLeaf);
 }
 
 /** The layers that set a value at `path`, strongest first. */
@@ -93,23 +100,26 @@ function findLayersWithValue(input: SectionInput, path: string): LayerName[] {
   return layers.filter(([, section]) => valueAtPath(section, path) !== undefined).map(([layer]) => layer);
 }
 
-/** The strongest layer that sets the value at `path`. `isChanged`: whether patches changed this value. */
-function findLayer(input: SectionInput, path: string, isChanged: boolean): LayerName {
-  if (isChanged || isPatched(path, input.patches ?? [])) return "hook patch";
-  const [found] = findLayersWithValue(input, path);
-  if (found !== undefined) return found;
-  // Only a default is left: the config schema's apply first.
+/** The strongest layer that sets the value at `path`. `isChangedByPatch`: the value differs from that without patches of hooks. */
+function findLayer(input: SectionInput, path: string, isChangedByPatch: boolean): LayerName {
+  // A patch may also set the value that other layers have.
+  if (isChangedByPatch || isPatched(path, input.patches ?? [])) return "hook patch";
+  const [strongest] = findLayersWithValue(input, path);
+  if (strongest !== undefined) return strongest;
+  // The value is a default; those of the config schema are filled in first.
   const layers = [input.common, input.own, input.sources?.section, input.config, input.overlay];
   const withoutDefaults = (mergeLayers(layers) ?? {}) as Section;
   const isConfigDefault = valueAtPath(input.schemas.fillConfigDefaults(withoutDefaults), path) !== undefined;
   return isConfigDefault ? "config schema default" : "values schema default";
 }
 
-/** Whether a patch set `path`. Paths of patches begin with the section's key, which is ignored. */
+/** Whether a patch set the value at `path`, or a value around it. Paths of patches begin with the section's key, others do not. */
 function isPatched(path: string, patches: readonly PatchOperation[]): boolean {
-  return patches.some((each) => {
-    const below = toPointer(parsePointer(each.path).slice(1));
-    return each.op !== "remove" && each.op !== "test" && (below === "" || isAtOrBelow(path, below));
+  return patches.some(({ op, path: pathWithKey }) => {
+    if (op === "remove" || op === "test") return false;
+    const patchedPath = toPointer(parsePointer(pathWithKey).slice(1));
+    const isWholeSection = patchedPath === "";
+    return isWholeSection || isAtOrBelow(path, patchedPath);
   });
 }
 
@@ -143,7 +153,7 @@ export interface SectionOrigins {
 
 type FindPosition = (pointer: string) => string | undefined;
 
-/** The origin of each layer of a section. */
+/** The origin of each layer of a section, for display: file, key, or a function that finds the object or hook of a path. */
 export function listLayerOrigins({ key, module, schemas, findHook, input }: SectionOrigins): LayerOrigins {
   return {
     "modules/values.yaml": module?.common.file,
@@ -168,8 +178,9 @@ export function locateViolations(
   return violations.map((violation) => {
     const origin = findOrigin(violation.path);
     const position = origin === undefined ? undefined : describeOrigin(section, layerOrigins, origin);
-    const missing = violation.rule === "required" ? describeMissingValue(section, violation.path) : {};
-    return { ...violation, ...missing, layer: origin?.layer, position };
+    const isMissing = violation.rule === "required";
+    const messageAndRemedy = isMissing ? describeMissingValue(section, violation.path) : {};
+    return { ...violation, ...messageAndRemedy, layer: origin?.layer, position };
   });
 }
 
@@ -190,7 +201,7 @@ export function describeViolations(section: SectionOrigins, violations: readonly
   return describeLocatedViolations(section.key, locateViolations(section, violations)).join("; ");
 }
 
-/** Violations as text: path, rule and origin; for a missing value, where to set it. */
+/** Violations as texts: path, message and origin; of a missing value, where to set it. */
 export function describeLocatedViolations(key: string, violations: readonly LocatedViolation[]): string[] {
   return violations.map(({ path, message, position, remedy }) => {
     if (remedy !== undefined) return `${message}: ${remedy}`;
@@ -198,61 +209,71 @@ export function describeLocatedViolations(key: string, violations: readonly Loca
   });
 }
 
-/** The Secret or ConfigMap that the value at `path` comes from. */
-function describeSource({ sources }: SectionInput, path: string): string {
-  return sources?.findPosition(path) ?? "valuesFrom";
-}
-
-/** The origin of a value for messages: file and line, object and key, or hook. */
+/** The origin of a value for messages: file and line, object and key, or hook; at least the name of the layer. */
 function describeOrigin(
-  { key, configMap, module, input, findCommonPosition, findHook }: SectionOrigins,
+  section: SectionOrigins,
   layerOrigins: LayerOrigins,
   { layer, path }: Origin,
 ): string {
-  if (layer === "valuesFrom") return describeSource(input, path);
+  const { key, configMap, findHook } = section;
   if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
-  const file = layerOrigins[layer] as string | undefined;
-  const lineFinders: Readonly<Partial<Record<LayerName, FindPosition | undefined>>> = {
+  const origin = layerOrigins[layer];
+  if (typeof origin === "function") return origin(path) ?? layer;
+  const lineFinders = listLineFinders(section);
+  const hasLines = layer in lineFinders;
+  if (!hasLines) return origin === undefined ? layer : `${layer}: ${origin}`;
+  return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? origin ?? layer;
+}
+
+/** For each layer that is a values file, the function that finds file and line of a value. */
+function listLineFinders({
+  findCommonPosition,
+  module,
+}: SectionOrigins): Readonly<Partial<Record<LayerName, FindPosition | undefined>>> {
+  return {
     "modules/values.yaml": findCommonPosition,
     "module values.yaml": module?.own.findPosition,
   };
-  if (!(layer in lineFinders)) return file === undefined ? layer : `${layer}: ${file}`;
-  return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? file ?? layer;
 }
 
 /** File and line of a value, or of the nearest key above it: values of an alias or a merge key have no line of their own. */
 function findNearestPosition(find: FindPosition | undefined, pointer: string): string | undefined {
-  for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
-    const position = find?.(at);
+  let nearest = pointer;
+  while (nearest !== "") {
+    const position = find?.(nearest);
     if (position !== undefined) return position;
+    nearest = nearest.slice(0, nearest.lastIndexOf("/"));
   }
   return undefined;
 }
 
 const MAX_RECORDED_PATHS = 1000;
 
-/** Remembers which hook last patched a path, so that messages about a value can name the hook. */
+/** Remembers which hook last patched a path, so that messages about a value can name the hook. Forgets the oldest of very many paths. */
 export class PatchAuthors {
+  /** Hooks by path, in the order of their patches, by key of the section. Paths begin with the key. */
   readonly #hooks = new Map<string, Map<string, string>>();
 
   /** Records a hook as the author of operations on the section of `key`. */
   record(key: string, operations: readonly PatchOperation[], hook: string): void {
-    const known = this.#hooks.get(key) ?? new Map<string, string>();
-    this.#hooks.set(key, known);
+    const hooksByPath = this.#hooks.get(key) ?? new Map<string, string>();
+    this.#hooks.set(key, hooksByPath);
     for (const { path } of operations) {
       // A Map keeps the order of insertion: delete first, so that the newest path becomes the last.
-      known.delete(path);
-      known.set(path, hook);
-      const [oldest] = known.keys();
-      if (known.size > MAX_RECORDED_PATHS && oldest !== undefined) known.delete(oldest);
+      hooksByPath.delete(path);
+      hooksByPath.set(path, hook);
+      const [oldest] = hooksByPath.keys();
+      if (hooksByPath.size > MAX_RECORDED_PATHS && oldest !== undefined) hooksByPath.delete(oldest);
     }
   }
 
-  /** The hook that last patched the leaf at `path` (within the section), an ancestor, or an item of it. */
+  /** The hook that last patched the leaf at `path` (within the section), a value around it, or an item of it; undefined if none did. */
   findAuthor(key: string, path: string): string | undefined {
-    const leaf = `/${key}${path}`;
-    const patched = [...(this.#hooks.get(key) ?? [])].toReversed();
-    return patched.find(([at]) => leaf === at || leaf.startsWith(`${at}/`) || at.startsWith(`${leaf}/`))?.[1];
+    const leafPath = `/${key}${path}`;
+    const newestFirst = [...(this.#hooks.get(key) ?? [])].toReversed();
+    return newestFirst.find(
+      ([patchedPath]) => isAtOrBelow(leafPath, patchedPath) || isAtOrBelow(patchedPath, leafPath),
+    )?.[1];
   }
 }

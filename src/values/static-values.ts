@@ -1,4 +1,7 @@
-/** Reads the values files of modules directories and modules (docs/reference/values.md, "Layers"). */
+/**
+ * Reads the values files of modules directories and modules (docs/reference/values.md, "Layers"). A file has for each module a *section*
+ * under its values key (`web:`), and perhaps a *flag*, which enables it (`webEnabled: true`).
+ */
 
 import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
 import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
@@ -46,7 +49,7 @@ export function notAMapError(file: string, key?: string): ProblemError {
   return new ProblemError({ file, ...(key !== undefined && { key }), message: "must be a map", remedy });
 }
 
-/** As parseYaml; YAML errors become a ProblemError with `line N, column N`. `key` is the key of the ConfigMap that contains the text, if any. */
+/** As parseYaml, but throws ProblemError with line and column. `key`: the key of the ConfigMap that contains the text, which else is a file. */
 export function parseDocument(text: string, file: string, key?: string): ParsedYaml {
   try {
     return parseYaml(text, key === undefined ? file : `${file}: ${key}`);
@@ -99,15 +102,15 @@ function createPositionFinder(text: string, file: string): FindPosition {
   };
 }
 
-/** Reads section and flag of a module from a values file. `false` in place of the section is the flag, unless there is one. */
+/** Reads section and flag of a module from a values file. `false` in place of the section is a flag, which `webEnabled` overrides. */
 function readSectionAndFlag(value: JsonObject, valuesKey: string, file: string): SectionAndFlag {
-  const parsed = readSection(member(value, valuesKey), file, valuesKey);
+  const sectionAndFlag = readSection(member(value, valuesKey), file, valuesKey);
   const flagKey = `${valuesKey}${FLAG_SUFFIX}`;
   const flag = member(value, flagKey);
-  return flag === undefined ? parsed : { ...parsed, enabled: readFlag(flag, file, flagKey) };
+  return flag === undefined ? sectionAndFlag : { ...sectionAndFlag, enabled: readFlag(flag, file, flagKey) };
 }
 
-/** Parses the value of a section: a map or a list is the section, `false` the flag, null nothing. */
+/** Parses the value of a section: a map or a list is the section, `false` the flag, an empty value neither. Throws ProblemError. */
 export function readSection(value: Json | undefined, file: string, key: string): SectionAndFlag {
   if (value === undefined || value === null || value === "")
     return { section: undefined, enabled: undefined };
@@ -130,17 +133,19 @@ export function readFlag(value: Json, file: string, key: string): boolean {
   throw new ProblemError({ file, key, message: "must be true or false", remedy: `write "true" or "false"` });
 }
 
-/** Values keys of the modules that a file sets: from sections, and from flags without their suffix. */
+/** Values keys of the modules that a file sets: from sections, and from flags without their suffix (`webEnabled` is of `web`). */
 function listModuleKeys(value: JsonObject): Set<string> {
   const keys = new Set<string>();
   for (const [key, member] of Object.entries(value)) {
     if (key === "global") continue;
+    // The section of a module may have a key that ends so, too.
     const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && typeof member !== "object";
     keys.add(isFlag ? key.slice(0, -FLAG_SUFFIX.length) : key);
   }
   return keys;
 }
 
+/** Reads the global values of a file; undefined if there are none, or if they are no map: then adds a problem. */
 function readGlobal(value: Json | undefined, file: string, problems: Problem[]): JsonObject | undefined {
   if (value === undefined || value === null) return undefined;
   if (isJsonObject(value)) return value;
@@ -150,7 +155,8 @@ function readGlobal(value: Json | undefined, file: string, problems: Problem[]):
 
 /** A warning if the section of a module is `false` but its flag is true. */
 function warnOfContradiction(value: JsonObject, valuesKey: string, file: string): string[] {
-  const section = parseBoolean(member(value, valuesKey));
-  if (section !== false || parseBoolean(member(value, `${valuesKey}${FLAG_SUFFIX}`)) !== true) return [];
+  const isSectionFalse = parseBoolean(member(value, valuesKey)) === false;
+  const isFlagTrue = parseBoolean(member(value, `${valuesKey}${FLAG_SUFFIX}`)) === true;
+  if (!isSectionFalse || !isFlagTrue) return [];
   return [`${file}: ${valuesKey} is false, but ${valuesKey}${FLAG_SUFFIX} is true; the flag counts`];
 }

@@ -1,4 +1,7 @@
-/** The values of a module for its hooks, scripts and helm, whether it may run with them, and the secrets in them. */
+/**
+ * The values of a module for its hooks, scripts and helm, whether it may run with them, and the secrets in them. A *section* has the values
+ * of one module or the global ones; a chart of the kind `root` gets the section of its module as root values.
+ */
 
 import { digest, digestJson, type KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, isJsonObject, objectOf, merge } from "../model/index.ts";
@@ -23,10 +26,12 @@ export function explainInvalidValues(values: ValuesView, module: Module): Proble
   const problem = { file: own.file, message: describeViolations(origins, violations) };
   // The message about a missing value contains its remedy.
   if (violations.every(isMissing)) return problem;
-  const schema = schemas.config?.file;
-  const located = locateViolations(origins, violations);
-  if (schema !== undefined && located.every(({ layer }) => layer === "config schema default"))
-    return { ...problem, file: schema, remedy: "correct the default in the schema" };
+  const schemaFile = schemas.config?.file;
+  const areAllDefaults = locateViolations(origins, violations).every(
+    ({ layer }) => layer === "config schema default",
+  );
+  if (schemaFile !== undefined && areAllDefaults)
+    return { ...problem, file: schemaFile, remedy: "correct the default in the schema" };
   return { ...problem, remedy: "correct the values in the file or in the ConfigMap" };
 }
 
@@ -43,7 +48,7 @@ export function getHelmSkipReason(values: ValuesView, module: Module): "suspende
   return module.chart === "none" ? "noChart" : undefined;
 }
 
-/** Describes the violations that keep helm from running with the values in force; undefined if there are none. */
+/** Describes the violations that keep helm from running with the values in force (missing values above all); undefined if there are none. */
 export function describeIncompleteValues(values: ValuesView, module: Module): string | undefined {
   const [key, violations] = findHelmViolations(values, module);
   if (violations.length === 0) return undefined;
@@ -58,14 +63,14 @@ export function describeValuesLeftToHooks(values: ValuesView, module: Module): s
     : undefined;
 }
 
-/** Violations that keep helm from running, with the key of their section: those of the global values, else those of the module's section. */
+/** Violations that keep helm from running, with the key of their section: of the global values; if these are valid, of the module's. */
 function findHelmViolations(
   values: ValuesView,
   { valuesKey }: Module,
 ): readonly [key: string, readonly Violation[]] {
-  const violationsOf = (key: string) => values.schemas(key).validateHelm(values.mergedSection(key).values);
-  const global = violationsOf(GLOBAL);
-  return global.length > 0 ? [GLOBAL, global] : [valuesKey, violationsOf(valuesKey)];
+  const validateSection = (key: string) => values.schemas(key).validateHelm(values.mergedSection(key).values);
+  const globalViolations = validateSection(GLOBAL);
+  return globalViolations.length > 0 ? [GLOBAL, globalViolations] : [valuesKey, validateSection(valuesKey)];
 }
 
 /** Whether a violation is a missing value, which a hook or the user may still set. */
@@ -76,7 +81,7 @@ function isMissing({ rule }: Violation): boolean {
 /** A JSON text in UTF-8, in pieces that texts share, so that runs of many hooks copy nothing. */
 type JsonPieces = readonly Uint8Array[];
 
-/** The values files of a hook or of an `enabled` script. */
+/** The contents of the two values files of a hook or of an `enabled` script. */
 export interface ValuesFiles {
   /** VALUES_PATH: merged values; with `global.enabledModules` once they are known. */
   readonly values: JsonPieces;
@@ -85,8 +90,8 @@ export interface ValuesFiles {
 }
 
 /**
- * The files with the global values, and the section of a module unless the hook is a global one. `enabledModules` is
- * undefined before the first discovery.
+ * The contents of the values files of a hook or script: the global values, and the section of its module (none for a global hook).
+ * `enabledModules` becomes a member of the global values; undefined before the first discovery.
  */
 export function buildValuesFiles(
   values: ValuesView,
@@ -104,15 +109,14 @@ export function buildValuesFiles(
 }
 
 /**
- * The values of a module for helm, with the nulls of the ConfigMap. Contains `global.enabledModules` only for a module
- * with its own chart, and only if the settings enable it.
+ * The values of a module for helm as JSON text, with the nulls of the ConfigMap. Contains `global.enabledModules` only for a module
+ * with its own chart, and only if the settings enable it. `userValuesDigest` changes when a user changes values, not when a hook does.
  */
 export function buildHelmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; userValuesDigest: () => string } {
   const { common, own } = module;
-  // Without patches of hooks: it tells whether a change of values came from a user.
   const userValuesDigest = (): string =>
     digest(
       values.digests.configValuesDigest(module),
@@ -121,13 +125,11 @@ export function buildHelmInput(
   return { module, values: helmValuesAsJson(values, module), userValuesDigest };
 }
 
-/** The values for helm as JSON text, from the shared texts of the sections where possible. */
+/** The values for helm as JSON text, joined from the cached texts of the sections where possible. */
 function helmValuesAsJson(values: ValuesView, module: Module): string {
   const { valuesKey } = module;
-  const [global, section] = [
-    values.mergedSection(GLOBAL).helmValues,
-    values.mergedSection(valuesKey).helmValues,
-  ];
+  const global = values.mergedSection(GLOBAL).helmValues;
+  const section = values.mergedSection(valuesKey).helmValues;
   if (module.chart === "root") return JSON.stringify(toChartValues(module, global, section));
   const pieces = joinSections(
     [
@@ -151,7 +153,7 @@ function sectionAsJson(section: object): JsonPieces {
   return pieces;
 }
 
-/** Joins sections into the text of one JSON object, without copying their texts. `enabledModules` becomes a member of `global`. */
+/** Joins sections, by their keys, into the text of one JSON object, without copying their texts. `enabledModules` becomes a member of `global`. */
 function joinSections(
   sections: readonly (readonly [key: string, section: Section])[],
   enabledModules?: readonly string[],
@@ -169,8 +171,9 @@ const CLOSING_BRACE = Buffer.from("}");
 
 /** The global values as JSON with the member `enabledModules`, put before the closing brace of the shared text. */
 function addEnabledModules(global: JsonObject, enabledModules: readonly string[]): JsonPieces {
-  const { enabledModules: replaced, ...others } = global;
-  const [text = CLOSING_BRACE] = sectionAsJson(replaced === undefined ? global : others);
+  const { enabledModules: existing, ...others } = global;
+  // Only the same object has a cached text.
+  const [text = CLOSING_BRACE] = sectionAsJson(existing === undefined ? global : others);
   const comma = Object.keys(others).length > 0 ? "," : "";
   const list = Buffer.from(`${comma}"enabledModules":${JSON.stringify(enabledModules)}}`);
   return [text.subarray(0, -1), list];
@@ -185,10 +188,13 @@ export function toChartValues(
   return chart === "root" ? toRootValues(global, section) : { [GLOBAL]: global, [valuesKey]: section };
 }
 
-/** Root values: a `global` of the section overrides the shared one; an empty `global` is left out, since charts may not declare it. */
-function toRootValues(shared: Section, section: Section): JsonObject {
-  const { global: own, ...values } = objectOf(section);
-  const global = merge(shared, own) ?? {};
+/**
+ * Root values of a chart: the members of the section, and the global values under `global`. A `global` in the section overrides them; an
+ * empty `global` is left out, since the schema of the chart may not declare it.
+ */
+function toRootValues(globalValues: Section, section: Section): JsonObject {
+  const { global: ownGlobal, ...values } = objectOf(section);
+  const global = merge(globalValues, ownGlobal) ?? {};
   const isEmpty = isJsonObject(global) && Object.keys(global).length === 0;
   return isEmpty ? values : { ...values, [GLOBAL]: global };
 }

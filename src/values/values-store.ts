@@ -1,4 +1,8 @@
-/** Stores the layers of values and merges them (docs/reference/values.md, "Layers"). */
+/**
+ * Stores the layers of values and merges them (docs/reference/values.md, "Layers"). A *section* has the values of one module, or the global
+ * ones, by its key. Its layers, the weakest first: schema defaults, files, sources (Secrets and ConfigMaps of `valuesFrom`), the ConfigMap,
+ * its overlay (the operator's own object, into which hooks write) and patches of hooks.
+ */
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
@@ -39,7 +43,7 @@ interface ValuesLocation {
 export type ValuesView = Omit<ValuesStore, Setter>;
 type Setter = "setTree" | "setConfig" | "setSource" | "addPatches" | "setHookFlag";
 
-/** The layers of values and derived results, cached until a layer changes. */
+/** The layers of values *in force*, that is in use, and derived results, which it caches until a layer changes. */
 export class ValuesStore {
   #globals: Globals | undefined;
   /** Problems of the global values and schemas of the directories; with any, the former ones stay in force. */
@@ -56,10 +60,8 @@ export class ValuesStore {
   readonly digests = new Digests(this);
   readonly #secrets: KnownSecrets | undefined;
   readonly #sources: AllSources;
-
   /** The enabled modules for charts (`--chart-enabled-modules`); undefined = charts do not get them. */
   readonly modulesForCharts: (() => readonly string[]) | undefined;
-
   readonly #location: ValuesLocation;
 
   /** The store adds the secrets that it finds in values to `secrets`. Messages name `location`, the ConfigMap. */
@@ -106,26 +108,26 @@ export class ValuesStore {
     return this.#sources;
   }
 
-  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = it is not wanted any more. */
+  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = no section needs it any more. */
   setSource(title: string, content: SourceContent | undefined): void {
     this.#sources.setContent(title, content);
     this.#refreshSources();
   }
 
-  /** Computes the layers of Secrets and ConfigMaps again after any change; drops merged values of changed sections. */
+  /** Computes the source layers again after a change of any layer; drops the merged values of sections whose source layer changed. */
   #refreshSources(): void {
     for (const key of this.#sources.refresh()) this.#mergedSections.delete(key);
     this.digests.clear();
   }
 
-  /** Violations that this layer of a section causes. Leaves out missing values: another source may still set them. */
+  /** Violations that this source layer of a section causes. Leaves out missing values: another source may still set them. */
   #validateSources(key: string, sources: SourceLayer): readonly LocatedViolation[] {
-    const violationsWith = (layer: SourceLayer | undefined): readonly Violation[] =>
+    const validateWith = (layer: SourceLayer | undefined): readonly Violation[] =>
       this.schemas(key).validateConfig(this.mergeSections(key, { sources: layer }).config);
-    const found = violationsWith(sources).filter(({ rule }) => rule !== "required");
-    if (found.length === 0) return [];
-    const without = new Set(violationsWith(undefined).map(violationId));
-    const causedBySources = found.filter((each) => !without.has(violationId(each)));
+    const violations = validateWith(sources).filter(({ rule }) => rule !== "required");
+    if (violations.length === 0) return [];
+    const idsWithoutSources = new Set(validateWith(undefined).map(violationId));
+    const causedBySources = violations.filter((each) => !idsWithoutSources.has(violationId(each)));
     const sections = { ...this.sectionsInForce(key), sources };
     return locateViolations(this.sectionOrigins(key, sections), causedBySources);
   }
@@ -133,14 +135,13 @@ export class ValuesStore {
   /** Puts global values and schemas into force, unless valid ones are in force and the new ones violate their schema. */
   #setGlobals(globals: Globals): void {
     const before = this.#globals;
-    const wasBroken = this.#globalViolations().length > 0;
+    const wasValid = before !== undefined && this.#globalViolations().length === 0;
     this.#globals = globals;
     this.#mergedSections.delete(GLOBAL);
-    this.#globalProblems =
-      this.#config === undefined
-        ? []
-        : locateViolations(this.sectionOrigins(GLOBAL), this.#globalViolations());
-    if (this.#globalProblems.length === 0 || wasBroken || before === undefined) return;
+    // Before the ConfigMap is read, required values may be missing.
+    const violations = this.#config === undefined ? [] : this.#globalViolations();
+    this.#globalProblems = locateViolations(this.sectionOrigins(GLOBAL), violations);
+    if (violations.length === 0 || !wasValid) return;
     this.#globals = before;
     this.#mergedSections.delete(GLOBAL);
   }
@@ -158,10 +159,10 @@ export class ValuesStore {
   /** Puts new ConfigMap content (and overlay) into force; unchanged sections keep their merged values. */
   setConfig(config: ParsedConfig, overlay: ParsedConfig | undefined): void {
     for (const key of this.#mergedSections.keys()) {
-      const same =
+      const isUnchanged =
         findSection(config, key) === findSection(this.#config, key) &&
         findSection(overlay, key) === findSection(this.#overlay, key);
-      if (!same) this.#mergedSections.delete(key);
+      if (!isUnchanged) this.#mergedSections.delete(key);
     }
     this.#config = config;
     this.#overlay = overlay;
@@ -169,7 +170,7 @@ export class ValuesStore {
     this.#refreshSources();
   }
 
-  /** Adds validated patches of `hook` to those stored for `key`. Returns the number of stored operations when it first exceeds the warning limit. */
+  /** Adds validated patches of `hook` to those stored for `key`. Returns the number of stored operations when it exceeds the warning limit first. */
   addPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (hook !== undefined) this.#authors.record(key, operations, hook);
     const before = this.patches(key);
@@ -184,7 +185,7 @@ export class ValuesStore {
     return this.#patches.get(key) ?? NO_PATCHES;
   }
 
-  /** Flags patched by global hooks; undefined removes the hooks' flag. */
+  /** Records whether global hooks enable a module; undefined removes their flag. Sources of disabled modules are not needed. */
   setHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     if (enabled === undefined) this.#hookFlags.delete(valuesKey);
     else this.#hookFlags.set(valuesKey, enabled);
@@ -249,7 +250,7 @@ export class ValuesStore {
     };
   }
 
-  /** All layers of a section. The schemas are compiled when they are first read: merged values may still be unused. */
+  /** All layers of a section. The getter compiles the schemas only when the merge reads them: most merged values are not read. */
   #buildInput(key: string, { config, overlay, sources }: Sections): SectionInput {
     const module = this.#modules.get(key);
     const files = this.#schemaFiles(key);

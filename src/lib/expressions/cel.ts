@@ -1,4 +1,7 @@
-/** Expressions in CEL over one object: from files that are trusted, for objects that are not. */
+/**
+ * CEL expressions that test one Kubernetes object. Modules, which are trusted, contain the expressions; the objects are not trusted:
+ * an evaluation may take long, and its error must not quote the object.
+ */
 
 import { oneLine } from "../errors.ts";
 import { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "../time/timed.ts";
@@ -23,9 +26,10 @@ const MISSING_KEY_MESSAGE = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
 
 /**
  * Compiles a CEL expression over the variable `object`. Loads the library at the first call. Throws an Error for an expression
- * that is invalid or yields no boolean. An expression that was slow runs again only while `slowEvaluations` has time left.
+ * that is invalid or yields no boolean. An expression whose last evaluation was slow runs again only while the budget that all slow
+ * expressions share (`slowEvaluations`) has time left; else its result is `TOO_LONG`.
  */
-export async function compileCel(text: string): Promise<CelTest> {
+export async function compileCel(expression: string): Promise<CelTest> {
   const { Environment } = await import("@marcbachmann/cel-js");
   const options = {
     unlistedVariablesAreDyn: false,
@@ -33,7 +37,7 @@ export async function compileCel(text: string): Promise<CelTest> {
     limits: PARSER_LIMITS,
   };
   const language = new Environment(options).registerVariable("object", "map");
-  const evaluate = parseExpression(() => language.parse(text));
+  const evaluate = parseExpression(() => language.parse(expression));
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstMessageLine(error));
   if (type !== "bool" && type !== "dyn") throw new Error(`is no condition: it gives a ${String(type)}`);
@@ -41,7 +45,7 @@ export async function compileCel(text: string): Promise<CelTest> {
   return (object) => {
     if (wasSlow && !slowEvaluations.isLeft()) return TOO_LONG;
     const from = threadCpuMs();
-    const answer = evaluateWithinLimit(() => evaluate({ object }), text);
+    const answer = evaluateWithinLimit(() => evaluate({ object }), expression);
     const ms = threadCpuMs() - from;
     wasSlow = ms > SLOW_MS;
     if (wasSlow) slowEvaluations.spend(ms);
@@ -67,7 +71,7 @@ function firstMessageLine(error: unknown): string {
 }
 
 /** Evaluates an expression once. Never throws: an error becomes the reason why the object does not meet the expression. */
-function evaluateWithinLimit(evaluate: () => unknown, text: string): ReturnType<CelTest> {
+function evaluateWithinLimit(evaluate: () => unknown, expression: string): ReturnType<CelTest> {
   try {
     const answer = runWithTimeLimit(evaluate, TIME_LIMIT);
     if (typeof answer === "boolean") return { isMet: answer };
@@ -75,21 +79,18 @@ function evaluateWithinLimit(evaluate: () => unknown, text: string): ReturnType<
   } catch (error) {
     if (isTimeLimitError(error)) return TOO_LONG;
     const { message = "" } = error as { message?: string };
-    return { isMet: false, why: `fails: ${messageWithoutData(message, text)}` };
+    return { isMet: false, why: `fails: ${messageWithoutData(message, expression)}` };
   }
 }
 
-/**
- * Rewrites an error message of the CEL library so that it quotes no data of the object, which may be a Secret: it names a missing
- * key only if the expression `text` contains the key.
- */
-function messageWithoutData(message: string, text: string): string {
+/** An error message of the CEL library without data of the object, which may be a Secret: names a missing key only if it is in the expression. */
+function messageWithoutData(message: string, expression: string): string {
   const key = MISSING_KEY_MESSAGE.exec(message)?.[1];
-  if (key !== undefined && readNames(text).has(key)) return `No such key: ${key}`;
+  if (key !== undefined && readNames(expression).has(key)) return `No such key: ${key}`;
   return WRONG_TYPE_MESSAGE.exec(message)?.[0] ?? "it does not fit the object";
 }
 
 /** The words of an expression, dotted ones also by their parts: `a.b` yields `a.b`, `a` and `b`. */
-function readNames(text: string): ReadonlySet<string> {
-  return new Set(text.match(/[\w.-]+/g)?.flatMap((word) => [word, ...word.split(".")]));
+function readNames(expression: string): ReadonlySet<string> {
+  return new Set(expression.match(/[\w.-]+/g)?.flatMap((word) => [word, ...word.split(".")]));
 }

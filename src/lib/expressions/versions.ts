@@ -11,10 +11,7 @@ export function isRange(text: string): boolean {
   return validRange(text) !== null;
 }
 
-/**
- * Whether a version lies in a range. `*` accepts any, also undefined; a pre-release matches only ranges that name a
- * pre-release of the same version.
- */
+/** Whether a version lies in a range. `*` accepts any, also undefined. A pre-release matches only ranges that name one of its version. */
 export function isInRange(version: string | undefined, range: string): boolean {
   if (range.trim() === "*") return true;
   const parsed = parseVersion(version);

@@ -5,16 +5,13 @@ import { stat } from "node:fs/promises";
 
 import { succeeds } from "../errors.ts";
 
-/**
- * The content of a regular file of at most `limit` bytes. Throws for anything else: reading a FIFO would block the process,
- * and a device never ends.
- */
+/** The content of a regular file of at most `limit` bytes. Throws for others: reading a FIFO would block the process, and a device never ends. */
 export function readRegularFile(path: string, limit = Infinity): Buffer {
   // Without O_NONBLOCK, opening a FIFO waits for a writer.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = fstatSync(file);
-    // Of a directory, `readFileSync` throws the better message.
+    // For a directory, `readFileSync` throws a better message.
     if (!stats.isFile() && !stats.isDirectory()) throw new Error("it is no plain file");
     if (stats.size > limit) throw new Error(`it is larger than ${limit} bytes`);
     return readFileSync(file);
@@ -31,10 +28,7 @@ export function exists(path: string): Promise<boolean> {
 /** Wait between two attempts to write into a full pipe. */
 const PIPE_WAIT_MS = 5;
 
-/**
- * Writes all of `content` synchronously. Blocks while a slow reader leaves the pipe full, and ignores that a reader has closed the
- * pipe.
- */
+/** Writes all of `content` synchronously. Waits while a slow reader leaves the pipe full; ignores that a reader has closed the pipe. */
 export function writeAll(fd: number, content: string | Uint8Array): void {
   let rest = Buffer.from(content as string);
   while (rest.length > 0) {
@@ -43,8 +37,9 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === "EPIPE") return;
-      if (code !== "EAGAIN") throw error;
-      // Sleeps: nothing ever notifies this memory.
+      const isPipeFull = code === "EAGAIN";
+      if (!isPipeFull) throw error;
+      // Sleeps synchronously: nobody ever notifies this memory.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_WAIT_MS);
     }
   }

@@ -1,4 +1,4 @@
-/** Checks that other users of the machine cannot change a directory, for temporary files and the debug socket. */
+/** Checks that no other user of the machine can change a directory. Where files have no owners (Windows: no `process.getuid`), checks nothing. */
 
 import { chmodSync, existsSync, lstatSync, readlinkSync, statSync, type Stats } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -15,7 +15,8 @@ const POD_CREDENTIALS_DIR = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
  * Why another user could replace the content of a directory before it is used: the directory, a parent or a link in its
- * path belongs to another user, or is writable for others. Undefined if that cannot happen; missing parts are ignored.
+ * path belongs to another user, or is writable for others without a sticky bit. Undefined if that cannot happen. Ignores parts that
+ * do not exist. Accepts volumes of the Pod, which are writable for all but which only containers of the Pod see.
  */
 export function findPathProblem(dir: string): string | undefined {
   return process.getuid === undefined
@@ -24,8 +25,8 @@ export function findPathProblem(dir: string): string | undefined {
 }
 
 /**
- * As `findPathProblem`, where processes of other users run in the same container: volumes are no exception. Sets the sticky bit
- * of directories of this user that lack it, such as a volume of the kubelet.
+ * As `findPathProblem`, for a container in which processes of other users run too: does not accept volumes of the Pod, because these
+ * processes can write to them. Instead of refusing a directory of this user that lacks the sticky bit, sets the bit.
  */
 export function findPathProblemBesideUsers(dir: string): string | undefined {
   return process.getuid === undefined ? undefined : findProblemOnPath(dir, 0, addStickyBit);
@@ -45,13 +46,13 @@ function addStickyBit(path: string, { uid, mode }: Stats): boolean {
   }
 }
 
-/**
- * As `findPathProblem`; also refuses a directory in which others can create files, because the names of files in it are predictable.
- */
+/** As `findPathProblem`; also refuses a directory in which others can create files, because the names of files in it are predictable. */
 export function findPrivateDirProblem(dir: string): string | undefined {
   const problem = findPathProblem(dir);
-  const stats = problem === undefined ? statSync(dir, { throwIfNoEntry: false }) : undefined;
-  if (stats === undefined || process.getuid === undefined || isPodVolume(stats)) return problem;
+  if (problem !== undefined || process.getuid === undefined) return problem;
+  const stats = statSync(dir, { throwIfNoEntry: false });
+  const isMissing = stats === undefined;
+  if (isMissing || isPodVolume(stats)) return undefined;
   if (stats.uid !== process.getuid()) return describeOwner(dir, stats);
   return canOthersWrite(stats) ? `others may write to ${dir} (chmod go-w)` : undefined;
 }
@@ -65,13 +66,13 @@ export function isPrivateDirectory(path: string): boolean {
 
 /**
  * Checks each directory and link from the root down to `path`, and where links lead. `links` counts the links followed so far.
- * Returns the first problem. Call it only where files have owners (not on Windows).
+ * `acceptDir` decides about a directory to which others may write and which lacks the sticky bit. Returns the first problem.
  */
 function findProblemOnPath(path: string, links: number, acceptDir: AcceptDir): string | undefined {
   const parent = dirname(path);
   const parentProblem = parent === path ? undefined : findProblemOnPath(parent, links, acceptDir);
   if (parentProblem !== undefined) return parentProblem;
-  // An unreadable path fails when it is used.
+  // A path that is missing or unreadable is no problem of this check: its use fails with a better message.
   const stats = attempt(() => lstatSync(path));
   if (stats === undefined) return undefined;
   if (!isTrustedUser(stats.uid)) return describeOwner(path, stats);
@@ -93,10 +94,10 @@ function describeOwner(path: string, { uid }: Stats): string {
   return `${path} belongs to user ${uid}`;
 }
 
-/** Whether other users may write. Root's group and the user's private group count as trusted. */
+/** Whether other users may write. Root's group and the user's private group (with the id of the user) count as trusted. */
 function canOthersWrite({ mode, gid }: Stats): boolean {
-  const isOwnGroup = gid === 0 || (gid === process.getgid?.() && gid === process.getuid?.());
-  return (mode & OTHERS_WRITE_BIT) !== 0 || ((mode & GROUP_WRITE_BIT) !== 0 && !isOwnGroup);
+  const isTrustedGroup = gid === 0 || (gid === process.getgid?.() && gid === process.getuid?.());
+  return (mode & OTHERS_WRITE_BIT) !== 0 || ((mode & GROUP_WRITE_BIT) !== 0 && !isTrustedGroup);
 }
 
 /** Whether a directory is taken for a volume of the kubelet, which only containers of the Pod can write to: root owns it, in a Pod. */

@@ -1,4 +1,9 @@
-/** Decides whether a value is secret, by the name of its key and by its form. */
+/**
+ * Decides whether a value is secret, by the name of its key (split into words: `dbPassword` is `db`, `password`) and by its form.
+ * A key's class says what the key tells about its value: `secret` (the value is secret), `likely` (unless it looks like a name, a path
+ * or a number), `keyName` (unless it looks like the name of a Secret or of a key in one), `about` (the value describes a secret and is
+ * none), `plain` (the key tells nothing).
+ */
 
 import { Memo } from "../memo.ts";
 import {
@@ -17,14 +22,7 @@ import {
   WORDS_BEFORE_SECRET_NAME,
 } from "./vocabulary.ts";
 
-/**
- * What a key says about its value:
- * - `secret`: the value is secret.
- * - `likely`: it is secret unless it looks like a name, a path or a number.
- * - `keyName`: it is secret unless it looks like the name of a Secret or of a key in one.
- * - `about`: it describes a secret and is not secret itself.
- * - `plain`: the key says nothing.
- */
+/** What a key tells about its value: see the head of this file. */
 export type KeyClass = "secret" | "likely" | "keyName" | "about" | "plain";
 
 /** Keys that mean something only together with the key above them. */
@@ -32,10 +30,10 @@ const NEEDS_PARENT = /^[^a-z0-9]*(?:keys?|auth|cert|string|url|id|hash|secret|co
 /** Results by key, since the same keys occur many times. */
 const classifiedKeys = new Memo<KeyClass>(10_000);
 
-/** Classifies a key; `parent` is the key above it, which completes keys like `key` and `url`. */
+/** Classifies a key, from a cache. `parent` is the key above it, which counts only for keys like `key` and `url`. */
 export function classifyKey(key: string, parent = ""): KeyClass {
-  const id = NEEDS_PARENT.test(key) ? `${parent}\0${key}` : key;
-  return classifiedKeys.getOrMake(id, () => classifyWithParent(key, parent));
+  const cacheKey = NEEDS_PARENT.test(key) ? `${parent}\0${key}` : key;
+  return classifiedKeys.getOrMake(cacheKey, () => classifyWithParent(key, parent));
 }
 
 /** True if values of this key must be redacted: passwords, tokens, keys, certificates. */
@@ -46,11 +44,11 @@ export function looksSecret(key: string): boolean {
 
 /** Splits a key into words in lower case, at separators and capitals: `dbPassword2` into `db` and `password2`. */
 function splitWords(key: string): string[] {
-  const apart = key.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ");
-  return (apart.match(/[A-Za-z0-9]+/g) ?? []).flatMap((word) => splitCompoundKey(word.toLowerCase()));
+  const spaced = key.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])(?=[A-Z][a-z])/g, "$1 ");
+  return (spaced.match(/[A-Za-z0-9]+/g) ?? []).flatMap((word) => splitCompoundKey(word.toLowerCase()));
 }
 
-/** Splits a word that ends in `key` and begins with a known word: `accountkey` is `account`, `key`. */
+/** Splits a word that ends in `key` and begins with a known word: `accountkey` is `account`, `key`. Keeps others (`monkey`). */
 function splitCompoundKey(word: string): string[] {
   const [, before = ""] = /^([a-z]+)keys?$/.exec(word) ?? [];
   return WORDS_BEFORE_SECRET_KEY.has(before) ? [before, word.slice(before.length)] : [word];
@@ -64,8 +62,8 @@ function classifyWithParent(key: string, parent: string): KeyClass {
 }
 
 /**
- * Drops words and digits at the end that say nothing: in `encryptionKeyData`, `apiKey1` and `tokenOld` the words before
- * them count. Replaces some combinations of words by one word that the rules know.
+ * Drops words and digits at the end that say nothing: `encryptionKeyData`, `apiKey1` and `tokenOld` are classified as
+ * `encryptionKey`, `apiKey` and `token`. Replaces some combinations of words by one word that the rules know.
  */
 function dropFillers(all: readonly string[]): string[] {
   const words = [...all];
@@ -75,16 +73,16 @@ function dropFillers(all: readonly string[]): string[] {
   if (/ docker (?:config|cfg) json$/.test(joined)) return ["dockerconfigjson"];
   if (/ basic ?auth users$/.test(joined)) return ["htpasswd"];
   while (words.length > 1 && isFiller(words.at(-1) ?? "")) words.pop();
-  // `base64` and `sha256` are words of their own.
+  // `password2` becomes `password`; `base64` and `sha256` stay.
   return words.map((word) =>
-    /^[a-z]{3,}\d{1,3}$/.test(word) && !DESCRIBING_LAST_WORDS.has(word) ? word.replace(/\d{1,3}$/, "") : word,
+    DESCRIBING_LAST_WORDS.has(word) ? word : word.replace(/^([a-z]{3,})\d{1,3}$/, "$1"),
   );
 }
 
 /** Whether the words contain `connection string`, also in its short forms. */
 function isConnectionString(all: readonly string[]): boolean {
-  const at = all.findIndex((word) => word === "connection" || word === "conn");
-  return at >= 0 && /^(?:string|str)s?\d*$/.test(all[at + 1] ?? "");
+  const index = all.findIndex((word) => word === "connection" || word === "conn");
+  return index >= 0 && /^(?:string|str)s?\d*$/.test(all[index + 1] ?? "");
 }
 
 /** The words of a key, its last word and the word before it. The last `ownCount` words are its own, others the parent's. */
@@ -117,7 +115,7 @@ const KEY_WORD = /^keys?$/;
 const PASSWORD_WORD = /^passw(?:or)?ds?$/;
 const DIGEST_WORD = /^(?:digest|md5|sha\d*)$/;
 
-/** Classifies a key by its words; the last `ownCount` of them are its own, others the parent's. */
+/** Classifies a key by the first rule that applies to its words, of which the last `ownCount` are its own, others those of the key above it. */
 function classifyWords(all: readonly string[], ownCount: number): KeyClass {
   const key = { all, ownCount, last: all.at(-1) ?? "", before: all.at(-2) ?? "" };
   for (const rule of RULES) {
@@ -128,14 +126,14 @@ function classifyWords(all: readonly string[], ownCount: number): KeyClass {
 }
 
 /**
- * Whether a key names a URL such as `https://hooks.…/…`, which is secret: knowing it is enough to post there. The key itself must have both
- * words, because `url` below a key `webhook` may be any address.
+ * Whether a key such as `webhookUrl` names a secret URL (`https://hooks.…/…`): who knows it can post there. The key itself must have
+ * both words (`ownCount` counts the words that do not come from the key above it): `url` below a key `webhook` may be any address.
  */
 function isWebhookUrl({ last, before, ownCount }: KeyWords): boolean {
   return ownCount > 1 && /^ur[li]s?$/.test(last) && /^(?:webhook|hook|incoming)s?$/.test(before);
 }
 
-/** Classifies a key whose last word is `key`, by the word `before` it. */
+/** Classifies a key whose last word is `key`, by the word `before` it: `secretKey` may name a key of a Secret, `apiKey` is secret. */
 function classifyKeyEndingInKey(before: string): KeyClass {
   if (/^(?:secret|token)s?$/.test(before)) return "keyName";
   if (WORDS_BEFORE_SECRET_KEY.has(before)) return "secret";
@@ -143,18 +141,16 @@ function classifyKeyEndingInKey(before: string): KeyClass {
   return "likely";
 }
 
-/** Whether a word makes its key secret at any position in the key. */
+/** Whether a word makes its key secret at any position in the key: `password`, or a word that contains one (`mysqlpass`). */
 function isSecretWord(word: string): boolean {
   if (SECRET_ANYWHERE.has(word)) return true;
-  return (
-    !WORDS_WITHOUT_SECRET.has(word) &&
-    (SECRET_SUBSTRING.test(word) || (word.length > 5 && word.endsWith("pass")))
-  );
+  if (WORDS_WITHOUT_SECRET.has(word)) return false;
+  return SECRET_SUBSTRING.test(word) || (word.length > 5 && word.endsWith("pass"));
 }
 
 /**
  * Classifies a key that ends in `secret`, by the word `before` it: `imagePullSecrets` are names of Secrets, `tlsSecret` mostly is one,
- * `secret` alone may be one, `clientSecret` is a secret.
+ * `secret` alone may be one, `clientSecret` is a secret. `ownCount` counts the words that do not come from the key above it.
  */
 function classifyKeyEndingInSecret(before: string, ownCount: number): KeyClass {
   if (WORDS_BEFORE_SECRET_LIST.has(before)) return "about";
@@ -179,10 +175,11 @@ const REFERENCES = [
   /^(?:\/[A-Za-z][A-Za-z._-]{1,60}){2,12}$/,
 ];
 
-/** True for a text that is no secret under any key: a switch, a duration, or a reference to where the secret is kept. */
+/** True for a text that is no secret under any key: `true`, `1h`, or a reference to a secret such as `${PASSWORD}`. */
 export function isHarmless(text: string): boolean {
   if (text.length === 0 || SWITCH_WORD.test(text) || DURATION.test(text)) return true;
-  return /^[$%<{/a-z]/i.test(text) && REFERENCES.some((form) => form.test(text));
+  const mayBeReference = /^[$%<{/a-z]/i.test(text);
+  return mayBeReference && REFERENCES.some((form) => form.test(text));
 }
 
 const NAME_FORM = /^[A-Za-z][A-Za-z]*\d{0,4}(?:[-_./][A-Za-z0-9][A-Za-z]*\d{0,4})*$/;
@@ -190,14 +187,16 @@ const NUMBER_FORM = /^[-+]?\d[\d.]*\s?[A-Za-z%]{0,2}$/;
 const PATH_FORM = /^\.{0,2}\/[\w./-]*$/;
 const EMAIL_FORM = /^[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+$/;
 const URL_FORM = /^[a-z][a-z0-9+.-]{1,20}:\/\/[\w.:-]+(?:\/[\w./-]*)?$/i;
+/** Three and more words of letters. */
+const SENTENCE_FORM = /^[A-Za-z][a-z]*(?: [A-Za-z][a-z]*){2,40}\.?$/;
 
-/** True for names, paths, numbers and addresses: under a key that is only likely to be secret, they are displayed. */
+/** True for names, paths, numbers, addresses and sentences: under a key that is only likely to be secret, they are displayed. */
 export function looksLikeName(text: string): boolean {
   if (text.length < 2 || text.length > 200) return false;
-  if (NUMBER_FORM.test(text) || EMAIL_FORM.test(text)) return true;
-  if (!NAME_FORM.test(text) && !PATH_FORM.test(text) && !URL_FORM.test(text))
-    return /^[A-Za-z][a-z]*(?: [A-Za-z][a-z]*){2,40}\.?$/.test(text);
-  return !looksRandom(text) && !hasMixedPart(text);
+  if (NUMBER_FORM.test(text) || EMAIL_FORM.test(text) || SENTENCE_FORM.test(text)) return true;
+  // A token such as `a1b2c3d4` has the form of a name, too.
+  const mayBeName = NAME_FORM.test(text) || PATH_FORM.test(text) || URL_FORM.test(text);
+  return mayBeName && !looksRandom(text) && !hasMixedPart(text);
 }
 
 /** A part like `a1b2c3`: letters and digits change places more than once. */
@@ -215,13 +214,13 @@ const PLACEHOLDER_WORDS = list(
   "not a the change changeme changeit secure insecure super top random very use please replace example",
 );
 
-/** True for a text that names a Secret or a key in one: `my-app-secret`, `admin-password`, `tls.key`. */
+/** True for a text that names a Secret or a key in one: `admin-password`, `tls.key`; not for a placeholder password (`change-me-secret`). */
 export function looksLikeKeyName(text: string): boolean {
   if (!/^[A-Za-z][A-Za-z._-]{1,80}$/.test(text)) return false;
-  const parts = splitWords(text);
+  const words = splitWords(text);
   return (
-    parts.some((word) => KEY_WORDS.has(word) || SECRET_ANYWHERE.has(word)) &&
-    !parts.some((word) => PLACEHOLDER_WORDS.has(word))
+    words.some((word) => KEY_WORDS.has(word) || SECRET_ANYWHERE.has(word)) &&
+    !words.some((word) => PLACEHOLDER_WORDS.has(word))
   );
 }
 
@@ -239,7 +238,7 @@ export function looksRandom(text: string): boolean {
   return [...text.matchAll(ALPHANUMERIC_PART)].some(([part]) => isRandomPart(part));
 }
 
-/** Whether a part mixes letters and digits in short runs, or is a long hexadecimal number. */
+/** Whether a part is a long hexadecimal number, or mixes letters and digits in short runs (`Camel`, `UPPER`, `123` are runs). */
 function isRandomPart(part: string): boolean {
   if (!/\d/.test(part) || !/[A-Za-z]/.test(part)) return false;
   if (HEX.test(part)) return part.length >= 32;

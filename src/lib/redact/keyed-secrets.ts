@@ -1,4 +1,8 @@
-/** Redacts the values of secret-looking keys in texts, and passwords in command lines and argument lists. */
+/**
+ * Redacts the values of secret-looking keys in texts, and passwords in command lines and argument lists. In all functions, `hide`
+ * returns the placeholder of a secret, and `isProse` tells that the text is a message for people, in which plain words after a colon
+ * are no value (`secret: not found`); else the text is a configuration or output, in which they are.
+ */
 
 import { classifyKey, looksSecret, isHarmless, looksLikeKeyName, looksLikeName } from "./classify.ts";
 import { PLACEHOLDER, type Hide } from "./placeholder.ts";
@@ -23,10 +27,7 @@ const XML_ELEMENT = /<([\w.-]{2,64})>([^<>\s][^<>]{0,300})(?=<\/)/g;
 const SECRET_KEY_HINT =
   /pass|pwd|pw|secret|token|cred|dsn|identified|key|cert|crt|pem|pfx|jwt|kubeconfig|docker|htpasswd|auth|cookie|session|salt|bearer|basic|hmac|sig|connection|licen[cs]e|psk|pat|pin|seed|otp|mnemonic|nonce|netrc|crypt|hook|sas|splunk/i;
 
-/**
- * A text without the values of secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`).
- * In prose, plain words after a colon are no value: `secret: not found`.
- */
+/** A text without the values of secret-looking keys (`password=…`, `"token": "…"`, `Authorization: Bearer …`). */
 export function hideKeyedSecrets(text: string, hide: Hide, isProse: boolean): string {
   if (!SECRET_KEY_HINT.test(text)) return text;
   const plain = text.replaceAll(AUTH_SCHEME, (all, scheme: string, value: string) =>
@@ -36,7 +37,7 @@ export function hideKeyedSecrets(text: string, hide: Hide, isProse: boolean): st
   return hideAfterSeparator(hideAfterKey(hideXmlValues(plain, hide), hide, isProse), hide, isProse);
 }
 
-/** Hides values in XML: text of elements with a secret-looking name, and the `value` beside such a `name`. */
+/** Hides values in XML: `<password>…</password>`, `<property name="password" value="…"/>`. */
 function hideXmlValues(text: string, hide: Hide): string {
   if (!text.includes("<")) return text;
   const plain = text.replaceAll(XML_ELEMENT, (all, name: string, value: string) =>
@@ -47,7 +48,7 @@ function hideXmlValues(text: string, hide: Hide): string {
   );
 }
 
-/** Hides values that follow their key without `=` or `:`, as in SQL and in configuration files. */
+/** Hides values that follow their key without `=` or `:`: in SQL (`PASSWORD '…'`), and at line ends of configurations (`requirepass …`). */
 function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
   const plain = text.replaceAll(
     SQL_PASSWORD,
@@ -56,58 +57,57 @@ function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
   if (isProse || !plain.includes("\n")) return plain;
   return plain.replaceAll(CONFIG_LINE, (all, key: string, rest: string) => {
     const value = rest.trimStart();
-    const isWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
-    if (!looksSecret(key) || isWords) return all;
+    // Words of a sentence, as in `the token expired.`
+    const areWords = SECRET_ANYWHERE.has(key.toLowerCase()) && /^[A-Z]?[a-z]+[.,:]?$/.test(value);
+    if (!looksSecret(key) || areWords) return all;
     const space = rest.slice(0, rest.length - value.length);
+    // Every line of a text ends with two words that could be key and value, so that they count as prose.
     return key + space + hideSecretValue({ key, value, isProse: true }, hide);
   });
 }
 
 /**
- * Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. In prose (`isProse`: messages for
- * people) only what looks like a value is hidden, so that "the token: it has expired" stays readable; elsewhere, everything on the
- * line of the key.
+ * Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. In prose it hides only what looks like
+ * a value, so that "the token: it has expired" stays readable; elsewhere, everything on the line of the key.
  */
 function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string {
   const parts: string[] = [];
-  let done = 0;
+  let copiedUntil = 0;
   KEY_AND_SEPARATOR.lastIndex = 0;
-  for (let found = KEY_AND_SEPARATOR.exec(text); found !== null; found = KEY_AND_SEPARATOR.exec(text)) {
-    const [, key = "", separator = ""] = found;
-    const from = KEY_AND_SEPARATOR.lastIndex;
+  for (let match = KEY_AND_SEPARATOR.exec(text); match !== null; match = KEY_AND_SEPARATOR.exec(text)) {
+    const [, key = "", separator = ""] = match;
+    const valueStart = KEY_AND_SEPARATOR.lastIndex;
     if (!looksSecret(key)) continue;
-    VALUE.lastIndex = from;
+    VALUE.lastIndex = valueStart;
     const value = VALUE.exec(text)?.[0] ?? "";
     const isValue = looksLikeValue(separator, value) || (!isProse && !separator.includes("\n"));
-    parts.push(text.slice(done, from), isValue ? hideSecretValue({ key, value, isProse }, hide) : value);
-    done = from + value.length;
-    KEY_AND_SEPARATOR.lastIndex = done;
+    const displayed = isValue ? hideSecretValue({ key, value, isProse }, hide) : value;
+    parts.push(text.slice(copiedUntil, valueStart), displayed);
+    copiedUntil = valueStart + value.length;
+    KEY_AND_SEPARATOR.lastIndex = copiedUntil;
   }
-  return parts.join("") + text.slice(done);
+  return parts.join("") + text.slice(copiedUntil);
 }
 
-/**
- * Whether the text after a key is a value even in prose: there are quotes or an equals sign, or it has digits.
- * `separator` is the text between key and value.
- */
+/** Whether `value` is a value even in prose, not a word: it has quotes or digits, or the `separator` after the key has quotes or an equals sign. */
 function looksLikeValue(separator: string, value: string): boolean {
   return /["'=]/.test(separator) || /["']/.test(value) || (value.length >= 6 && /\d/.test(value));
 }
 
-/** Hides a value if it is secret under its key. Keeps its opening quote. */
+/** Hides a value if it is secret under its key. Keeps an opening quote (also of SQL, `N'`) and an earlier placeholder. */
 function hideSecretValue(
   { key, value, isProse }: { key: string; value: string; isProse: boolean },
   hide: Hide,
 ): string {
-  return hideAfterPrefix(/^(?:[EN](?='))?\\*["']?/, value, (rest) =>
-    rest.startsWith(PLACEHOLDER) || !isSecretValue(key, rest, isProse) ? rest : hide(rest),
+  return hideAfterPrefix(/^(?:[EN](?='))?\\*["']?/, value, (unquoted) =>
+    unquoted.startsWith(PLACEHOLDER) || !isSecretValue(key, unquoted, isProse) ? unquoted : hide(unquoted),
   );
 }
 
-/** Hides `text` except the part at its begin that `prefix` matches. */
+/** Replaces `text` by what `hide` returns for it, except the beginning that `prefix` matches. */
 function hideAfterPrefix(prefix: RegExp, text: string, hide: Hide): string {
-  const kept = prefix.exec(text)?.[0] ?? "";
-  return kept + hide(text.slice(kept.length));
+  const beginning = prefix.exec(text)?.[0] ?? "";
+  return beginning + hide(text.slice(beginning.length));
 }
 
 /** `KUBECONFIG=/tmp/kube-7/config` names a file, `pwd=/srv/app2` a directory. */
@@ -118,44 +118,43 @@ function isPathValue(key: string, value: string): boolean {
   return NAMES_A_PATH.test(key) && value.startsWith("/") && looksLikeName(value);
 }
 
-/**
- * Whether `value` is secret under `key` in a text. If the key is only likely secret, a value of under 4 characters in
- * prose counts as a word.
- */
+/** Whether `value` is secret under `key` in a text. Uses the class of the key: see `KeyClass`. */
 function isSecretValue(key: string, value: string, isProse: boolean): boolean {
   if (isHarmless(value) || (isProse && PROSE_WORDS.has(value))) return false;
   if (isPathValue(key, value)) return false;
   const keyClass = classifyKey(key);
   if (keyClass === "keyName") return !looksLikeKeyName(value);
   if (keyClass !== "likely") return keyClass === "secret";
-  return !looksLikeName(value) && (!isProse || value.length >= 4);
+  const isShortWord = isProse && value.length < 4;
+  return !isShortWord && !looksLikeName(value);
 }
 
 /** A well-known command that takes a password on its command line. */
 interface Command {
   readonly name: RegExp;
+  /** The argument before the password: `-p secret`. */
   readonly flag?: RegExp;
   /** Number of arguments between flag and password. */
   readonly argumentsBetween?: number;
-  /** An argument that has the password directly behind the flag. */
-  readonly attached?: RegExp;
+  /** A flag of one letter and the password in one argument: `-psecret`. */
+  readonly flagWithPassword?: RegExp;
 }
 
 const COMMANDS: readonly Command[] = [
-  { name: /^(?:mysql|mariadb)[\w-]*$/, attached: /^-p./ },
-  { name: /^7z\w?$/, attached: /^-p./ },
-  { name: /^sshpass$/, flag: /^-p$/, attached: /^-p./ },
+  { name: /^(?:mysql|mariadb)[\w-]*$/, flagWithPassword: /^-p./ },
+  { name: /^7z\w?$/, flagWithPassword: /^-p./ },
+  { name: /^sshpass$/, flag: /^-p$/, flagWithPassword: /^-p./ },
   { name: /^(?:zip|unzip|docker|podman|nerdctl|helm|oc|mongo\w*|impala-shell|influx)$/, flag: /^-[pP]$/ },
-  { name: /^(?:sqlcmd|bcp|osql)$/, flag: /^-P$/, attached: /^-P./ },
+  { name: /^(?:sqlcmd|bcp|osql)$/, flag: /^-P$/, flagWithPassword: /^-P./ },
   { name: /^az$/, flag: /^-p$/ },
   { name: /^rabbitmqctl$/, flag: /^(?:add_user|change_password)$/, argumentsBetween: 1 },
   { name: /^mc$/, flag: /^set$/, argumentsBetween: 3 },
   { name: /^redis-\w+$/, flag: /^-a$/ },
-  { name: /^(?:ldap|slap)\w+$/, flag: /^-w$/, attached: /^-w./ },
+  { name: /^(?:ldap|slap)\w+$/, flag: /^-w$/, flagWithPassword: /^-w./ },
   {
     name: /^(?:curl|wget|https?|nats|mc|smbclient|etcdctl)$/,
     flag: /^(?:-[uU]|--user|--proxy-user)$/,
-    attached: /^-u[^:]+:./,
+    flagWithPassword: /^-u[^:]+:./,
   },
   // `htpasswd -nb user password`, `htpasswd -b file user password`
   { name: /^htpasswd$/, flag: /^-(?=\w{0,9}n)\w{0,9}b\w{0,9}$/, argumentsBetween: 1 },
@@ -168,40 +167,38 @@ const ANY_FLAG = /^--?[A-Za-z]/;
 const COMMAND_END = /^(?:\|\|?|&&?|;)$/;
 
 /**
- * The arguments of a command line that contain passwords, redacted, by index. A flag such as `-p` gives a password only
- * if a command that uses it so precedes it.
+ * The arguments of a command line that contain passwords, redacted, by index. A flag such as `-p` precedes a password only after the
+ * name of a command that uses it so (`sshpass -p …`), and before a separator such as `&&`.
  */
-export function hideArguments(items: readonly string[], hide: Hide): ReadonlyMap<number, string> {
-  const commands = new Set<Command>();
-  const hidden = new Map<number, string>();
-  for (const [index, item] of items.entries()) {
-    if (COMMAND_END.test(item)) commands.clear();
-    const name = item.replace(BEFORE_NAME, "");
-    for (const each of COMMANDS) if (each.name.test(name)) commands.add(each);
-    const isAttached = [...commands].some(({ attached }) => attached?.test(item));
-    // Such a flag is a dash and a letter.
-    if (isAttached) hidden.set(index, item.slice(0, 2) + hidePassword(item.slice(2), hide));
-    const command = [...commands].find(({ flag }) => flag?.test(item));
+export function hideArguments(args: readonly string[], hide: Hide): ReadonlyMap<number, string> {
+  const commandsBefore = new Set<Command>();
+  const redacted = new Map<number, string>();
+  for (const [index, arg] of args.entries()) {
+    if (COMMAND_END.test(arg)) commandsBefore.clear();
+    const name = arg.replace(BEFORE_NAME, "");
+    for (const command of COMMANDS) if (command.name.test(name)) commandsBefore.add(command);
+    const hasPassword = [...commandsBefore].some(({ flagWithPassword }) => flagWithPassword?.test(arg));
+    if (hasPassword) redacted.set(index, arg.slice(0, 2) + hidePassword(arg.slice(2), hide));
+    const command = [...commandsBefore].find(({ flag }) => flag?.test(arg));
     const passwordIndex = index + 1 + (command?.argumentsBetween ?? 0);
-    const next = items[passwordIndex];
-    if (next !== undefined && isSecretArgument(item, next, commands))
-      hidden.set(passwordIndex, hidePassword(next, hide));
+    const password = args[passwordIndex];
+    if (password !== undefined && isPassword(password, arg, command !== undefined))
+      redacted.set(passwordIndex, hidePassword(password, hide));
   }
-  return hidden;
+  return redacted;
 }
 
-/** Whether `next` is a password, because `item` is a secret-looking flag or the password flag of a command. */
-function isSecretArgument(item: string, next: string, commands: ReadonlySet<Command>): boolean {
-  if (PROSE_WORDS.has(next) || ANY_FLAG.test(next)) return false;
-  const flag = FLAG.exec(item)?.[1];
-  if (flag !== undefined && isSecretValue(flag, next, true)) return true;
-  return [...commands].some((each) => each.flag?.test(item));
+/** Whether an argument is a password, because it follows the password flag of a command (`isFlagOfCommand`) or a secret-looking flag. */
+function isPassword(arg: string, flag: string, isFlagOfCommand: boolean): boolean {
+  if (PROSE_WORDS.has(arg) || ANY_FLAG.test(arg)) return false;
+  const flagName = FLAG.exec(flag)?.[1];
+  return isFlagOfCommand || (flagName !== undefined && isSecretValue(flagName, arg, true));
 }
 
-/** Prefix of the secret (a quote, a user), and the secret up to its closing quote. */
+/** A quote and a user (`admin:`) before the secret, and the secret up to its closing quote. */
 const ARGUMENT = /^(["'`]?(?:[\w.@-]{1,64}:(?=.))?)(.*?)(?=["'`]?$)/s;
 
-/** Hides an argument; of `user:password` only the password. Keeps quotes and references to variables. */
+/** Hides a password; of `user:password` only the part after the colon. Keeps quotes, references to variables and harmless texts. */
 function hidePassword(text: string, hide: Hide): string {
   return text.replace(ARGUMENT, (all, before: string, secret: string) => {
     const isVariable = /^\$\w+$/.test(secret);
@@ -215,9 +212,9 @@ const COMMAND_LINE_HINT = /(?:^|\s)(?:--?[A-Za-z]|add_user\s|change_password\s|a
 /** Hides the passwords in the arguments of a command line. */
 export function hideCommandLine(text: string, hide: Hide): string {
   if (!COMMAND_LINE_HINT.test(text)) return text;
-  // The separators are captured too: parts with an even index are arguments, the others are white space.
+  // The pattern captures the white space: parts with an even index are arguments, those with an odd index the space between them.
   const parts = text.split(/(\s+)/);
-  const items = parts.filter((_, at) => at % 2 === 0);
-  const hidden = hideArguments(items, hide);
-  return parts.map((part, at) => hidden.get(at / 2) ?? part).join("");
+  const args = parts.filter((_, index) => index % 2 === 0);
+  const redactedArgs = hideArguments(args, hide);
+  return parts.map((part, index) => redactedArgs.get(index / 2) ?? part).join("");
 }

@@ -23,9 +23,10 @@ const PLAIN_TEXT = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
 const ANY_WORD = /[^\s"'`,;(){}[\]]{8,}/g;
 
 /**
- * The secrets of values, for redaction of any text: log, statuses, Events, queues. Contains only texts of at least eight
- * characters that are not plain words. Beyond {@link MAX_CHARACTERS} it learns what is in force again and drops the rest. If
- * one tree of values has more, or what is in force has more than {@link MAX_IN_FORCE}, it redacts every word that may be a secret.
+ * Knows the secrets of the modules' values and replaces them in any text: log, statuses, Events, queues. Knows only texts of at least
+ * eight characters that are not plain words, and each of them by its parts (its lines), which may appear alone. When the memory of
+ * the secrets is full, it registers the values in force once more and forgets the secrets that these values do not have. If even these
+ * are too many, it is *overfull* until the process ends: it redacts every word that may be a secret.
  */
 export class KnownSecrets {
   /** Secrets, each with the parts that are searched for. */
@@ -33,13 +34,14 @@ export class KnownSecrets {
   /** Memory of all secrets, in characters. */
   #size = 0;
   readonly #search = new SecretSearch();
+  /** Lists and maps whose secrets are known already. */
   #learnedValues = new WeakSet();
-  /** The secrets that the current call of `register` has found; undefined outside of it. */
-  #visitedTexts: Set<string> | undefined;
+  /** The secrets that the current walk has found; undefined outside of `register`. */
+  #secretsOfWalk: Set<string> | undefined;
   #isCleaningUp = false;
   /** With more characters, the secrets that are not in force any more are dropped. */
   #cleanUpAbove = MAX_CHARACTERS;
-  /** Characters of the secrets that the current call of `register` has added. */
+  /** Characters of the secrets that the current walk has added. */
   #charactersOfWalk = 0;
   #isOverfull = false;
   /** Called once, when the redaction of every word that may be a secret begins. */
@@ -52,16 +54,16 @@ export class KnownSecrets {
     return this.#isOverfull;
   }
 
-  /** Adds the secrets in `value`, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
+  /** Walks through `value` and adds its secrets, as {@link redactValues} finds them; `paths` are its `secretPaths`. */
   register(value: Json, paths: ReadonlySet<string> = new Set()): void {
-    // A removal of unused secrets calls this method again, by `registerAgain`.
-    const isOutermost = this.#visitedTexts === undefined;
+    // When the memory is full, `#learn` registers all values in force once more: these inner calls belong to the same walk.
+    const isOutermost = this.#secretsOfWalk === undefined;
     if (isOutermost) this.#charactersOfWalk = 0;
-    this.#visitedTexts ??= new Set();
+    this.#secretsOfWalk ??= new Set();
     try {
       this.#learnFrom(value, paths);
     } finally {
-      if (isOutermost) this.#visitedTexts = undefined;
+      if (isOutermost) this.#secretsOfWalk = undefined;
     }
   }
 
@@ -81,13 +83,14 @@ export class KnownSecrets {
     });
   }
 
-  /** A text without known secrets and without texts that look secret. */
+  /** A text without known secrets and without texts that look secret. Drops terminal sequences (colours) if a secret is found without them. */
   redact(text: string): string {
     if (!text.includes(ESCAPE_CHARACTER)) return redactText(this.#hideKnown(text));
-    // A terminal sequence may interrupt a secret, or belong to it: redact without sequences, then with them.
-    const plain = text.replaceAll(TERMINAL_SEQUENCE, "");
-    const displayed = redactText(this.#hideKnown(plain));
-    return displayed === plain ? redactText(this.#hideKnown(text)) : displayed;
+    // A terminal sequence may interrupt a secret, or belong to it: search without sequences, then with them.
+    const withoutSequences = text.replaceAll(TERMINAL_SEQUENCE, "");
+    const displayed = redactText(this.#hideKnown(withoutSequences));
+    const hasNoSecret = displayed === withoutSequences;
+    return hasNoSecret ? redactText(this.#hideKnown(text)) : displayed;
   }
 
   /** Redacts every string in a value as `redact` does. Numbers, booleans and null stay. */
@@ -103,7 +106,7 @@ export class KnownSecrets {
     );
   }
 
-  /** Hides known secrets; if there are too many to know, every word that may be a secret. */
+  /** Replaces known secrets by placeholders; if the secrets are too many to know, every word that may be a secret. */
   #hideKnown(text: string): string {
     if (!this.#isOverfull) return this.#search.replace(text, placeholderOf);
     return text.replaceAll(ANY_WORD, (word) =>
@@ -111,49 +114,51 @@ export class KnownSecrets {
     );
   }
 
-  /** Adds a secret, unless all its parts may be plain words. */
-  #learn(text: string): void {
-    this.#visitedTexts?.add(text);
-    if (this.#partsBySecret.has(text)) return;
-    const allParts = splitIntoParts(text.slice(0, MAX_TEXT_LENGTH));
+  /** Adds a secret, unless all its parts may be plain words. Forgets unused secrets when the memory is full. */
+  #learn(secret: string): void {
+    this.#secretsOfWalk?.add(secret);
+    if (this.#partsBySecret.has(secret)) return;
+    const allParts = splitIntoParts(secret.slice(0, MAX_TEXT_LENGTH));
     const parts = allParts.filter((part) => !PLAIN_TEXT.test(part));
     if (parts.length === 0) return;
     const size = sizeOf(parts);
     this.#charactersOfWalk += size;
+    // Even if all other secrets are forgotten, those of this walk are too many.
     if (this.#charactersOfWalk > MAX_CHARACTERS) this.#setOverfull();
-    // A text that is encoded as a whole is found by its first part. JSON leaves its lines apart.
-    for (const [at, part] of parts.entries()) this.#search.add(part, at === 0);
-    this.#partsBySecret.set(text, parts);
+    // The search also finds encodings (base64, hex) of the first part: the encoding of the whole secret begins with that of this part.
+    for (const [index, part] of parts.entries()) this.#search.add(part, index === 0);
+    this.#partsBySecret.set(secret, parts);
     this.#size += size;
     if (this.#size > this.#cleanUpAbove && !this.#isCleaningUp) this.#dropUnusedSecrets();
   }
 
   /**
-   * Removes the secrets that are not in force any more: registers everything in force again and drops what that did not find. If what
-   * is in force is too much to know, every word that may be a secret is hidden from now on.
+   * Forgets the secrets that no value in force has any more: registers all values in force once more, which collects their secrets in
+   * `#secretsOfWalk`, and drops the others. Becomes overfull if the values in force have too many secrets.
    */
   #dropUnusedSecrets(): void {
     if (this.registerAgain === undefined) return this.#setOverfull();
     this.#isCleaningUp = true;
+    // Each value in force must be walked through again.
     this.#learnedValues = new WeakSet();
     try {
       this.registerAgain();
     } finally {
       this.#isCleaningUp = false;
     }
-    for (const [text, parts] of this.#partsBySecret) {
-      if (this.#visitedTexts?.has(text) === true) continue;
-      for (const [at, part] of parts.entries()) this.#search.remove(part, at === 0);
-      this.#partsBySecret.delete(text);
+    for (const [secret, parts] of this.#partsBySecret) {
+      if (this.#secretsOfWalk?.has(secret) === true) continue;
+      for (const [index, part] of parts.entries()) this.#search.remove(part, index === 0);
+      this.#partsBySecret.delete(secret);
       this.#size -= sizeOf(parts);
     }
-    // A walk learns the texts again if the values still have them.
+    // A value that comes back later must be walked through, because its secrets may be forgotten.
     this.#learnedValues = new WeakSet();
     this.#cleanUpAbove = Math.max(MAX_CHARACTERS, this.#size + CLEANUP_STEP);
     if (this.#size > MAX_IN_FORCE) this.#setOverfull();
   }
 
-  /** Begins to redact every word that may be a secret, and reports that once. */
+  /** Makes every word that may be a secret hidden until the process ends, and reports that once. */
   #setOverfull(): void {
     if (this.#isOverfull) return;
     this.#isOverfull = true;

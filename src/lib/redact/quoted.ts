@@ -1,4 +1,4 @@
-/** Hides what an API server quotes of an object that it refuses. */
+/** Hides what an API server quotes of an object that it refuses: `Secret "db" is invalid: type: Invalid value: "…": field is immutable`. */
 
 /** Replaces a quoted value; error and place stay in the message. */
 export const HIDDEN = "(hidden)";
@@ -13,10 +13,7 @@ export function hideQuotedValues(message: string): string {
   return hideAfterColons(hideGoValue(message).replaceAll(BARE_VALUE, `$1 ${HIDDEN}`));
 }
 
-/**
- * Hides a value in Go syntax, from {@link GO_VALUE_START} to the last bracket of the message: brackets in the value cannot be
- * distinguished from those around it.
- */
+/** Hides a value in Go syntax, up to the last bracket of the message: brackets in the value cannot be distinguished from those around it. */
 function hideGoValue(message: string): string {
   const from = message.search(GO_VALUE_START);
   if (from < 0) return message;
@@ -24,20 +21,21 @@ function hideGoValue(message: string): string {
   return `${message.slice(0, from)} ${HIDDEN}${end < from ? "" : message.slice(end + 1)}`;
 }
 
-/** Hides quoted values after colons. Only these are values: `secrets "tls" not found` quotes a name. */
+/** Hides quoted and bracketed values after colons. Quotes without a colon are names: `secrets "tls" not found`. */
 function hideAfterColons(message: string): string {
   let displayed = "";
-  let shownUntil = 0;
+  let copiedUntil = 0;
   let next = 0;
   for (let colon = message.indexOf(":"); colon >= 0; colon = message.indexOf(":", next)) {
     next = skipSpaces(message, colon + 1);
-    const end = isListOfProblems(message, colon, next) ? undefined : findValueEnd(message, next);
-    if (end === undefined) continue;
-    displayed += `${message.slice(shownUntil, next).trimEnd()} ${HIDDEN}`;
-    shownUntil = end;
-    next = end;
+    if (isListOfProblems(message, colon, next)) continue;
+    const valueEnd = findValueEnd(message, next);
+    if (valueEnd === undefined) continue;
+    displayed += `${message.slice(copiedUntil, next).trimEnd()} ${HIDDEN}`;
+    copiedUntil = valueEnd;
+    next = valueEnd;
   }
-  return displayed + message.slice(shownUntil);
+  return displayed + message.slice(copiedUntil);
 }
 
 /** Whether brackets after a colon contain problems, not a value: `Secret "db" is invalid: [data[tls.crt]: Required value, …]`. */
@@ -53,24 +51,24 @@ function skipSpaces(text: string, from: number): number {
 }
 
 /**
- * The index after the value that begins at `from`; undefined if none begins there. A string ends at its closing quote, a value in
- * brackets at the last such bracket of the text.
+ * The index after the value that begins at `from`; undefined if neither a quote nor a bracket is there. A string ends at its closing
+ * quote, a value in brackets at the last such bracket of the text: brackets within the value cannot be told from others.
  */
 function findValueEnd(text: string, from: number): number | undefined {
   const closing = CLOSING_CHARACTERS[text[from] ?? ""];
   if (closing === undefined) return undefined;
   const end = closing === '"' ? findClosingQuote(text, from) : text.lastIndexOf(closing);
-  // A value that is cut off goes on to the end.
-  return end <= from ? text.length : end + 1;
+  const isCutOff = end <= from;
+  return isCutOff ? text.length : end + 1;
 }
 
 const CLOSING_CHARACTERS: Readonly<Record<string, string>> = { '"': '"', "{": "}", "[": "]" };
 
 /** The index of the quote that closes the string that begins at `from`; -1 if it is cut off. */
 function findClosingQuote(text: string, from: number): number {
-  for (let at = from + 1; at < text.length; at++) {
-    if (text[at] === '"') return at;
-    if (text[at] === "\\") at++;
+  for (let index = from + 1; index < text.length; index++) {
+    if (text[index] === '"') return index;
+    if (text[index] === "\\") index++;
   }
   return -1;
 }

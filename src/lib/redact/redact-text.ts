@@ -1,4 +1,4 @@
-/** Hides secrets in free text (log lines, errors, output): by their keys, and by their form as URLs, PEM blocks and tokens have it. */
+/** Hides secrets in free text (log lines, errors, output), by their keys and their form. `hide` always returns the placeholder of a secret. */
 
 import { hideCommandLine, hideKeyedSecrets } from "./keyed-secrets.ts";
 import { PLACEHOLDER, placeholderOf, type Hide } from "./placeholder.ts";
@@ -18,11 +18,11 @@ export class TextsWithoutSecrets {
     return text.length <= MAX_REMEMBERED_LENGTH && this.#texts.has(text);
   }
 
-  /** Remembers a text unless it is long. If the memory is full, forgets all other texts first. */
+  /** Remembers a text unless it is long. If the cache is full, forgets all other texts first. */
   add(text: string): void {
     if (text.length > MAX_REMEMBERED_LENGTH) return;
     if (this.#texts.size >= this.#maxTexts) this.#texts.clear();
-    // A copy: a part cut out of a text would keep the whole of it in memory.
+    // A copy: V8 keeps the whole log in memory for a line that is a slice of it.
     this.#texts.add(Buffer.from(text).toString());
   }
 }
@@ -38,16 +38,13 @@ export function redactText(text: string): string {
   return hideInText(text, placeholderOf);
 }
 
-/**
- * As `redactText`, with the placeholder that `hide` returns. In prose, words after a colon are no value (`secret: not
- * found`). With `isProse` false they are: `password: correcthorse`.
- */
+/** As `redactText`, with the placeholder that `hide` returns. Only if `isProse` is false, `correcthorse` in `password: correcthorse` is a value. */
 export function hideInText(text: string, hide: Hide, isProse = true): string {
-  const known = isProse ? proseWithoutSecrets : valuesWithoutSecrets;
-  if (text.length < 4 || known.has(text)) return text;
+  const cache = isProse ? proseWithoutSecrets : valuesWithoutSecrets;
+  if (text.length < 4 || cache.has(text)) return text;
   const plain = hideTokens(hideUrlUsers(hidePem(text, hide), hide), hide);
   const displayed = hideKeyedSecrets(hideCommandLine(plain, hide), hide, isProse);
-  if (displayed === text) known.add(text);
+  if (displayed === text) cache.add(text);
   return displayed;
 }
 
@@ -68,79 +65,84 @@ function hideUrlUsers(text: string, hide: Hide): string {
   if (!text.includes("@")) return text;
   let plain = text;
   if (plain.includes("://"))
-    plain = plain.replaceAll(URL_TEXT, (all, scheme: string, rest: string) => {
-      const userInfo = rest.slice(0, findUserInfoEnd(rest));
+    plain = plain.replaceAll(URL_TEXT, (all, scheme: string, afterScheme: string) => {
+      const userInfo = afterScheme.slice(0, findUserInfoEnd(afterScheme));
       if (userInfo === "" || isHarmlessUserInfo(userInfo)) return all;
-      return scheme + hide(userInfo) + rest.slice(userInfo.length);
+      return scheme + hide(userInfo) + afterScheme.slice(userInfo.length);
     });
   if (plain.includes(":thin:"))
     plain = plain.replaceAll(ORACLE_USER_INFO, (_, user: string, secret: string) => user + hide(secret));
-  return plain.replaceAll(USER_INFO_WITHOUT_SCHEME, (all, user: string, secret: string) =>
-    secret.startsWith("//") || secret.includes(PLACEHOLDER) ? all : `${user}:${hide(secret)}@`,
-  );
+  return plain.replaceAll(USER_INFO_WITHOUT_SCHEME, (all, user: string, secret: string) => {
+    // `https://git@host:22` has the form, too.
+    const isUrl = secret.startsWith("//");
+    return isUrl || secret.includes(PLACEHOLDER) ? all : `${user}:${hide(secret)}@`;
+  });
 }
 
-/** Whether user info has no password: a common name, a placeholder or a reference to a variable. */
-function isHarmlessUserInfo(user: string): boolean {
+/** Whether user info has no password: a common name (`git`), a placeholder or a reference to a variable (`${USER}`). */
+function isHarmlessUserInfo(userInfo: string): boolean {
   return (
-    PUBLIC_USER.test(user) ||
-    user.startsWith(PLACEHOLDER) ||
-    (/^\$[({][^@]*$/.test(user) && !user.includes(":"))
+    PUBLIC_USER.test(userInfo) ||
+    userInfo.startsWith(PLACEHOLDER) ||
+    (/^\$[({][^@]*$/.test(userInfo) && !userInfo.includes(":"))
   );
 }
 
 /**
- * `rest` is the text after `://`. Returns the index of the `@` that ends the user info; 0 = there is no user info. A
- * password may contain `/`, `?`, `#` and `@`, so the last `@` before a host counts.
+ * Returns the index of the `@` that ends the user info of a URL, of which `afterScheme` is the text after `://`; 0 if there is no user
+ * info. A password may contain `/`, `?`, `#` and `@`, so the last `@` before a host counts.
  */
-function findUserInfoEnd(rest: string): number {
-  const [authority = ""] = rest.split(/[/?#]/, 1);
-  const inAuthority = authority.lastIndexOf("@");
-  // An `@` only after a slash: `host:8080/a@b` and `host/a@b` have no user info, `user:pa/ss@host` has.
-  const mayBeUser = /^[^:@]*:(?!\d+$)./.test(authority) || /^[A-Za-z][\w-]*:\d+$/.test(authority);
-  if (inAuthority < 0 && !mayBeUser) return 0;
-  for (let at = rest.lastIndexOf("@"); at > inAuthority; at = at > 0 ? rest.lastIndexOf("@", at - 1) : -1) {
-    if (HOST_AFTER_AT.test(rest.slice(at + 1, at + 300))) return at;
+function findUserInfoEnd(afterScheme: string): number {
+  const [authority = ""] = afterScheme.split(/[/?#]/, 1);
+  const lastInAuthority = authority.lastIndexOf("@");
+  // An `@` after a slash belongs to the path (`db.local:8080/a@b`), or the slash to a password (`user:pa/ss@host`, `user:1/2@host`).
+  const mayBePassword = /^[^:@]*:(?!\d+$)./.test(authority) || /^[A-Za-z][\w-]*:\d+$/.test(authority);
+  if (lastInAuthority < 0 && !mayBePassword) return 0;
+  let index = afterScheme.lastIndexOf("@");
+  while (index > lastInAuthority) {
+    if (HOST_AFTER_AT.test(afterScheme.slice(index + 1, index + 300))) return index;
+    index = index > 0 ? afterScheme.lastIndexOf("@", index - 1) : -1;
   }
-  return Math.max(inAuthority, 0);
+  return Math.max(lastInAuthority, 0);
 }
 
 const PEM =
   /-----BEGIN (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,64}-----|$)/g;
 const PEM_END = /-----END (?!(?:[A-Z0-9]{1,16} )?PUBLIC KEY)[A-Z0-9 ]{1,64}-----/g;
 /** Only the last base64 line of a PEM block may be shorter. */
-const MIN_LINE_LENGTH = 16;
+const MIN_PEM_LINE_LENGTH = 16;
 
-/**
- * Hides PEM blocks except public keys. A block may lack its first or last line, because messages are cut: hides an END line without
- * a BEGIN line together with the base64 lines before it.
- */
+/** Hides PEM blocks except public keys. If a message is cut, only END is left: hides that line and the base64 lines before it. */
 function hidePem(text: string, hide: Hide): string {
   const plain = text.replaceAll(PEM, (block) => hide(block));
   const parts: string[] = [];
-  let done = 0;
-  for (const found of plain.matchAll(PEM_END)) {
-    const from = findPemBodyStart(plain, done, found.index);
-    const end = found.index + found[0].length;
-    if (from === found.index) continue;
-    parts.push(plain.slice(done, from), hide(plain.slice(from, end)));
-    done = end;
+  let copiedUntil = 0;
+  for (const endLine of plain.matchAll(PEM_END)) {
+    const from = findPemBodyStart(plain, copiedUntil, endLine.index);
+    const to = endLine.index + endLine[0].length;
+    const hasNoBody = from === endLine.index;
+    if (hasNoBody) continue;
+    parts.push(plain.slice(copiedUntil, from), hide(plain.slice(from, to)));
+    copiedUntil = to;
   }
-  return parts.join("") + plain.slice(done);
+  return parts.join("") + plain.slice(copiedUntil);
 }
 
-/** Index of the first of the base64 lines that end at `end`; `end` if there are none. Searches back to `minIndex`. */
+/** Index of the first of the base64 lines (with white space or `|` between them) that end at `end`; `end` if there are none after `minIndex`. */
 function findPemBodyStart(text: string, minIndex: number, end: number): number {
-  let from = end;
+  let start = end;
+  let index = end;
   let minLength = 1;
-  for (let at = end; at > minIndex; minLength = MIN_LINE_LENGTH) {
-    while (at > minIndex && /[\s|]/.test(text[at - 1] ?? "")) at--;
-    const lineEnd = at;
-    while (at > minIndex && /[A-Za-z0-9+/=]/.test(text[at - 1] ?? "")) at--;
-    if (lineEnd - at < minLength) break;
-    from = at;
+  while (index > minIndex) {
+    while (index > minIndex && /[\s|]/.test(text[index - 1] ?? "")) index--;
+    const lineEnd = index;
+    while (index > minIndex && /[A-Za-z0-9+/=]/.test(text[index - 1] ?? "")) index--;
+    const isBase64Line = lineEnd - index >= minLength;
+    if (!isBase64Line) break;
+    start = index;
+    minLength = MIN_PEM_LINE_LENGTH;
   }
-  return from;
+  return start;
 }
 
 /** How tokens of well-known services begin, and what follows. The services publish these formats. */
@@ -207,11 +209,8 @@ const TOKEN_PREFIX = new RegExp(
   "g",
 );
 
-/**
- * Tokens without a fixed prefix: JSON web tokens, tokens that join a cluster, tokens of bots, hashes of passwords. A
- * form is only searched for in texts that contain `has`.
- */
-const TOKEN_FORMS: readonly (readonly [has: string, form: RegExp])[] = [
+/** Tokens without a fixed prefix (web tokens, join tokens, bots, hashed passwords). A form is only searched for in texts with its `part`. */
+const TOKEN_FORMS: readonly (readonly [part: string, form: RegExp])[] = [
   ["eyJ", /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,4000})?/g],
   [".", /\.(?<=(?<![\w.-])[a-z0-9]{6}\.)[a-z0-9]{16}(?![\w.-])/g],
   [":", /:(?<=(?<![\w:])\d{8,10}:)[A-Za-z0-9_-]{35}(?![\w-])/g],
@@ -231,40 +230,40 @@ const WEBHOOK_URL =
 
 const MIN_TOKEN_LENGTH = 12;
 
-/** Hides webhook URLs and tokens of well-known forms. */
+/** Hides webhook URLs and tokens of well-known forms. Tests for a fixed part first (`://`, `eyJ`), because a full search is slow. */
 function hideTokens(text: string, hide: Hide): string {
   if (text.length < MIN_TOKEN_LENGTH) return text;
   let plain = text;
   if (plain.includes("://"))
     plain = plain.replaceAll(WEBHOOK_URL, (_, host: string, path: string) => host + hide(path));
   plain = hidePrefixedTokens(plain, hide);
-  for (const [has, form] of TOKEN_FORMS)
-    if (plain.includes(has)) plain = plain.replaceAll(form, (found) => hide(found));
+  for (const [part, form] of TOKEN_FORMS)
+    if (plain.includes(part)) plain = plain.replaceAll(form, (token) => hide(token));
   return plain;
 }
 
-/** Hides tokens that begin with a prefix of {@link TOKENS}. */
+/** Hides tokens of services, which begin with a known prefix such as `ghp_`. */
 function hidePrefixedTokens(text: string, hide: Hide): string {
   const parts: string[] = [];
-  let done = 0;
+  let copiedUntil = 0;
   TOKEN_PREFIX.lastIndex = 0;
-  for (let found = TOKEN_PREFIX.exec(text); found !== null; found = TOKEN_PREFIX.exec(text)) {
-    const token = readToken(text, found.index);
+  for (let match = TOKEN_PREFIX.exec(text); match !== null; match = TOKEN_PREFIX.exec(text)) {
+    const token = readToken(text, match.index);
     if (token === "") continue;
-    parts.push(text.slice(done, found.index), hide(token));
-    done = found.index + token.length;
-    TOKEN_PREFIX.lastIndex = done;
+    parts.push(text.slice(copiedUntil, match.index), hide(token));
+    copiedUntil = match.index + token.length;
+    TOKEN_PREFIX.lastIndex = copiedUntil;
   }
-  return parts.join("") + text.slice(done);
+  return parts.join("") + text.slice(copiedUntil);
 }
 
-/** The token that begins at index `start`; "" if there is none. */
+/** The token that begins at index `start`: a known prefix, and the characters after it that the service uses; "" if there is none. */
 function readToken(text: string, start: number): string {
-  for (const [prefix, rest] of TOKENS_BY_START.get(text.slice(start, start + 2)) ?? []) {
+  for (const [prefix, formAfterPrefix] of TOKENS_BY_START.get(text.slice(start, start + 2)) ?? []) {
     if (!text.startsWith(prefix, start)) continue;
-    rest.lastIndex = start + prefix.length;
-    const found = rest.exec(text)?.[0];
-    if (found !== undefined) return prefix + found;
+    formAfterPrefix.lastIndex = start + prefix.length;
+    const afterPrefix = formAfterPrefix.exec(text)?.[0];
+    if (afterPrefix !== undefined) return prefix + afterPrefix;
   }
   return "";
 }

@@ -1,4 +1,4 @@
-/** The texts as which programs write a secret: in base64, hex, URLs, JSON and floating point. */
+/** The *forms* of a secret: the texts as which programs write it (base64, hex, URLs, JSON, floating point), by which output is searched for it. */
 
 /** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 export interface Form {
@@ -12,9 +12,8 @@ export interface Form {
 const LONGEST_FORM = 2048;
 
 /**
- * Lists the texts to search for, for one line of a secret: the head of the line as it is, and escaped as in JSON, which escapes each
- * line by itself. Base64, hex and URLs encode the secret as a whole, and that encoding begins like the encoding of the first line:
- * these forms are listed for the first line only (`isFirst`).
+ * Lists the forms of one line of a secret: the line as it is (its head, if it is long), and escaped as in JSON. Only the first line
+ * (`isFirst`) has forms in base64, hex and URLs: these encode the secret as a whole, and the result begins like that of the first line.
  */
 export function listForms(line: string, isFirst: boolean): Form[] {
   const plain = { text: line.slice(0, LONGEST_FORM), secret: line, isPart: false };
@@ -28,20 +27,19 @@ const HEAD_BYTES = 48;
 /** Matches a secret whose text is the same in a URL, in JSON and as a number. */
 const NEEDS_NO_ESCAPES = /^(?!\d+$)[\w.~-]*$/;
 
-/** The forms of a secret that programs write: within base64 at each of its three offsets, in hex, in a URL, in JSON. */
+/** The encoded forms of a secret: in base64 and hex, where it may be part of a longer text, and escaped for a URL and for JSON. */
 function listEncodedForms(secret: string): Form[] {
-  const parts = encodeBase64Parts(secret);
-  const urlSafe = parts.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
-  const bytes = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
-  const written = NEEDS_NO_ESCAPES.test(secret)
-    ? []
-    : [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
-  const partTexts = new Set([...parts, ...urlSafe, ...encodeHex(bytes)]);
+  const base64 = encodeBase64Parts(secret);
+  const base64ForUrls = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
+  const head = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
+  const partTexts = new Set([...base64, ...base64ForUrls, ...encodeHex(head)]);
   const partForms = Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
-  return [...partForms, ...toForms(secret, written)];
+  if (NEEDS_NO_ESCAPES.test(secret)) return partForms;
+  const escaped = [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
+  return [...partForms, ...toForms(secret, escaped)];
 }
 
-/** Makes forms of the encodings of a secret that differ from the secret, each once. */
+/** Makes forms of escaped texts of a secret: each text once, and only those that differ from the secret. */
 function toForms(secret: string, texts: readonly string[]): Form[] {
   return [...new Set(texts)]
     .filter((text) => text !== secret)
@@ -49,14 +47,15 @@ function toForms(secret: string, texts: readonly string[]): Form[] {
 }
 
 /**
- * The base64 text of the secret at offset 0, 1 and 2 of a group of three bytes, because a secret may be anywhere in a longer encoded text.
- * Without the characters at both ends that adjacent bytes influence.
+ * The three base64 texts of a secret within a longer encoded text: base64 encodes three bytes together, of which 0, 1 or 2 may precede the
+ * secret in its first group. Leaves out the characters at both ends that depend on the bytes beside the secret, too.
  */
 function encodeBase64Parts(secret: string): string[] {
-  const bytes = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
-  return [0, 1, 2].map((offset) => {
-    const text = bytes.toString("base64", 2 - offset);
-    return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length - 2) * 8) / 6));
+  const padded = Buffer.from(`\0\0${secret}`).subarray(0, HEAD_BYTES + 2);
+  return [0, 1, 2].map((bytesBefore) => {
+    const text = padded.toString("base64", 2 - bytesBefore);
+    const secretEnd = bytesBefore + padded.length - 2;
+    return text.slice(Math.ceil((bytesBefore * 8) / 6), Math.floor((secretEnd * 8) / 6));
   });
 }
 
@@ -66,7 +65,7 @@ export function encodeHex(bytes: Buffer): string[] {
   return [text, text.toUpperCase()];
 }
 
-/** The secret as languages write it in URLs: they escape different characters. Half a surrogate pair is replaced. */
+/** The secret as languages write it in URLs: some escape `!'()*` or `/`, some write a space as `+`. Half a surrogate pair is replaced. */
 function encodeForUrls(secret: string): string[] {
   const plain = encodeURIComponent(secret.toWellFormed());
   const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${charCodeInHex(char).toUpperCase()}`);

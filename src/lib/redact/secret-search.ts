@@ -1,4 +1,7 @@
-/** Finds many secrets in a text at once, in each encoding that programs use. */
+/**
+ * Finds many secrets in a text at once, in each encoding that programs use. A *form* is a text as which a secret may appear (itself,
+ * in base64, …); its *start* is its first {@link START_LENGTH} characters, by which it is looked up.
+ */
 
 import type { Hide } from "./placeholder.ts";
 import { listForms, type Form } from "./secret-forms.ts";
@@ -7,10 +10,7 @@ import { listForms, type Form } from "./secret-forms.ts";
 const MIN_MATCH = 32;
 /** Number of first characters by which a form is looked up. */
 const START_LENGTH = 8;
-/**
- * Maximum of forms with one start that are compared. If there are more, any word with this start is redacted, or any
- * line from this start on, if one of the forms has several words.
- */
+/** Most forms with one start that are compared. If there are more, any word (or line, if a form has several words) with this start is hidden. */
 const MAX_FORMS_PER_START = 16;
 
 /** A form, and how many texts have it: certificates share lines. */
@@ -27,15 +27,15 @@ interface Match {
 }
 
 /**
- * Finds many secrets in one walk over a text. A filter finds places where a form may start, by its first eight
- * characters. A map then gives the forms with this start.
+ * Finds many secrets in one walk over a text. A Bloom filter reports the indexes at which a form may begin, by its start (the first
+ * eight characters). A map then gives the forms with this start. Counts the uses of a form, because several secrets may have it.
  */
 export class SecretSearch {
   #filter = new StartFilter(1 << 16);
   /** Forms by their start. Most starts have a single form, which needs no map. */
   readonly #byStart = new Map<string, Use | Map<string, Use>>();
-  /** Starts of forms that do not end where a word ends. */
-  readonly #startsOfLines = new Set<string>();
+  /** Starts of forms that have several words. */
+  readonly #startsOfSeveralWords = new Set<string>();
 
   /** Adds a part of a secret with the forms in which it may appear. `isFirst`: the part is the first one of its secret. */
   add(secret: string, isFirst: boolean): void {
@@ -47,80 +47,84 @@ export class SecretSearch {
     for (const form of listForms(secret, isFirst)) this.#removeForm(form);
   }
 
-  /** Counts one more use of a form. The second form with the same start turns the entry into a map. */
+  /** Counts one more use of a form. The entry of a start is a single form, which the second one with this start turns into a map by text. */
   #addForm(form: Form): void {
     const start = form.text.slice(0, START_LENGTH);
-    const candidates = this.#byStart.get(start);
-    if (WORD_END.test(form.text)) this.#startsOfLines.add(start);
-    if (candidates === undefined) {
+    const entry = this.#byStart.get(start);
+    const hasSeveralWords = WORD_END.test(form.text);
+    if (hasSeveralWords) this.#startsOfSeveralWords.add(start);
+    if (entry === undefined) {
       this.#byStart.set(start, { form, uses: 1 });
       this.#filter.add(start);
       if (this.#filter.isCrowded) this.#filter = this.#filter.enlarged(this.#byStart.keys());
       return;
     }
-    const uses = candidates instanceof Map ? candidates : new Map([[candidates.form.text, candidates]]);
-    const known = uses.get(form.text) ?? { form, uses: 0 };
-    known.uses++;
-    this.#byStart.set(start, uses.set(form.text, known));
+    const usesByText = entry instanceof Map ? entry : new Map([[entry.form.text, entry]]);
+    const use = usesByText.get(form.text) ?? { form, uses: 0 };
+    use.uses++;
+    this.#byStart.set(start, usesByText.set(form.text, use));
   }
 
   /** Counts one use less, and removes an unused form. The filter keeps its bits: they only cost a lookup. */
   #removeForm({ text }: Form): void {
     const start = text.slice(0, START_LENGTH);
-    const candidates = this.#byStart.get(start);
-    const use = candidates instanceof Map ? candidates.get(text) : candidates;
-    if (use?.form.text !== text) return;
+    const entry = this.#byStart.get(start);
+    const use = entry instanceof Map ? entry.get(text) : entry;
+    const isOtherForm = use?.form.text !== text;
+    if (isOtherForm) return;
     use.uses--;
     if (use.uses > 0) return;
-    if (candidates instanceof Map) candidates.delete(text);
-    if (!(candidates instanceof Map) || candidates.size === 0) this.#byStart.delete(start);
+    if (entry instanceof Map) entry.delete(text);
+    const isEntryEmpty = !(entry instanceof Map) || entry.size === 0;
+    if (isEntryEmpty) this.#byStart.delete(start);
   }
 
-  /** `text` with each form replaced by what `hide` makes of its secret. */
+  /** `text` with each form replaced by the placeholder that `hide` returns for its secret. */
   replace(text: string, hide: Hide): string {
     if (this.#byStart.size === 0) return text;
     const parts: string[] = [];
-    let done = 0;
-    for (const at of this.#filter.findPossibleStarts(text)) {
-      if (at < done) continue;
-      const found = this.#findMatch(text, at, done);
-      if (found === undefined) continue;
-      parts.push(text.slice(done, found.from), hide(found.secret));
-      done = found.to;
+    let copiedUntil = 0;
+    for (const index of this.#filter.findPossibleStarts(text)) {
+      if (index < copiedUntil) continue;
+      const match = this.#findMatch(text, index, copiedUntil);
+      if (match === undefined) continue;
+      parts.push(text.slice(copiedUntil, match.from), hide(match.secret));
+      copiedUntil = match.to;
     }
-    return parts.join("") + text.slice(done);
+    return parts.join("") + text.slice(copiedUntil);
   }
 
   /**
-   * Finds the longest form that begins at index `at`. Returns the range to hide and the secret; undefined if none begins there. The
-   * range may begin before `at`, in a longer base64 text, but not before `minIndex`.
+   * Finds the longest form that begins at `index`, or is cut off there after {@link MIN_MATCH} characters. Returns the range to hide and
+   * the secret; undefined if no form begins there. A form in base64 or hex may be part of a longer text, all of which is hidden: the
+   * range may begin before `index`, but not before `minIndex`.
    */
-  #findMatch(text: string, at: number, minIndex: number): Match | undefined {
-    const start = text.slice(at, at + START_LENGTH);
-    const found = this.#byStart.get(start);
-    if (found === undefined) return undefined;
-    const candidates = found instanceof Map ? found : new Map([["", found]]);
-    const [first] = candidates.values();
-    if (candidates.size > MAX_FORMS_PER_START) {
-      const character = this.#startsOfLines.has(start) ? /./ : WORD;
-      const to = findRunEnd(text, at + START_LENGTH, character);
-      return { from: at, to, secret: first?.form.secret ?? "" };
+  #findMatch(text: string, index: number, minIndex: number): Match | undefined {
+    const start = text.slice(index, index + START_LENGTH);
+    const entry = this.#byStart.get(start);
+    if (entry === undefined) return undefined;
+    const candidates = entry instanceof Map ? [...entry.values()] : [entry];
+    // Comparing with very many forms would be slow: the rest of the word or line is hidden without a comparison.
+    if (candidates.length > MAX_FORMS_PER_START) {
+      const character = this.#startsOfSeveralWords.has(start) ? /./ : WORD;
+      const to = findRunEnd(text, index + START_LENGTH, character);
+      return { from: index, to, secret: candidates[0]?.form.secret ?? "" };
     }
-    const [longest] = [...candidates.values()]
-      .map(({ form }) => ({ form, length: commonPrefixLength(text, at, form.text) }))
+    const [longest] = candidates
+      .map(({ form }) => ({ form, length: commonPrefixLength(text, index, form.text) }))
       .filter(({ form, length }) => length >= Math.min(MIN_MATCH, form.text.length))
       .toSorted((a, b) => b.length - a.length);
     if (longest === undefined) return undefined;
     const { secret, isPart } = longest.form;
-    if (!isPart) return { from: at, to: at + longest.length, secret };
-    const to = findRunEnd(text, at + START_LENGTH, BASE64);
-    return { from: findBase64Start(text, at, minIndex), to, secret };
+    if (!isPart) return { from: index, to: index + longest.length, secret };
+    const to = findRunEnd(text, index + START_LENGTH, BASE64);
+    return { from: findBase64Start(text, index, minIndex), to, secret };
   }
 }
 
 /**
- * Reports where a text may have one of many starts (a Bloom filter with one hash): a rolling hash of each eight characters tells cheaply
- * that most positions have none.
+ * Reports at which indexes a text may have one of many *starts* (strings of eight characters): a Bloom filter with one hash. Because
+ * the hash rolls over the text, the filter excludes most indexes cheaply; it may report an index wrongly, but never misses one.
  */
 class StartFilter {
   readonly #bits: Uint32Array;
@@ -145,14 +149,14 @@ class StartFilter {
     this.#count++;
   }
 
-  /** A filter of four times the size with the same starts. */
+  /** A filter of four times the size, which reports fewer indexes wrongly. `starts` are all starts of this filter. */
   enlarged(starts: Iterable<string>): StartFilter {
     const filter = new StartFilter(this.#bits.length * 32 * 4);
     for (const start of starts) filter.add(start);
     return filter;
   }
 
-  /** Each index where one of the starts may occur. */
+  /** Each index of the text where one of the starts may occur. */
   findPossibleStarts(text: string): number[] {
     const indexes: number[] = [];
     let hash = 0;
@@ -189,16 +193,16 @@ const BASE64 = /[A-Za-z0-9+/=_-]/;
 const WORD = /[^\s"',;]/;
 const WORD_END = /[\s"',;]/;
 
-/** Length of the common prefix of `form` and the text from `at`; their first START_LENGTH characters are equal. */
-function commonPrefixLength(text: string, at: number, form: string): number {
+/** Length of the common prefix of `form` and the text from `index`. Their first START_LENGTH characters are known to be equal. */
+function commonPrefixLength(text: string, index: number, form: string): number {
   let length = START_LENGTH;
-  while (length < form.length && text.charCodeAt(at + length) === form.charCodeAt(length)) length++;
+  while (length < form.length && text.charCodeAt(index + length) === form.charCodeAt(length)) length++;
   return length;
 }
 
-/** Index at which the base64 text around `at` begins, not before `minIndex`. */
-function findBase64Start(text: string, at: number, minIndex: number): number {
-  let from = at;
+/** Index at which the base64 text around `index` begins, not before `minIndex`. */
+function findBase64Start(text: string, index: number, minIndex: number): number {
+  let from = index;
   while (from > minIndex && BASE64.test(text[from - 1] ?? "")) from--;
   return from;
 }

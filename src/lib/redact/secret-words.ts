@@ -1,6 +1,7 @@
 /**
- * Hides texts that are known to be secret although they may be plain words. Only texts of the programs that know these secrets
- * are searched for them: a word such as `web` would hide too much elsewhere, which `KnownSecrets` avoids by what a text looks like.
+ * Hides the secrets that one program gets (a hook, say) in the output of this program, even if they are plain words. Only this output
+ * is searched for them: elsewhere, a secret such as `web` would hide too much. `KnownSecrets`, which redacts all texts, therefore
+ * knows no plain words. A *form* of a secret is a text as which programs write it: itself, a line of it, or an encoding of it.
  */
 
 import { placeholderOf } from "./placeholder.ts";
@@ -41,12 +42,15 @@ export class SecretWords {
   readonly #forms = new Map<string, Form[]>();
   readonly #isOverfull: boolean;
 
+  /** Indexes the forms of the secrets by their first characters. With too many secrets, `hide` hides texts completely. */
   constructor(secrets: readonly string[]) {
     this.#isOverfull = secrets.length > MAX_SECRETS;
     if (this.#isOverfull) return;
-    const forms = new Map<string, Form>();
-    for (const form of secrets.flatMap(listForms)) if (!forms.has(form.text)) forms.set(form.text, form);
-    for (const form of [...forms.values()].toSorted((a, b) => b.text.length - a.text.length)) {
+    const formsByText = new Map<string, Form>();
+    for (const form of secrets.flatMap(listForms))
+      if (!formsByText.has(form.text)) formsByText.set(form.text, form);
+    const longestFirst = [...formsByText.values()].toSorted((a, b) => b.text.length - a.text.length);
+    for (const form of longestFirst) {
       const start = form.text.slice(0, MIN_LENGTH);
       const candidates = this.#forms.get(start);
       if (candidates === undefined) this.#forms.set(start, [form]);
@@ -59,29 +63,34 @@ export class SecretWords {
     if (this.#isOverfull && text !== "") return HIDDEN;
     if (this.#forms.size === 0) return text;
     const parts: string[] = [];
-    let done = 0;
-    for (let at = 0; at + MIN_LENGTH <= text.length; at++) {
-      const found = this.#findSecret(text, at);
-      if (found === undefined) continue;
-      parts.push(text.slice(done, at), placeholderOf(found.secret));
-      done = found.end;
-      at = done - 1;
+    let copiedUntil = 0;
+    let index = 0;
+    while (index + MIN_LENGTH <= text.length) {
+      const match = this.#findSecret(text, index);
+      if (match !== undefined) {
+        parts.push(text.slice(copiedUntil, index), placeholderOf(match.secret));
+        copiedUntil = match.end;
+      }
+      index = match?.end ?? index + 1;
     }
-    return parts.join("") + text.slice(done);
+    return parts.join("") + text.slice(copiedUntil);
   }
 
-  /** Finds the longest secret that begins at index `at` and consists of whole words. Returns the secret and the index after its text. */
-  #findSecret(text: string, at: number): { secret: string; end: number } | undefined {
-    const candidates = this.#forms.get(text.slice(at, at + MIN_LENGTH));
-    if (candidates === undefined || isInsideWord(text, at)) return undefined;
+  /** Finds the longest form at `index` that consists of whole words. Returns its secret and the index after the text to hide. */
+  #findSecret(text: string, index: number): { secret: string; end: number } | undefined {
+    const candidates = this.#forms.get(text.slice(index, index + MIN_LENGTH));
+    if (candidates === undefined || isInsideWord(text, index)) return undefined;
     const [first] = candidates;
+    // Comparing with very many forms would be slow: the rest of the word is hidden without a comparison.
     if (candidates.length > MAX_FORMS_PER_START && first !== undefined)
-      return { secret: first.secret, end: findRunEnd(text, at + MIN_LENGTH, NO_SPACE) };
+      return { secret: first.secret, end: findRunEnd(text, index + MIN_LENGTH, NO_SPACE) };
     const form = candidates.find(
-      (each) => text.startsWith(each.text, at) && (each.isHex || !isInsideWord(text, at + each.text.length)),
+      (each) =>
+        text.startsWith(each.text, index) && (each.isHex || !isInsideWord(text, index + each.text.length)),
     );
     if (form === undefined) return undefined;
-    const end = at + form.text.length;
+    const end = index + form.text.length;
+    // The form may be the first of several lines in hex that a program writes as one.
     return { secret: form.secret, end: form.isHex ? findRunEnd(text, end, HEX) : end };
   }
 }
@@ -91,17 +100,17 @@ function isInsideWord(text: string, at: number): boolean {
   return at > 0 && at < text.length && WORD.test(text[at - 1] ?? "") && WORD.test(text[at] ?? "");
 }
 
-/** Lists the texts as which programs write a secret: itself, its lines, and its text in base64 and in hex, in one line or several. */
+/** Lists the texts as which programs write a secret: itself, its lines, in base64 and hex. None for very short and common ones (`true`). */
 function listForms(secret: string): Form[] {
   const trimmed = secret.trim();
   if (trimmed.length < MIN_LENGTH || COMMON_WORDS.has(trimmed.toLowerCase())) return [];
   const lines = trimmed.split("\n").map((line) => line.trim());
-  const ownLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
+  const longLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
   const texts = [
     trimmed,
     escapeForJson(trimmed),
     encodeURIComponent(trimmed.toWellFormed()),
-    ...ownLines,
+    ...longLines,
     ...encodeBase64Lines(secret),
   ];
   return [
@@ -110,27 +119,28 @@ function listForms(secret: string): Form[] {
   ];
 }
 
-/** The secret in base64, as one text and in the lines into which tools wrap it. Leaves out texts too short to identify it. */
+/** The secret in base64, as one text (also trimmed, and with the line end that `echo` adds) and in the lines into which tools wrap it. */
 function encodeBase64Lines(secret: string): string[] {
-  const texts = [secret, `${secret}\n`, secret.trim()].map((text) =>
-    Buffer.from(text.slice(0, MAX_ENCODED_LENGTH)),
-  );
-  const whole = texts.map((bytes) => toUnpaddedBase64(bytes));
-  const [first = Buffer.alloc(0)] = texts;
-  const wrapped = BASE64_LINE_BYTES.flatMap((size) => splitBytes(first, size).map(toUnpaddedBase64));
+  const whole = [secret, `${secret}\n`, secret.trim()].map((text) => toUnpaddedBase64(headBytes(text)));
+  const bytes = headBytes(secret);
+  const wrapped = BASE64_LINE_BYTES.flatMap((size) => splitBytes(bytes, size).map(toUnpaddedBase64));
   return [...whole, ...wrapped].filter((text) => text.length >= MIN_LINE);
 }
 
-/** The secret in hex, by lines: the first one is the start of a text without line breaks, too. */
+/** The bytes of a text, of a long one only those at its begin. */
+function headBytes(text: string): Buffer {
+  return Buffer.from(text.slice(0, MAX_ENCODED_LENGTH));
+}
+
+/** The secret in hex, in the lines into which tools wrap it. The first line also finds the secret in a text without line breaks. */
 function encodeHexLines(secret: string): string[] {
-  const bytes = Buffer.from(secret.slice(0, MAX_ENCODED_LENGTH));
-  const lines = bytes.length > HEX_LINE_BYTES ? splitBytes(bytes, HEX_LINE_BYTES) : [bytes];
+  const lines = splitBytes(headBytes(secret), HEX_LINE_BYTES);
   return lines.flatMap(encodeHex).filter((text) => text.length >= MIN_LINE);
 }
 
-/** Splits bytes into pieces of `size` bytes; none if all fit into one piece. */
+/** Splits bytes into lines of `size` bytes, the last one with the rest. */
 function splitBytes(bytes: Buffer, size: number): Buffer[] {
-  const count = bytes.length > size ? Math.ceil(bytes.length / size) : 0;
+  const count = Math.ceil(bytes.length / size);
   return Array.from({ length: count }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
 }
 

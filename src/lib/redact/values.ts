@@ -1,4 +1,8 @@
-/** Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). */
+/**
+ * Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). To *hide* a secret is to replace it
+ * by what `options.hide` returns. The *class* of a key tells what the key says about its value: see `classify.ts`. *Secret paths* are
+ * JSON pointers from the schema to values that it marks as secret.
+ */
 
 import { attempt } from "../errors.ts";
 import { MAX_DEPTH, toPointer } from "../json.ts";
@@ -22,7 +26,7 @@ const MAX_DISPLAYED_LENGTH = 256;
 
 type Paths = readonly (readonly string[])[];
 
-/** How to replace a secret, and which values to leave as they are because they were processed before. */
+/** How to replace a secret, and which lists and maps to leave as they are because their secrets are known from an earlier call. */
 export interface HideOptions {
   readonly hide: Hide;
   readonly skip?: (value: object) => boolean;
@@ -47,7 +51,7 @@ export function redactValues(value: Json, secretPaths: ReadonlySet<string> = new
   return hideInValues(value, secretPaths, { hide: placeholderOf });
 }
 
-/** As `redactValues`, with other placeholders. */
+/** As `redactValues`, but `options.hide` returns the replacement of each secret, for example to collect the secrets. */
 export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, options: HideOptions): Json {
   const paths = [...secretPaths].map((path) => path.split("/").slice(1));
   return hideValue(value, { keyClass: "plain", key: "", paths, depth: 0 }, options);
@@ -61,15 +65,16 @@ function hideValue(value: Json, context: ValueContext, options: HideOptions): Js
   return value !== null && typeof value === "object" ? hideCollection(value, context, options) : value;
 }
 
-/** Hides secrets in a list or map. Hides a value completely that is nested too deep to walk through, and leaves out parts to skip. */
+/** Hides secrets in a list or map. Hides one completely that is nested too deep to walk through. */
 function hideCollection(value: Json[] | JsonObject, context: ValueContext, options: HideOptions): Json {
   if (context.depth > MAX_DEPTH) return options.hide("");
-  const isPlain = context.keyClass === "plain" && context.paths.length === 0;
-  if (isPlain && options.skip?.(value) === true) return value;
+  // Only then the secrets in the value depend on nothing but the value, so that an earlier call found the same ones.
+  const isIndependent = context.keyClass === "plain" && context.paths.length === 0;
+  if (isIndependent && options.skip?.(value) === true) return value;
   return Array.isArray(value) ? hideItems(value, context, options) : hideMembers(value, context, options);
 }
 
-/** Redacts everything below a secret path of the schema, but keeps the structure. */
+/** Hides each number and text below a secret path of the schema. Keeps the structure, booleans and null. */
 function hideEverything(value: Json, options: HideOptions, depth: number): Json {
   if (value === null || typeof value === "boolean" || value === "") return value;
   if (typeof value !== "object") return options.hide(String(value));
@@ -83,22 +88,22 @@ function hideEverything(value: Json, options: HideOptions, depth: number): Json 
 function hideString(text: string, { keyClass, key }: ValueContext, { hide }: HideOptions): string {
   if (isHarmless(text)) return text;
   if (text.length > MAX_DISPLAYED_LENGTH || isSecretByKey(keyClass, text)) return hide(text);
-  const plain = hideInDocument(text, hide);
-  // The text may also be no document: a command line with `key: value` in it parses as YAML.
-  const displayed = hideInText(plain, hide, false);
+  const withoutValues = hideInDocument(text, hide);
+  // Even if the text parses as YAML, it may be something else, such as a command line with `key: value` in it.
+  const displayed = hideInText(withoutValues, hide, false);
   return displayed === text && isSecretByForm(text, keyClass, key) ? hide(text) : displayed;
 }
 
 const NO_PATHS: ReadonlySet<string> = new Set();
 
-/** Whether a text is secret because of the class of its key. */
+/** Whether a text is secret because of the class of its key, which may require that the text does not look like a name. */
 function isSecretByKey(keyClass: KeyClass, text: string): boolean {
   if (keyClass === "secret") return true;
   if (keyClass === "keyName") return !looksLikeKeyName(text);
   return keyClass === "likely" && !looksLikeName(text);
 }
 
-/** Whether a text under a key that says nothing looks random, like a token, but is no digest, file or address. */
+/** Whether a text under a key that says nothing looks random, like a token, but is no public key, digest, file or address. */
 function isSecretByForm(text: string, keyClass: KeyClass, key: string): boolean {
   return (
     keyClass === "plain" &&
@@ -112,7 +117,7 @@ function isSecretByForm(text: string, keyClass: KeyClass, key: string): boolean 
 const PUBLIC_FORM =
   /sha(?:1|256|384|512)[:=-]|^(?:ssh-|ecdsa-|age1|arn:)|AAAA[BCE]3Nz|:\/\/|\s|@|\.(?:com|net|org|io|local|amazonaws)\b/;
 
-/** Hides secrets in a list, and passwords in it if it is a list of arguments of a command. */
+/** Hides secrets in a list, and passwords in it if it may be an argument list of a command (one item begins with `-`). */
 function hideItems(items: readonly Json[], context: ValueContext, options: HideOptions): Json[] {
   const displayed = items.map((item, index) => {
     const below = { paths: pathsBelow(context.paths, String(index)), depth: context.depth + 1 };
@@ -121,23 +126,26 @@ function hideItems(items: readonly Json[], context: ValueContext, options: HideO
   const texts = items.map((item) => (typeof item === "string" ? item : ""));
   if (!texts.some((text) => text.startsWith("-"))) return displayed;
   const hiddenArguments = hideArguments(texts, options.hide);
-  // An item that is hidden already stays as it is.
-  return displayed.map((item, at) => (item === items[at] ? (hiddenArguments.get(at) ?? item) : item));
+  return displayed.map((item, index) => {
+    const isUnchanged = item === items[index];
+    return isUnchanged ? (hiddenArguments.get(index) ?? item) : item;
+  });
 }
 
-/** Hides secrets in a map. All data of a Secret is secret. */
+/** Hides secrets in a map: by keys, and by siblings (`{name: DB_PASSWORD, value: …}`). All data of a Secret is secret, no reference to one is. */
 function hideMembers(value: JsonObject, context: ValueContext, options: HideOptions): JsonObject {
   const keys = Object.keys(value);
   const valueName = keys.some((key) => VALUE_KEYS.has(key)) ? findValueName(value) : undefined;
   const isReferenceMap = isReference(keys);
   const isSecret = value["kind"] === "Secret";
+  const classify = (key: string): KeyClass => {
+    if (key === "stringData" || (isSecret && key === "data")) return "secret";
+    if (isReferenceMap) return "about";
+    return classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
+  };
   const entries = keys.map((key) => {
-    const isData = key === "stringData" || (isSecret && key === "data");
-    const ownClass = isReferenceMap
-      ? "about"
-      : classifyMember(key, context, VALUE_KEYS.has(key) ? valueName : undefined);
-    const keyClass = isData ? "secret" : ownClass;
-    const below = { keyClass, key, paths: pathsBelow(context.paths, key), depth: context.depth + 1 };
+    const paths = pathsBelow(context.paths, key);
+    const below = { keyClass: classify(key), key, paths, depth: context.depth + 1 };
     return [key, hideValue(value[key] ?? null, below, options)] as const;
   });
   return Object.fromEntries(entries);
@@ -148,7 +156,7 @@ function isReference(keys: readonly string[]): boolean {
   return keys.length > 1 && keys.includes("key") && keys.every((key) => REFERENCE_KEYS.has(key));
 }
 
-/** Finds the name that an object gives to its `value`: `DB_PASSWORD` in `{name: DB_PASSWORD, value: …}`. */
+/** Finds the name that an object gives to its `value`: `DB_PASSWORD` in `{name: DB_PASSWORD, value: …}`; undefined if it gives none. */
 function findValueName(value: JsonObject): string | undefined {
   for (const [key, name] of Object.entries(value))
     if (NAME_KEYS.has(key) && typeof name === "string") return name;
@@ -156,8 +164,8 @@ function findValueName(value: JsonObject): string | undefined {
 }
 
 /**
- * Classifies a member by the name that a sibling gives it (`valueName`), else by its key. If both say nothing, a secret key above it
- * counts.
+ * Classifies a member by the name that a sibling gives it (`valueName`), else by its key. If both say nothing (`plain`), the class of
+ * the key above it counts if that says that values are secret: `{passwords: {admin: …}}`.
  */
 function classifyMember(
   key: string,
@@ -171,20 +179,21 @@ function classifyMember(
   return keyClass === "secret" || keyClass === "keyName" ? keyClass : "plain";
 }
 
-/** The paths that lead into the member `key`, relative to it. `*` matches any key, `**` any number of levels. */
+/** The secret paths that lead into the member `key`, relative to the member. `*` matches any key, `**` any number of levels. */
 function pathsBelow(paths: Paths, key: string): Paths {
   if (paths.length === 0) return [];
   const name = toPointer([key]).slice(1);
   return paths.flatMap((path) => {
-    const [first, ...rest] = path;
-    if (first === "**") return [path, ...pathsBelow([rest], key)];
-    return first === "*" || first === name ? [rest] : [];
+    const [first, ...afterFirst] = path;
+    // `**` matches this level and further ones (the path stays), or none (the segments after it match this level).
+    if (first === "**") return [path, ...pathsBelow([afterFirst], key)];
+    return first === "*" || first === name ? [afterFirst] : [];
   });
 }
 
 /**
- * If a text is YAML or JSON, hides the secrets in its values. Keeps the rest of the text as it is. If a secret is not
- * literally in the text (it is escaped, say), hides the whole text.
+ * If a text is YAML or JSON, hides the secrets in its values. Keeps the rest of the text as it is. If a secret cannot be replaced
+ * because it is very short, or not literally in the text (but escaped, say), hides the whole text.
  */
 function hideInDocument(text: string, hide: Hide): string {
   const document = mayBeDocument(text) ? attempt(() => parseYaml(text, "").value) : undefined;
@@ -196,8 +205,9 @@ function hideInDocument(text: string, hide: Hide): string {
   };
   hideInValues(document, NO_PATHS, { hide: collectSecret });
   if ([...secrets].some((secret) => secret.length < 4 || !text.includes(secret))) return hide(text);
+  // Otherwise the rest of a secret that contains another one would stay.
   const longestFirst = [...secrets].toSorted((a, b) => b.length - a.length);
-  return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, () => hide(secret)), text);
+  return longestFirst.reduce((displayed, secret) => displayed.replaceAll(secret, () => hide(secret)), text);
 }
 
 /** Whether a text that parsed as YAML is prose: in `secrets "db" is forbidden: …` the "key" has several words. */

@@ -29,19 +29,17 @@ export const systemClock: Clock = {
   },
 };
 
-/**
- * Wraps a clock so that `monotonic` also counts while the machine sleeps. A Lease needs that: other replicas count the time, and the
- * holder must notice after waking up that its Lease has expired.
- */
+/** A clock whose `monotonic` counts while the machine sleeps, too: after it, a replica must notice that its Lease has expired for others. */
 export function countSleepTime(clock: Clock): Clock {
   return {
     now: () => clock.now(),
+    // Unlike `performance.now()`, the uptime of the machine includes sleep.
     monotonic: () => uptime() * 1000,
     setTimer: (ms, fn) => clock.setTimer(ms, fn),
   };
 }
 
-/** Smaller corrections of the wall clock are usual (NTP) and must not change times that were displayed already. */
+/** From this difference on, someone has set the wall clock. */
 const CLOCK_STEP_MS = 1000;
 
 /** Converts times of the monotonic clock to wall-clock times for display: the same input has the same result until someone sets the clock. */
@@ -57,13 +55,14 @@ export class WallTimes {
   /** The wall-clock time of a monotonic time, in ms since the epoch. */
   toWallTime(monotonic: number): number {
     const offset = this.#clock.now() - this.#clock.monotonic();
+    // Small corrections of the wall clock (NTP) must not change times that were displayed already.
     const isSmallCorrection = Math.abs(offset - this.#offset) < CLOCK_STEP_MS;
     if (!isSmallCorrection) this.#offset = offset;
     return Math.round(monotonic + this.#offset);
   }
 }
 
-/** A clock that can be closed: `close` cancels its timers, and none can be set after it. */
+/** A clock that can be closed: `close` cancels its timers, and `setTimer` does nothing after it. */
 export function endingClock(clock: Clock): Clock & { close(): void } {
   const running = new Set<Timer>();
   let closed = false;
@@ -110,10 +109,7 @@ export function yieldToEventLoop(): Promise<void> {
   });
 }
 
-/**
- * Waits for the promise, but throws the signal's reason as soon as the signal is aborted: the caller need not wait for work that
- * ignores the signal.
- */
+/** Waits for the promise, but throws the signal's reason as soon as it is aborted: the promise may belong to work that ignores the signal. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);

@@ -21,12 +21,12 @@ export function exponentialDelay(failures: number, { firstMs, maxMs }: DelayGrow
 
 const STEP_MS = 1000;
 const JITTER_MS = 1000;
-/** Growth and jitter shrink with a minimum below this one. */
 const USUAL_MIN_MS = 5000;
 
 /**
  * Delay before the next try after `failures` failures in a row (1 = the first): with bounds 5 s and 30 s it is 5, 6, 7, 9, 13, 21, 30, 30 …
- * s. All but the first get a jitter below 1 s, so that modules that failed together do not retry together. `random` is in [0, 1).
+ * s. All but the first get a jitter below 1 s, so that modules that failed together do not retry together. `random` is in [0, 1). If
+ * the minimum is below the usual 5 s, growth and jitter shrink in proportion.
  */
 export function retryDelay(failures: number, bounds: RetryBounds, random: number): number {
   const { minMs, maxMs } = bounds;
@@ -53,7 +53,7 @@ export class Backoff {
     this.#freeCount = freeCount;
   }
 
-  /** The earliest time of the next action. */
+  /** The earliest time of the next action; -Infinity if it may happen at once. */
   get dueAt(): number {
     if (this.#count < this.#freeCount) return -Infinity;
     const growth = { firstMs: FIRST_BACKOFF_MS, maxMs: this.#longestMs };
@@ -86,21 +86,25 @@ export interface RateLimit {
   readonly burst?: number | undefined;
 }
 
-/** A token bucket, full at first: each action takes a token, and tokens come back at a fixed rate. */
+/**
+ * A token bucket of `burst` tokens, full at first: each action takes a token, and tokens come back at a fixed rate. Instead of a
+ * counter and a timer, the class has only the time at which the bucket would be full again.
+ */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #refillMs: number;
   readonly #burst: number;
-  /** When the bucket would be full again: one number instead of a counter and a timer. */
+  /** When the bucket would be full again. */
   #fullAt = -Infinity;
 
+  /** `qps`: tokens that come back per second, 0 for no limit. */
   constructor({ qps = 0, burst = qps * 2 }: RateLimit, clock: Clock) {
     this.#clock = clock;
     this.#refillMs = qps > 0 ? 1000 / qps : 0;
     this.#burst = Math.max(1, burst);
   }
 
-  /** Milliseconds that the next caller of `takeToken` waits. A token is there until `burst` tokens are missing from the bucket. */
+  /** Milliseconds that the next caller of `takeToken` waits: none while at most `burst - 1` tokens are missing from the bucket. */
   get waitMs(): number {
     const msUntilFull = this.#fullAt - this.#clock.monotonic();
     return Math.max(0, msUntilFull - (this.#burst - 1) * this.#refillMs);

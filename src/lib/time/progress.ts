@@ -29,10 +29,7 @@ export function medianOf(seconds: readonly number[]): number | undefined {
 /** Most running parts that the text names; others are counted. */
 const MAX_NAMED = 3;
 
-/**
- * The progress in one sentence: `12 of 20 done, web has been running for 8s (usually 6s), 7 wait, about 40s left`. Leaves out unknown figures.
- * `duration` formats seconds.
- */
+/** The progress in one sentence, `12 of 20 done, web has been running for 8s (usually 6s), about 40s left`. `duration` formats seconds. */
 export function describeProgress(progress: Progress, duration: (seconds: number) => string): string {
   const { done, total, running, removing = [] } = progress;
   const describeRun = ({ name, seconds, usualSeconds }: RunningPart): string => {
@@ -58,12 +55,11 @@ export function describeProgress(progress: Progress, duration: (seconds: number)
 
 /**
  * Estimates the seconds until all parts are done: the usual rest of the running parts and the waiting ones, divided by the number of
- * parts that run at the same time now. Undefined if the usual duration of a part is unknown.
+ * parts that run at the same time now. Undefined if the usual duration of a part is unknown, or while a removal delays the others.
  */
 function estimateSecondsLeft({ running, removing = [], waitingSeconds }: Progress): number | undefined {
-  if (removing.length > 0) return undefined;
+  if (removing.length > 0 || waitingSeconds === undefined) return undefined;
   let sum = waitingSeconds;
-  if (sum === undefined) return undefined;
   for (const { seconds, usualSeconds } of running) {
     if (usualSeconds === undefined) return undefined;
     sum += Math.max(0, usualSeconds - seconds);

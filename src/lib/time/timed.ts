@@ -14,7 +14,10 @@ export function threadCpuMs(): number {
 const SHARE = 0.1;
 const MAX_SLOW_MS = 1000;
 
-/** A token bucket of processor time for slow work of one kind, so that work on untrusted data cannot block the operator. */
+/**
+ * A token bucket of processor time for slow work of one kind, so that work on untrusted data cannot block the operator: a tenth of the
+ * elapsed time comes in, up to a second. Slow work may begin while time is left, and pays afterwards: the time left may become negative.
+ */
 export class SlowWorkBudget {
   #leftMs = MAX_SLOW_MS;
   #refilledAt = 0;
@@ -27,7 +30,7 @@ export class SlowWorkBudget {
     return this.#leftMs > 0;
   }
 
-  /** Subtracts the time that slow work has used. */
+  /** Subtracts the processor time that slow work has used. */
   spend(ms: number): void {
     this.isLeft();
     this.#leftMs -= ms;
@@ -47,9 +50,9 @@ interface TimeLimit {
 }
 
 /**
- * Runs `work` as a script with a timeout, because only V8's watchdog can interrupt code in this thread. The watchdog counts elapsed time:
- * work that was interrupted although it mostly waited for a processor runs again with twice the timeout. Throws what `work` throws, or an
- * error for which `isTimeLimitError` is true.
+ * Runs `work` as a script with a timeout, because only V8's watchdog can interrupt code in this thread. The watchdog counts elapsed time,
+ * on a busy machine also the time without a processor: work that was interrupted although it used little processor time runs again
+ * with twice the timeout. Throws what `work` throws, or an error for which `isTimeLimitError` is true.
  */
 export function runWithTimeLimit<T>(work: () => T, limit: TimeLimit, timeout = limit.workMs): T {
   context ??= createContext({});
@@ -59,9 +62,10 @@ export function runWithTimeLimit<T>(work: () => T, limit: TimeLimit, timeout = l
     return CALL.runInContext(context, { timeout }) as T;
   } catch (error) {
     const { workMs, waitMs } = limit;
-    const mostlyWorked = threadCpuMs() - from > workMs / 2;
-    if (!isTimeLimitError(error) || timeout >= waitMs || mostlyWorked) throw error;
-    return runWithTimeLimit(work, limit, 2 * timeout);
+    const mostlyWaited = threadCpuMs() - from <= workMs / 2;
+    if (isTimeLimitError(error) && mostlyWaited && timeout < waitMs)
+      return runWithTimeLimit(work, limit, 2 * timeout);
+    throw error;
   } finally {
     delete context.work;
   }

@@ -11,7 +11,7 @@ export class Timers<Name extends string> {
     this.#clock = clock;
   }
 
-  /** Calls back once after `ms` milliseconds. */
+  /** Calls `fn` once after `ms` milliseconds. Replaces a timer with this name. */
   set(name: Name, ms: number, fn: () => void): void {
     this.cancel(name);
     const run = (): void => {
@@ -35,7 +35,10 @@ export class Timers<Name extends string> {
   }
 }
 
-/** A debounce: calls `onQuiet` once after `ms` milliseconds without a call of `restart`. */
+/**
+ * A debounce: calls `onQuiet` once after `ms` milliseconds without a call of `restart`. A call while the timer runs only notes the
+ * time, which is cheaper than a new timer for each call; the timer goes on for the rest when it fires.
+ */
 export class Debounce {
   readonly #clock: Clock;
   readonly #ms: number;
@@ -61,7 +64,7 @@ export class Debounce {
     this.#timer = undefined;
   }
 
-  /** Runs when the timer fires, and sets it again if `restart` was called meanwhile: cheaper than a new timer for each call. */
+  /** Runs when the timer fires. Sets it again if `restart` was called meanwhile. */
   #callIfQuiet(): void {
     const left = this.#restartedAt + this.#ms - this.#clock.monotonic();
     if (left > 0) {
@@ -73,10 +76,7 @@ export class Debounce {
   }
 }
 
-/**
- * A signal that is aborted by a time limit or by the caller's signal, whichever comes first, and that tells which of both it was.
- * `AbortSignal.timeout` does not follow a clock that tests can set.
- */
+/** A signal that a time limit or the caller's signal aborts (`isTimedOut` tells which). Unlike `AbortSignal.timeout`, follows a test's clock. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #callerSignal: AbortSignal | undefined;

@@ -29,6 +29,7 @@ export function constructValue(root: YamlNode): ConstructedYaml {
   return { value, duplicates: constructor.duplicates, hasAliases: constructor.hasAliases };
 }
 
+/** Makes the values of the nodes of one document, and remembers the values of anchors for the aliases after them. */
 class Constructor {
   readonly duplicates: DuplicateKey[] = [];
   hasAliases = false;
@@ -39,6 +40,7 @@ class Constructor {
   /** Makes the value of a node, and remembers it under the anchor of the node. */
   toValue(node: YamlNode): Json {
     if (node.kind === "alias") return this.#resolveAlias(node.name, node);
+    // Undefined until the value is complete: an alias within the node would contain itself.
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, undefined);
     const value = this.#makeValue(node);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, value);
@@ -55,23 +57,25 @@ class Constructor {
     this.hasAliases = true;
     const value = this.#anchors.get(name);
     if (value !== undefined) return value;
-    if (this.#anchors.has(name)) throw errorAt(node, "an alias contains itself");
+    const isWithinItsAnchor = this.#anchors.has(name);
+    if (isWithinItsAnchor) throw errorAt(node, "an alias contains itself");
     throw errorAt(node, "unidentified alias (a text that begins with * must be quoted)");
   }
 
   /** Makes a map. Records duplicate keys: the last one wins, and parsers warn about it. */
   #makeMap({ pairs }: MapNode): JsonObject {
     const map: JsonObject = {};
-    const lines = new Map<string, number>();
+    /** Line of each key that is written in this map itself, and not merged into it. */
+    const lineByKey = new Map<string, number>();
     for (const [keyNode, valueNode] of pairs) {
       if (isMergeKey(keyNode)) {
-        this.#mergeInto(map, { lines, node: valueNode });
+        this.#mergeInto(map, valueNode);
         continue;
       }
       const key = this.#toKey(keyNode);
       const { line } = keyNode.position;
-      const firstLine = lines.get(key);
-      if (firstLine === undefined) lines.set(key, line);
+      const firstLine = lineByKey.get(key);
+      if (firstLine === undefined) lineByKey.set(key, line);
       else this.duplicates.push({ key, line, firstLine });
       setMember(map, key, this.toValue(valueNode));
     }
@@ -86,8 +90,8 @@ class Constructor {
     return String(key);
   }
 
-  /** Merge key `<<`: adds the members of a map, or of a list of maps, that `map` does not have. */
-  #mergeInto(map: JsonObject, { lines, node }: { lines: ReadonlyMap<string, number>; node: YamlNode }): void {
+  /** Merge key `<<`: adds the members of a map, or of a list of maps (the value of `node`), that `map` does not have. */
+  #mergeInto(map: JsonObject, node: YamlNode): void {
     const value = this.toValue(node);
     const sources = Array.isArray(value) ? value : [value];
     for (const source of sources) {
@@ -96,7 +100,7 @@ class Constructor {
         this.#mergedKeys++;
         if (this.#mergedKeys > MAX_MERGED_KEYS)
           throw errorAt(node, `more than ${MAX_MERGED_KEYS} merged keys`);
-        if (!lines.has(key) && !Object.hasOwn(map, key)) setMember(map, key, member ?? null);
+        if (!Object.hasOwn(map, key)) setMember(map, key, member ?? null);
       }
     }
   }
@@ -107,7 +111,7 @@ function isMergeKey(node: YamlNode): boolean {
   return node.kind === "scalar" && node.text === "<<" && node.isPlain;
 }
 
-/** The value of a scalar by its tag; without one, only a plain scalar can be another value than a text. */
+/** The value of a scalar by its tag. Without a tag, a quoted or block scalar is a text; a plain one (`true`, `12`) may be another value. */
 function parseScalar(node: ScalarNode): Json {
   const { text, tag, isPlain } = node;
   try {
@@ -143,19 +147,20 @@ function parseNumber(source: string): number | undefined {
   // Go removes all underscores of a number, except where it begins with a dot: there, it accepts them between digits only.
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
-  const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : Number.NaN);
-  // Adding 0 turns -0, which JSON does not have, into 0.
-  return Number.isFinite(value) ? value + 0 : undefined;
+  const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : undefined);
+  // Too large a number is Infinity. Adding 0 turns -0, which JSON does not have, into 0.
+  return value !== undefined && Number.isFinite(value) ? value + 0 : undefined;
 }
 
 /** Parses a decimal, hexadecimal, octal (`0o17`, `017`) or binary integer; undefined if the text is none. */
 function parseInteger(source: string): number | undefined {
   const text = source.replaceAll("_", "");
   if (!INTEGER.test(text)) return undefined;
-  const negative = text.startsWith("-");
   const digits = text.replace(/^[-+]/, "");
-  const value = OLD_OCTAL.test(digits) ? Number.parseInt(digits, 8) : Number(digits.toLowerCase());
-  return negative && value !== 0 ? -value : value;
+  // `Number` reads all other notations, also `0x1F` and `0b1`.
+  const value = OLD_OCTAL.test(digits) ? Number.parseInt(digits, 8) : Number(digits);
+  // JSON has no -0.
+  return text.startsWith("-") && value !== 0 ? -value : value;
 }
 
 /** The value of a plain scalar without a tag. Throws for numbers that JSON does not have. */
@@ -191,9 +196,9 @@ const PARSERS_BY_TYPE: ReadonlyMap<string, ScalarParser> = new Map<string, Scala
 /** The value of a scalar with a tag. Tags of applications (`!foo`) make it a text. Throws if the text is not of the tag's type. */
 function parseTaggedScalar(tag: string, source: string): Scalar {
   const [, type = ""] = /^tag:yaml\.org,2002:(.*)$/.exec(tag) ?? [];
-  const read = PARSERS_BY_TYPE.get(type);
-  if (read === undefined) return source;
-  const value = read(source);
+  const parse = PARSERS_BY_TYPE.get(type);
+  if (parse === undefined) return source;
+  const value = parse(source);
   if (value === undefined) throw new Error(`a text that is no !!${type}`);
   return value;
 }

@@ -39,7 +39,10 @@ function isLineBreak(code: number): boolean {
   );
 }
 
-/** Reads a text character by character and counts lines. */
+/**
+ * Reads a text from the beginning to the end and counts lines. The *current* character is the one at `index`; with `ahead`, a method
+ * tests the character so many positions after it. Methods `read…` move over what they return.
+ */
 export class Cursor {
   readonly text: string;
   index = 0;
@@ -81,7 +84,7 @@ export class Cursor {
     return this.isBlank(ahead) || this.isBreak(ahead) || this.isEnd(ahead);
   }
 
-  /** Whether a line begins here with `---` or `...`, which separate documents. */
+  /** Whether a line begins here with `---` or `...`, which separate documents, and a gap behind it. */
   isAtDocumentMarker(): boolean {
     if (this.column !== 0 || !this.isGap(3)) return false;
     return this.text.startsWith("---", this.index) || this.text.startsWith("...", this.index);
@@ -97,7 +100,7 @@ export class Cursor {
     return this.readMatch(LINE);
   }
 
-  /** Moves over a line break, and returns it as scalars contain it; "" where there is none. */
+  /** Moves over a line break. Returns it as scalars contain it, `\n` except for the breaks U+2028 and U+2029; "" where there is none. */
   readBreak(): string {
     const code = this.#charCodeAt(0);
     if (!isLineBreak(code)) return "";
@@ -110,9 +113,9 @@ export class Cursor {
   /** Moves over what the sticky `pattern` matches here, and returns it; "" if it does not match. */
   readMatch(pattern: RegExp): string {
     pattern.lastIndex = this.index;
-    const [found = ""] = pattern.exec(this.text) ?? [];
-    this.index += found.length;
-    return found;
+    const [matched = ""] = pattern.exec(this.text) ?? [];
+    this.index += matched.length;
+    return matched;
   }
 
   get position(): YamlPosition {
@@ -124,12 +127,12 @@ export class Cursor {
     throw new YamlError(reason, this.position);
   }
 
-  /** Throws YamlError if the text up to here contains a character that no YAML text may contain. */
+  /** Throws YamlError if the text up to here contains a character that YAML forbids. Helm and kubectl do not read what follows the document. */
   checkCharacters(): void {
-    const seen = this.text.slice(0, this.index);
-    const at = seen.search(FORBIDDEN);
-    if (at < 0) return;
-    const lines = seen.slice(0, at).split("\n");
+    const readText = this.text.slice(0, this.index);
+    const index = readText.search(FORBIDDEN);
+    if (index < 0) return;
+    const lines = readText.slice(0, index).split("\n");
     throw new YamlError("control characters are not allowed", {
       line: lines.length,
       column: (lines.at(-1)?.length ?? 0) + 1,
@@ -138,7 +141,7 @@ export class Cursor {
 
   /** The code of the character `ahead` of the current one; {@link END} behind the end. */
   #charCodeAt(ahead: number): number {
-    const at = this.index + ahead;
-    return at < this.text.length ? this.text.charCodeAt(at) : END;
+    const index = this.index + ahead;
+    return index < this.text.length ? this.text.charCodeAt(index) : END;
   }
 }

@@ -1,4 +1,7 @@
-/** The nodes of the first document of a YAML text, by the grammar of libyaml. */
+/**
+ * The nodes of the first document of a YAML text, by the grammar of libyaml. *Flow* collections are those in brackets, *block*
+ * collections those by indentation; *properties* of a node are its anchor (`&name`) and its tag (`!!str`).
+ */
 
 import { DepthError, MAX_DEPTH } from "../json.ts";
 import { Scanner } from "./scanner.ts";
@@ -56,8 +59,16 @@ const SCALAR_TOKENS: readonly TokenType[] = ["plain", "quoted", "block"];
 const END_OF_ENTRY: readonly TokenType[] = ["-", "end block"];
 const END_OF_PAIR: readonly TokenType[] = ["?", ":", "end block"];
 
+/** Where a node stands: in brackets (`flow`), as a key or value of an indented map (`value`), or elsewhere (`block`). */
+type NodeContext = "block" | "value" | "flow";
+
+/**
+ * A recursive-descent parser of the tokens that the scanner delivers. Methods `#read…` move over the tokens of what they return. An
+ * item, key or value that is missing becomes an empty node, whose value is null.
+ */
 class Parser {
   readonly #scanner: Scanner;
+  /** Prefixes of tags by their handle: `!!str` is `tag:yaml.org,2002:str`. */
   readonly #tags = new Map([
     ["!", "!"],
     ["!!", "tag:yaml.org,2002:"],
@@ -68,13 +79,14 @@ class Parser {
     this.#scanner = new Scanner(text);
   }
 
-  /** Reads the first document of the text. */
+  /** Reads the first document of the text. Only after `---`, or in an empty text, the document may lack a node. */
   parseDocument(): Document {
-    const isBare = !this.#isNext("%YAML", "%TAG", "---", "end");
-    if (!isBare) this.#readStart();
-    const isEmpty = !isBare && this.#isNext("---", "...", "%YAML", "%TAG", "end");
+    const beginsWithNode = !this.#isNext("%YAML", "%TAG", "---", "end");
+    if (!beginsWithNode) this.#readStart();
+    const isEmpty = !beginsWithNode && this.#isNext("---", "...", "%YAML", "%TAG", "end");
     const root = isEmpty ? undefined : this.#readNode("block");
-    const rest = this.#isNext("---", "...", "end") ? undefined : this.#scanner.peek().position;
+    const isEndOfDocument = this.#isNext("---", "...", "end");
+    const rest = isEndOfDocument ? undefined : this.#scanner.peek().position;
     this.#scanner.checkCharacters();
     return { root, rest };
   }
@@ -114,8 +126,8 @@ class Parser {
     throw new YamlError(reason, this.#scanner.peek().position);
   }
 
-  /** Reads a node. Where it is the value of a key (context `value`), YAML does not require that a list is indented. */
-  #readNode(context: "block" | "value" | "flow"): YamlNode {
+  /** Reads a node. Throws YamlError if it is nested too deep for recursive functions. */
+  #readNode(context: NodeContext): YamlNode {
     this.#depth++;
     if (this.#depth > MAX_DEPTH + 1) this.#fail(new DepthError().message);
     const node = this.#readNodeContent(context);
@@ -124,7 +136,7 @@ class Parser {
   }
 
   /** Reads the properties and the value of a node; `#readNode` checks the depth. */
-  #readNodeContent(context: "block" | "value" | "flow"): YamlNode {
+  #readNodeContent(context: NodeContext): YamlNode {
     const { position } = this.#scanner.peek();
     if (this.#isNext("alias"))
       return { kind: "alias", name: this.#readToken().text, position, ...NO_PROPERTIES };
@@ -134,12 +146,14 @@ class Parser {
       const { type, text } = this.#readToken();
       return { kind: "scalar", text, isPlain: type === "plain", ...node };
     }
+    const inBrackets = context === "flow";
     const collection =
-      this.#readFlowCollection(node) ?? (context === "flow" ? undefined : this.#readBlockCollection(node));
+      this.#readFlowCollection(node) ?? (inBrackets ? undefined : this.#readBlockCollection(node));
     if (collection !== undefined) return collection;
-    // In a map, a list need not be indented deeper than the map.
+    // The list that is a value of a map need not be indented deeper than the map, so it has no "begin list" token.
     if (context === "value" && this.#isNext("-"))
       return { kind: "list", items: this.#readItems([...END_OF_ENTRY, "?", ":"]), ...node };
+    // With an anchor or a tag, an empty node is a value.
     if (properties === NO_PROPERTIES) this.#fail("a value is missing, or a character is in the wrong place");
     return this.#createEmptyNode(node);
   }
@@ -171,12 +185,14 @@ class Parser {
     return properties;
   }
 
-  /** The tag with its handle replaced by the prefix of the handle. */
+  /** The tag with its handle (`!!`) replaced by the prefix of the handle: `!!str` is `tag:yaml.org,2002:str`. `!<…>` is written out already. */
   #resolveTag({ text, position }: YamlToken): string {
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];
     const prefix = this.#tags.get(handle);
-    if (prefix === undefined || (handle !== "!" && suffix === ""))
+    // A single `!` is a tag, too: it makes the scalar a text.
+    const isIncomplete = handle !== "!" && suffix === "";
+    if (prefix === undefined || isIncomplete)
       throw new YamlError("unknown tag; put a text that begins with ! in quotes", position);
     return prefix + suffix;
   }
@@ -219,13 +235,13 @@ class Parser {
     return items;
   }
 
-  /** A map of one pair in a list, `[a: 1]`. */
+  /** A map of one pair in a list, `[a: 1]`. The next token is the `?` that the scanner inserts before every key. */
   #readSinglePair(): MapNode {
     const { position } = this.#readToken();
     return { kind: "map", pairs: [this.#readFlowPair("]")], position, ...NO_PROPERTIES };
   }
 
-  /** Reads one `key: value` in brackets; a missing key or value is null. */
+  /** Reads one `key: value` in brackets, after its `?` token; `end` is the closing bracket. */
   #readFlowPair(end: "]" | "}"): readonly [YamlNode, YamlNode] {
     const key = this.#isNext(":", ",", end) ? this.#createEmptyNode() : this.#readNode("flow");
     const hasValue = this.#skipIf(":") && !this.#isNext(",", end);
@@ -238,9 +254,9 @@ class Parser {
     while (!this.#skipIf("}")) {
       if (pairs.length > 0 && !this.#skipIf(",")) this.#fail("a , or } is missing");
       if (this.#skipIf("}")) break;
-      pairs.push(
-        this.#skipIf("?") ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#createEmptyNode()],
-      );
+      // The scanner inserts a `?` only before a key that a colon follows: in `{a, b: 1}`, `a` has no value.
+      const hasColon = this.#skipIf("?");
+      pairs.push(hasColon ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#createEmptyNode()]);
     }
     return pairs;
   }

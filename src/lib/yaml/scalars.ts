@@ -1,4 +1,4 @@
-/** Reads the texts of scalars: plain, quoted, and blocks. */
+/** Reads the texts of scalars: plain, quoted, and blocks. The cursor stands at the beginning of a text; a function moves it behind the text. */
 
 import type { Cursor } from "./cursor.ts";
 
@@ -16,7 +16,7 @@ class Gap {
     return this.#firstBreak !== undefined;
   }
 
-  /** Moves over a line break behind a backslash, which adds nothing to the text. */
+  /** Moves over a line break behind a backslash. The gap then spans lines, but this break adds nothing to the text. */
   skipEscapedBreak(cursor: Cursor): void {
     cursor.readBreak();
     this.#firstBreak = "";
@@ -38,7 +38,7 @@ class Gap {
     else this.#moreBreaks += text;
   }
 
-  /** The text that the gap becomes in the scalar. */
+  /** The text that the gap becomes in the scalar. Only the break `\n` is folded: an escaped break and U+2028 stay as they are. */
   fold(): string {
     if (this.#firstBreak === undefined) return this.#blanks;
     if (this.#firstBreak !== "\n") return this.#firstBreak + this.#moreBreaks;
@@ -59,7 +59,7 @@ export interface PlainScalar {
   readonly spansLines: boolean;
 }
 
-/** Reads a plain scalar. Throws YamlError. */
+/** Reads a plain scalar, word by word. A comment, a document marker, `: ` or (outside brackets) less indentation ends it. Throws YamlError. */
 export function readPlainScalar(cursor: Cursor, context: PlainContext): PlainScalar {
   let text = "";
   let gap = new Gap();
@@ -96,10 +96,7 @@ function isPlainScalarEnd(cursor: Cursor, inFlow: boolean): boolean {
   return (character === ":" && cursor.isGap(1)) || (inFlow && ",?[]{}".includes(character));
 }
 
-/**
- * Reads a quoted scalar, whose lines may begin at any column; only the markers of documents may not stand in it.
- * Throws YamlError.
- */
+/** Reads a quoted scalar, whose lines may begin at any column; only the markers of documents may not stand in it. Throws YamlError. */
 export function readQuotedScalar(cursor: Cursor): string {
   const { position } = cursor;
   const quote = cursor.peek();
@@ -136,7 +133,7 @@ function readSingleQuoted(cursor: Cursor): string {
   }
 }
 
-/** Text in double quotes, up to the next gap, the closing quote or an escaped line break. */
+/** Text in double quotes, up to the next gap, the closing quote or an escaped line break, which goes into `gap`. */
 function readDoubleQuoted(cursor: Cursor, gap: Gap): string {
   let text = "";
   let start = cursor.index;
@@ -184,15 +181,15 @@ const HEX_DIGITS = new Map([
   ["U", 8],
 ]);
 
-/** Reads the escape sequence after a backslash; returns the character that it stands for. */
+/** Reads the escape sequence after a backslash (`n`, `x1b`); returns the character that it stands for. */
 function readEscape(cursor: Cursor): string {
-  const character = cursor.peek();
-  const simple = ESCAPES.get(character);
-  const length = HEX_DIGITS.get(character);
-  if (simple === undefined && length === undefined)
+  const letter = cursor.peek();
+  const character = ESCAPES.get(letter);
+  const digitCount = HEX_DIGITS.get(letter);
+  if (character === undefined && digitCount === undefined)
     cursor.fail("unknown escape sequence in a text in double quotes");
   cursor.index++;
-  return simple ?? readCodePoint(cursor, length ?? 0);
+  return character ?? readCodePoint(cursor, digitCount ?? 0);
 }
 
 /** Reads `length` hexadecimal digits; returns the character with this code. */
@@ -201,8 +198,8 @@ function readCodePoint(cursor: Cursor, length: number): string {
   if (digits.length < length || !/^[\da-fA-F]*$/.test(digits))
     cursor.fail(`an escape sequence needs ${length} hexadecimal digits`);
   const code = Number.parseInt(digits, 16);
-  if (code > 0x10_ff_ff || (code >= 0xd8_00 && code <= 0xdf_ff))
-    cursor.fail("an escape sequence names no character");
+  const isSurrogate = code >= 0xd8_00 && code <= 0xdf_ff;
+  if (code > 0x10_ff_ff || isSurrogate) cursor.fail("an escape sequence names no character");
   cursor.index += length;
   return String.fromCodePoint(code);
 }
@@ -218,31 +215,34 @@ interface Block {
 }
 
 /**
- * Reads a block scalar, `|` or `>`. `outerColumn` is the column of the collection around it, -1 at the top. Throws
- * YamlError.
+ * Reads a block scalar, `|` or `>`. In `>`, a single line break between two lines becomes a space, except beside lines with more
+ * indentation. `outerColumn` is the column of the collection around the scalar, -1 at the top. Throws YamlError.
  */
 export function readBlockScalar(cursor: Cursor, outerColumn: number): string {
   const block = readBlockHeader(cursor, outerColumn);
   let text = "";
+  /** The break after the last line with text, and those of the empty lines after it. */
   let lineBreak = "";
-  let breaks = skipEmptyLines(cursor, block, outerColumn);
+  let emptyLines = skipEmptyLines(cursor, block, outerColumn);
   let wasMoreIndented = false;
   while (cursor.column === block.indentation && !cursor.isEnd()) {
     const isMoreIndented = cursor.isBlank();
     const folds = block.folds && lineBreak === "\n" && !wasMoreIndented && !isMoreIndented;
-    text += folds ? (breaks === "" ? " " : breaks) : lineBreak + breaks;
+    if (!folds) text += lineBreak + emptyLines;
+    else text += emptyLines === "" ? " " : emptyLines;
     text += cursor.readLine();
     wasMoreIndented = isMoreIndented;
     lineBreak = cursor.readBreak();
-    breaks = skipEmptyLines(cursor, block, outerColumn);
+    emptyLines = skipEmptyLines(cursor, block, outerColumn);
   }
+  // `-` drops the final line breaks, `+` keeps all, and without both one stays.
   if (block.chomping !== "-") text += lineBreak;
-  return block.chomping === "+" ? text + breaks : text;
+  return block.chomping === "+" ? text + emptyLines : text;
 }
 
 const BLOCK_HEADER = /[|>](?:[-+]\d?|\d[-+]?)?/y;
 
-/** Reads the line with `|` or `>`. */
+/** Reads the line with `|` or `>`, such as `|2-`: indentation indicator and chomping in either order, then a comment perhaps. */
 function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
   const header = cursor.readMatch(BLOCK_HEADER);
   const [digit] = /\d/.exec(header) ?? [];
@@ -260,7 +260,7 @@ function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
 
 /**
  * Moves over empty lines and over the indentation of the next line. Returns the breaks of the empty lines. If the header
- * gives no indentation, the first call determines it.
+ * gives no indentation (0), the first call determines it: from the first line with text, or a longer empty line before it.
  */
 function skipEmptyLines(cursor: Cursor, block: Block, outerColumn: number): string {
   let breaks = "";

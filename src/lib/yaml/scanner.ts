@@ -1,6 +1,7 @@
 /**
- * Divides a YAML text into tokens by the rules of libyaml, which helm and kubectl read with: indentation counts
- * between tokens of block collections only, neither in quotes nor in brackets.
+ * Divides a YAML text into tokens by the rules of libyaml, which helm and kubectl read with. Collections are in brackets (*flow*) or
+ * indented (*block*); only between tokens of block collections indentation counts. Only a colon later in its line shows that a token is
+ * the key of a map: until then it is a *possible key*, and if no colon comes, it *expires*.
  */
 
 import { MAX_DEPTH, DepthError } from "../json.ts";
@@ -10,7 +11,7 @@ import { SimpleKeys, type SimpleKey, readName, readTag, type YamlToken, type Tok
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
-/** Delivers the tokens of a text, one after the other. Reads no further than the requested token needs, so errors behind it do not count. */
+/** Delivers the tokens of a text one after the other, and reads no further than that needs. `#mayBeKey` tells whether a key may begin here. */
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */
@@ -57,6 +58,7 @@ export class Scanner {
   /** Saves the token that begins here as a possible key: only a colon later in the line shows whether it is one. */
   #saveKey(): void {
     if (!this.#mayBeKey) return;
+    // At the column of the keys of an indented map, only a key may begin.
     const isRequired = !this.#inFlow && this.#indentation === this.#cursor.column;
     this.#keys.save(this.#deliveredCount + this.#queue.length, isRequired);
   }
@@ -65,7 +67,7 @@ export class Scanner {
     return this.#keys.flowLevel > 0;
   }
 
-  /** Scans the next token into the queue, with the ends of the block collections that its column closes. */
+  /** Scans the next token into the queue, after the ends of the block collections that are indented deeper than the token. */
   #scanToken(): void {
     this.#skipToToken();
     this.#closeBlocks(this.#cursor.column);
@@ -136,14 +138,15 @@ export class Scanner {
   /** Begins a block collection, at `key` or here, if that column is deeper than the collection around it. */
   #openBlock(type: "begin list" | "begin map", key?: SimpleKey): void {
     const { column } = key ?? this.#cursor;
-    if (this.#inFlow || this.#indentation >= column) return;
+    const isOpenAlready = this.#indentation >= column;
+    if (this.#inFlow || isOpenAlready) return;
     this.#outerIndentations.push(this.#indentation);
     this.#indentation = column;
     if (key === undefined) this.#addToken(type);
     else this.#insertBefore(key, type);
   }
 
-  /** Ends the block collections that are indented deeper than `column`. */
+  /** Ends the block collections that are indented deeper than `column`; in brackets, the column says nothing. */
   #closeBlocks(column: number): void {
     if (this.#inFlow) return;
     while (this.#indentation > column) {
@@ -176,10 +179,10 @@ export class Scanner {
   #scanDirective(): void {
     this.#leaveDocument();
     const { position } = this.#cursor;
-    const [text = ""] = this.#cursor.readLine().split(/\s#/);
-    const [name = "", ...rest] = text.trim().split(/[ \t]+/);
-    if (name === "%YAML" && /^1\.[12]$/.test(rest.join(" "))) this.#addToken("%YAML", "", position);
-    else if (name === "%TAG" && rest.length === 2) this.#addToken("%TAG", rest.join(" "), position);
+    const [withoutComment = ""] = this.#cursor.readLine().split(/\s#/);
+    const [name = "", ...args] = withoutComment.trim().split(/[ \t]+/);
+    if (name === "%YAML" && /^1\.[12]$/.test(args.join(" "))) this.#addToken("%YAML", "", position);
+    else if (name === "%TAG" && args.length === 2) this.#addToken("%TAG", args.join(" "), position);
     else throw new YamlError("only %YAML 1.1 and %TAG may stand before a document", position);
   }
 
@@ -200,13 +203,14 @@ export class Scanner {
     this.#addIndicator(type, 1);
   }
 
+  /** Scans a comma in brackets, which ends an item. A key may follow. */
   #scanComma(): void {
     this.#keys.expire();
     this.#mayBeKey = true;
     this.#addIndicator(",", 1);
   }
 
-  /** Begins a block collection, outside brackets. Fails with `refusal` if none may begin here. */
+  /** Begins a block collection, if none is open at this column. In brackets does nothing. Fails with `refusal` if none may begin here. */
   #beginBlock(type: "begin list" | "begin map", refusal: string): void {
     if (this.#inFlow) return;
     if (!this.#mayBeKey) this.#cursor.fail(refusal);
@@ -225,13 +229,15 @@ export class Scanner {
   #scanExplicitKey(): void {
     this.#beginBlock("begin map", "a map must begin in a line of its own");
     this.#keys.expire();
+    // In brackets, the key after a `?` cannot be a map with a key of its own.
     this.#mayBeKey = !this.#inFlow;
     this.#addIndicator("?", 1);
   }
 
-  /** Scans the colon after a key. If a saved token was the key, inserts the tokens for the map and the key before it. */
+  /** Scans the colon after a key. If a possible key precedes it, inserts the tokens of the map and of the key before that token. */
   #scanColon(): void {
     const key = this.#keys.findPossible();
+    // The key is missing (`: a`), or a `?` precedes it.
     if (key === undefined) {
       this.#beginBlock("begin map", "a second `key:` in one line, or one behind a text of several lines");
       this.#mayBeKey = !this.#inFlow;
@@ -268,13 +274,15 @@ export class Scanner {
     this.#scanScalar("plain", () => {
       const context = { inFlow: this.#inFlow, indentation: this.#indentation + 1 };
       const { text, spansLines } = readPlainScalar(this.#cursor, context);
+      // The scalar is followed by a line break: a key may begin in the next line.
       if (spansLines) this.#mayBeKey = true;
       return text;
     });
   }
 
-  /** Whether a plain scalar may begin with `-`, `?` or `:`: only before another character than a gap. */
+  /** Whether a plain scalar may begin with the indicator `first`: only `-`, `?` and `:`, and these before another character than a gap. */
   #isPlainIndicator(first: string): boolean {
+    // In brackets, libyaml accepts a `-` at the end of a line.
     if (first === "-") return !this.#cursor.isBlank(1);
     return !this.#inFlow && (first === "?" || first === ":") && !this.#cursor.isGap(1);
   }

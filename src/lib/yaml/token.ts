@@ -39,12 +39,12 @@ const AFTER_NAME = "?:,]}%@`";
 
 /** Reads the name of an anchor or alias, from its `&` or `*` on. Throws YamlError. */
 export function readName(cursor: Cursor): string {
-  const sign = cursor.peek();
+  const indicator = cursor.peek();
   cursor.index++;
   const name = cursor.readMatch(NAME);
   const isComplete = cursor.isGap() || AFTER_NAME.includes(cursor.peek());
   const rule = "must consist of letters, digits, - and _; put a text that begins so in quotes";
-  if (name === "" || !isComplete) cursor.fail(`a name behind ${sign} ${rule}`);
+  if (name === "" || !isComplete) cursor.fail(`a name behind ${indicator} ${rule}`);
   return name;
 }
 
@@ -73,7 +73,7 @@ export interface SimpleKey {
 /** Most characters between the beginning of a key and its colon. */
 const MAX_KEY_LENGTH = 1024;
 
-/** The possible keys of the collections around the current position. */
+/** The possible keys: tokens that become keys of a map if a colon follows. Each *level* of brackets (0 = outside) has at most one. */
 export class SimpleKeys {
   readonly #cursor: Cursor;
   /** The possible key of each flow collection around, and, first, of the block around them. */
@@ -96,7 +96,10 @@ export class SimpleKeys {
     return level !== undefined && this.findPossible(level) !== undefined;
   }
 
-  /** Finds the possible key of a level of brackets, by default the innermost. By the rules of YAML, a key ends with its line or 1024 characters. */
+  /**
+   * Finds the possible key of a level, by default the innermost; undefined if there is none. Gives it up once the cursor is in another
+   * line or 1024 characters further: by the rules of YAML, the colon must precede that.
+   */
   findPossible(level = this.flowLevel): SimpleKey | undefined {
     const key = this.#keys[level];
     if (key === undefined) return undefined;
@@ -105,7 +108,7 @@ export class SimpleKeys {
     return undefined;
   }
 
-  /** The token of this level is no key after all. Throws YamlError if nothing but a key may be at its position. */
+  /** Gives up the possible key of a level: no colon followed. Throws YamlError if nothing but a key may be at its position. */
   expire(level = this.flowLevel): void {
     const key = this.#keys[level];
     if (key?.isRequired === true)
@@ -113,7 +116,7 @@ export class SimpleKeys {
     this.clear(level);
   }
 
-  /** Removes the possible key of a level without a check, because it has become a key or is none. */
+  /** Removes the possible key of a level without a check, for example because it has become a key. */
   clear(level = this.flowLevel): void {
     const key = this.#keys[level];
     if (key !== undefined) this.#levels.delete(key.tokensBefore);
@@ -137,7 +140,7 @@ export class SimpleKeys {
     if (this.flowLevel > 0) this.#keys.pop();
   }
 
-  /** Leaves all collections at the end of the text. */
+  /** Gives up all possible keys and leaves all brackets, at the end of the text. */
   expireAll(): void {
     for (const level of this.#keys.keys()) this.expire(level);
     this.#keys.length = 1;

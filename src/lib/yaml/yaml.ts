@@ -17,10 +17,9 @@ export interface ParsedYaml {
 }
 
 /**
- * Reads the first document of `text` as helm and kubectl do (docs/reference/values.md, "YAML"):
- * YAML 1.1 booleans and octals, dates and `12:30` as strings; of the same key twice the last wins, with a
- * warning. `file` is named in warnings. Alias bombs and nesting deeper than 200 levels are errors.
- * Throws YamlError.
+ * Reads the first document of `text` as helm and kubectl do (docs/reference/values.md, "YAML"): YAML 1.1 booleans and octals, dates and
+ * `12:30` as strings; of the same key twice the last wins, with a warning. `file` is named in warnings. Alias bombs and nesting deeper than
+ * 200 levels are errors. Throws YamlError.
  */
 export function parseYaml(text: string, file: string): ParsedYaml {
   const { root, rest } = readNodes(text);
@@ -48,10 +47,7 @@ const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
   }),
 );
 
-/**
- * YAML text that every reader (helm, kubectl, this program) takes for exactly `value`: strings that look like
- * something else are quoted; nothing is folded, and nothing is written as an alias.
- */
+/** YAML text that every reader (helm, kubectl, this program) takes for exactly `value`. Nothing is folded or written as an alias. */
 export function toYaml(value: Json): string {
   // At the top js-yaml counts the indentation of a block from another column than libyaml.
   if (typeof value === "string" && value.includes("\n")) return `${JSON.stringify(value)}\n`;
@@ -65,8 +61,8 @@ interface Weight {
 }
 
 /**
- * Measures a value as if its aliases were written out, and throws YamlError if it is too large or too deep (an alias bomb). Parts
- * that aliases share are measured once.
+ * Measures a value as if its aliases were written out, and throws YamlError if it is too large or too deep (an alias bomb). `depth` is
+ * the nesting of the value in its document. `seen` has the weight of each map and list: parts that aliases share are measured once.
  */
 function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number): Weight {
   if (value === null || typeof value !== "object") {
@@ -101,7 +97,7 @@ export function findKeyLine(text: string, path: readonly string[]): number | und
   return root === undefined ? undefined : findLineBelow(root, path);
 }
 
-/** The line of the key at `path` below a node; numbers select items of lists. */
+/** The line of the key at `path` below a node; numbers select items of lists. Undefined if the path ends at an item, which has no key. */
 function findLineBelow(node: YamlNode, [name = "", ...path]: readonly string[]): number | undefined {
   if (node.kind === "list") {
     const item = node.items[Number(name)];

@@ -1,4 +1,7 @@
-/** Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). */
+/**
+ * Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). The *overlay* is an object of the
+ * operator above the ConfigMap, into which hooks write. A *section* has the values of one module, or the global ones, by its key.
+ */
 
 import { digest } from "../../lib/index.ts";
 import { describeProblem, GLOBAL, type Problem } from "../../model/index.ts";
@@ -37,29 +40,29 @@ export interface ValidatedConfig {
   readonly changed: readonly string[];
 }
 
-/** Parses and validates the data of ConfigMap and overlay. */
+/**
+ * Parses and validates the data of ConfigMap and overlay. Compares them with the content in force: a text that did not change is not
+ * parsed again, and `changed` lists the keys that differ (none for the first content).
+ */
 export function validateConfig(
   values: ValuesView,
-  { name, data, overlay: overlayData }: ReadConfig,
+  { name, data, overlay: readOverlay }: ReadConfig,
 ): ValidatedConfig {
   const modules = values.modules();
   const content = reparseConfigMap({ file: `ConfigMap ${name}`, before: values.config }, data ?? {}, modules);
   const overlay =
-    overlayData &&
-    reparseConfigMap({ file: overlayData.file, before: values.overlay }, overlayData.data ?? {}, modules);
+    readOverlay &&
+    reparseConfigMap({ file: readOverlay.file, before: values.overlay }, readOverlay.data ?? {}, modules);
   const candidate = { name, config: content, overlay };
   const problems = checkConfig(values, candidate);
   if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
-  const disabled = checkDisabledModules(values, candidate).map(describeProblem);
-  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabled];
+  const disabledProblems = checkDisabledModules(values, candidate).map(describeProblem);
+  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabledProblems];
   const changed = values.config === undefined ? [] : changedKeys(values.config, content);
   return { content, overlay, problems, warnings, changed };
 }
 
-/**
- * Problems of new ConfigMap content: parse errors, and sections of `global` and of enabled modules that violate their
- * config schema. Does not validate sections of disabled modules.
- */
+/** Problems of new ConfigMap content: parse errors; if there are none, violations of config schemas by `global` and enabled modules. */
 export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
@@ -85,7 +88,7 @@ function listModuleKeys(values: ValuesView, { config }: Candidate, enabled: bool
   return modules.map((module) => module.valuesKey);
 }
 
-/** Problems of one section that the candidate causes. */
+/** Problems of one section that the candidate causes: the violations of its config schema that exist only with it, each with its origin. */
 function checkSection(values: ValuesView, key: string, { name, config, overlay }: Candidate): Problem[] {
   const { layer: sources, missingSources } = values.sources.previewFor(key, config);
   const sections = { config: findSection(config, key), overlay: findSection(overlay, key), sources };
@@ -94,33 +97,22 @@ function checkSection(values: ValuesView, key: string, { name, config, overlay }
     ({ rule }) => missingSources.length === 0 || rule !== "required",
   );
   if (violations.length === 0) return [];
-  const found = locateViolations(values.sectionOrigins(key, sections), violations);
-  return keepConfigMapViolations(values, key, { found, sources }).map(
-    ({ path, message, layer, position, remedy = "fix this key" }) => ({
-      file: layer?.endsWith("values.yaml") || layer === "overlay" ? (position ?? layer) : `ConfigMap ${name}`,
-      key: `${key}${path}`,
-      message,
-      remedy,
-    }),
-  );
+  // Violations by files and missing values make a module Invalid; those of global values keep the content out of force, too.
+  const withoutConfigMap = { config: undefined, overlay: undefined, sources };
+  const otherViolations = key === GLOBAL ? [] : validateSection(values, key, withoutConfigMap);
+  const otherIds = new Set(otherViolations.map(violationId));
+  return locateViolations(values.sectionOrigins(key, sections), violations)
+    .filter((each) => isSetByConfigMap(each) || !otherIds.has(violationId(each)))
+    .map(({ path, message, layer, position, remedy = "fix this key" }) => {
+      const isInConfigMap = layer !== "overlay" && layer?.endsWith("values.yaml") !== true;
+      const file = isInConfigMap ? `ConfigMap ${name}` : (position ?? layer);
+      return { file, key: `${key}${path}`, message, remedy };
+    });
 }
 
-/**
- * Keeps the violations that the ConfigMap or its overlay causes: only these keep the content out of force. Violations by files or by
- * missing values make the module Invalid instead. For global values, keeps every violation.
- */
-function keepConfigMapViolations(
-  values: ValuesView,
-  key: string,
-  { found, sources }: { readonly found: readonly LocatedViolation[]; readonly sources: Sections["sources"] },
-): readonly LocatedViolation[] {
-  if (found.length === 0 || key === GLOBAL) return found;
-  const withoutConfigMap = { config: undefined, overlay: undefined, sources };
-  const violationsWithout = new Set(validateSection(values, key, withoutConfigMap).map(violationId));
-  // Who sets the leaf causes its violation, whatever lower layers say.
-  const setsLeaf = ({ layer, rule }: LocatedViolation): boolean =>
-    rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
-  return found.filter((each) => !violationsWithout.has(violationId(each)) || setsLeaf(each));
+/** Whether the ConfigMap or its overlay sets the wrong value: that is its fault, even if a file below sets a wrong value there, too. */
+function isSetByConfigMap({ layer, rule }: LocatedViolation): boolean {
+  return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
 
 /** Violations of the config schema with these sections of ConfigMap and overlay. */
@@ -138,7 +130,7 @@ export interface ConfigFacts {
   readonly isFrozen: boolean;
 }
 
-/** Facts about the ConfigMap content in force. */
+/** Collects the facts about the ConfigMap content in force that statuses display. */
 export function collectConfigFacts(values: ValuesView): ConfigFacts {
   const { globalConfig, sections } = values.digests.configDigests();
   return {

@@ -1,4 +1,8 @@
-/** Parses the keys of the ConfigMap (docs/reference/values.md, "Layers"). */
+/**
+ * Parses the keys of the ConfigMap (docs/reference/values.md, "Layers"). A module has a *values key*, its name in camelCase (`webApp`):
+ * under it the ConfigMap has the section of the module; keys with a suffix are its flag (`webAppEnabled`) and settings
+ * (`webAppProtected`). `maintenance` *freezes* all modules: none is changed or removed.
+ */
 
 import { sameJson } from "../../lib/index.ts";
 import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
@@ -42,10 +46,10 @@ interface ParsedText {
   readonly warnings: readonly string[];
 }
 
-/** Accumulates the parsed content; `file` names the ConfigMap. */
+/** The parsed content while it is being read; `file` names the ConfigMap. */
 type Draft = ReturnType<typeof newDraft>;
 
-/** An empty draft, which the readers of keys fill one after the other. */
+/** An empty draft, which the readers of keys fill one after the other. Its fields are those of `ParsedConfig`; maps are by values key. */
 function newDraft(file: string) {
   return {
     file,
@@ -66,34 +70,32 @@ function newDraft(file: string) {
 type Reader = (draft: Draft, key: string, value: Json) => void;
 
 type Data = Readonly<Record<string, string>>;
+type ModuleKeys = readonly Pick<Module, "valuesKey">[];
 
 /**
  * Reads the data of a ConfigMap (or of the overlay); `file` names it in messages: `ConfigMap addon-operator`. Never
- * throws: an invalid key becomes a problem that names key, line and column. `known` lists the modules.
+ * throws: an invalid key becomes a problem that names key, line and column. A key that belongs to none of the `modules` is unknown.
  */
-export function parseConfigMap(
-  file: string,
-  data: Data,
-  known: readonly Pick<Module, "valuesKey">[],
-): ParsedConfig {
-  return reparseConfigMap({ file }, data, known);
+export function parseConfigMap(file: string, data: Data, modules: ModuleKeys): ParsedConfig {
+  return reparseConfigMap({ file }, data, modules);
 }
 
-/** As `parseConfigMap`; a text that is the same in `before` yields the same objects. */
+/** As `parseConfigMap`. A text that is the same in `before` is not parsed again: it yields the same objects, for comparisons and caches. */
 export function reparseConfigMap(
   { file, before }: { readonly file: string; readonly before?: ParsedConfig | undefined },
   data: Data,
-  known: readonly Pick<Module, "valuesKey">[],
+  modules: ModuleKeys,
 ): ParsedConfig {
   const draft = newDraft(file);
-  const readers = createReaders(known);
+  const readers = createReaders(modules);
   for (const [key, text] of Object.entries(data)) {
     const read = readers.get(key);
     if (read === undefined) recordUnknownKey(draft, key, text);
     else
       collect(draft.problems, () => {
-        const same = before?.texts.get(key);
-        const parsed = same?.text === text ? same : { text, ...parseDocument(text, file, key) };
+        const parsedBefore = before?.texts.get(key);
+        const isSame = parsedBefore?.text === text;
+        const parsed = isSame ? parsedBefore : { text, ...parseDocument(text, file, key) };
         draft.texts.set(key, parsed);
         draft.warnings.push(...parsed.warnings);
         read(draft, key, parsed.value);
@@ -103,8 +105,8 @@ export function reparseConfigMap(
 }
 
 /**
- * Records a key that matches no module: a warning, because the module may be deleted for a moment. A key that protects
- * a release counts even if its value is invalid, unless it is clearly off: a deletion cannot be undone.
+ * Records a key that matches no module: only a warning, because the directory of the module may be missing for a moment. A key that
+ * protects a release (`webProtected`) counts even if its value is invalid, unless it is clearly off: a deletion cannot be undone.
  */
 function recordUnknownKey(draft: Draft, key: string, text: string): void {
   draft.unknownKeys.push(key);
@@ -112,14 +114,14 @@ function recordUnknownKey(draft: Draft, key: string, text: string): void {
   if (isGuardKey(key) && !isOff) draft.guards.add(key);
 }
 
-/** The reader of each known key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
-function createReaders(known: readonly Pick<Module, "valuesKey">[]): Map<string, Reader> {
+/** The reader of each known key, by the key. A flag overwrites what a section `false` has set, whatever the order of the keys. */
+function createReaders(modules: ModuleKeys): Map<string, Reader> {
   const readers = new Map<string, Reader>([
     [GLOBAL, readGlobal],
     [MAINTENANCE, readFreeze],
     [GLOBAL_SOURCES, readGlobalSources],
   ]);
-  for (const { valuesKey } of known) {
+  for (const { valuesKey } of modules) {
     readers.set(valuesKey, valuesKey === MAINTENANCE ? readSectionOrFreeze : readModule);
     readers.set(`${valuesKey}Enabled`, (draft, key, value) => {
       draft.flags.set(valuesKey, readFlag(value, draft.file, key));
@@ -135,6 +137,7 @@ function createReaders(known: readonly Pick<Module, "valuesKey">[]): Map<string,
   return readers;
 }
 
+/** Reads the global values, a map. Nothing behind the key counts as an empty map. */
 function readGlobal(draft: Draft, key: string, value: Json): void {
   if (isJsonObject(value)) draft.global = value;
   else if (value === null) draft.global = {};
@@ -168,10 +171,10 @@ function readModule(draft: Draft, key: string, value: Json): void {
 
 const EMPTY_SECTION: JsonObject = Object.freeze({});
 
-/** The keys of a ConfigMap whose meaning differs in `after`. Identical section objects are not compared. */
+/** The keys of a ConfigMap whose meaning differs in `after`: sections, flags and settings, not white space or comments. */
 export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
   const valuesKeys = new Set([before, after].flatMap(listValuesKeys));
-  /** The values keys for which `read` yields another value now. */
+  /** The values keys for which `read` returns different values before and after. */
   const findDifferentKeys = (read: (config: ParsedConfig, key: string) => unknown): string[] =>
     [...valuesKeys]
       .filter((key) => !sameJson(read(before, key) as Json, read(after, key) as Json))
@@ -205,18 +208,18 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
-/** The merged flag of a module, and the layer that decided it. `byHook`: what a global hook has set. */
+/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag by global hooks. */
 export function mergeFlag(
   { valuesKey, own, common }: Module,
   config: ParsedConfig | undefined,
   byHook: boolean | undefined,
 ): { enabled: boolean; by: EnabledBy } {
-  const flags: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+  const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
     ["configmap", config?.flags.get(valuesKey)],
     ["hook", byHook],
     ["module-values", own.enabled],
     ["values", common.enabled],
   ];
-  const [by, enabled = false] = flags.find(([, flag]) => flag !== undefined) ?? ["none"];
+  const [by, enabled = false] = strongestFirst.find(([, flag]) => flag !== undefined) ?? ["none"];
   return { enabled, by };
 }

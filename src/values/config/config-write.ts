@@ -1,4 +1,7 @@
-/** Applies a hook's config patch to the ConfigMap or the overlay. */
+/**
+ * Applies a hook's config patch to the ConfigMap, or to the overlay: the operator's own ConfigMap or Secret, whose values lie above those
+ * of the ConfigMap. A *section* has the values of one module or the global ones; it is the YAML text of one key.
+ */
 
 import { canonicalJson, toYaml } from "../../lib/index.ts";
 import { GLOBAL, ProblemError, isJsonObject, member, setMember, merge } from "../../model/index.ts";
@@ -42,9 +45,10 @@ export function patchConfigMapKey(edit: KeyEdit): ConfigWrite {
   const section = patchSection(before, edit.operations, edit.configMapSection);
   const changed = canonicalJson(before) !== canonicalJson(section);
   if (!changed) return { key: edit.key, text: member(edit.data, edit.key), changed, section };
-  const text = section === undefined ? undefined : toYaml(section);
-  const data = text === undefined ? {} : { ...edit.data, [edit.key]: text };
-  const problem = findSizeProblem(edit.file, data, edit.key);
+  // Removing a key cannot make the data too large.
+  if (section === undefined) return { key: edit.key, text: undefined, changed, section };
+  const text = toYaml(section);
+  const problem = findSizeProblem(edit.file, { ...edit.data, [edit.key]: text }, edit.key);
   if (problem !== undefined) throw new ProblemError(problem);
   return { key: edit.key, text, changed, section };
 }
@@ -66,7 +70,7 @@ function patchSection(
 /** The layers of a section that change while the operator runs. */
 export type Sections = Pick<SectionInput, "config" | "overlay" | "sources">;
 
-/** The sections as they will be after a hook's config patch is saved, to validate the patch before. */
+/** The sections as they will be after a config patch, to validate it before it is saved: in the overlay (`isOverlaid`) or in the ConfigMap. */
 export function patchSections(
   { config, overlay }: Sections,
   operations: readonly PatchOperation[],
@@ -77,7 +81,7 @@ export function patchSections(
   return { config, overlay: patchSection(overlay, operations, config ?? {}) };
 }
 
-/** Reads the section to patch from the text of its key. Throws ProblemError if it cannot be patched. */
+/** Reads the section to patch from the text of its key; undefined if there is none. Throws ProblemError if it cannot be patched. */
 function readCurrentSection(edit: KeyEdit): Section | undefined {
   const text = member(edit.data, edit.key);
   if (text === undefined) return undefined;
@@ -87,42 +91,45 @@ function readCurrentSection(edit: KeyEdit): Section | undefined {
     throw new ProblemError({ file, key: edit.key, message: "must be a map" });
   }
   const { section, enabled } = readSection(value, file, edit.key);
+  // `false` in place of the section is a flag.
   if (enabled === undefined) return section ?? {};
   const remedy = `write ${edit.key}Enabled: "false" instead`;
   const message = "a section that is false cannot be patched";
   throw new ProblemError({ file, key: edit.key, message, remedy });
 }
 
-/** The problem of data that is larger than the API server accepts. Its message names the key `named`, by default the largest. */
+/** The problem of data that is too large for the API server, if it is. The message names the key `patchedKey`, by default the largest. */
 export function findSizeProblem(
   file: string,
   data: Readonly<Record<string, string>>,
-  named?: string,
+  patchedKey?: string,
 ): Problem | undefined {
   const size = Object.values(data).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (size <= CONFIG_MAP_LIMIT) return undefined;
-  const key = named ?? findLargestKey(data);
-  const message = `would have ${Buffer.byteLength(member(data, key) ?? "")} bytes, and the whole ${file.split(" ")[0]} ${size} of at most ${CONFIG_MAP_LIMIT}`;
+  const key = patchedKey ?? findLargestKey(data);
+  const [kind] = file.split(" ");
+  const message = `would have ${Buffer.byteLength(member(data, key) ?? "")} bytes, and the whole ${kind} ${size} of at most ${CONFIG_MAP_LIMIT}`;
   const remedy = "keep large values elsewhere, e.g. in a Secret that the hook reads";
   return { file, key, message, remedy };
 }
 
 function findLargestKey(data: Readonly<Record<string, string>>): string {
-  const sizes = Object.entries(data).map(([key, text]) => [key, Buffer.byteLength(text)] as const);
-  const [largest] = sizes.toSorted(([, a], [, b]) => b - a);
-  return largest?.[0] ?? "";
+  const largestFirst = Object.entries(data).toSorted(
+    ([, a], [, b]) => Buffer.byteLength(b) - Buffer.byteLength(a),
+  );
+  return largestFirst[0]?.[0] ?? "";
 }
 
 /** The smallest overlay that, merged over `below`, gives `wanted`: changed leaves, and null for removed members. Undefined if nothing differs. */
 export function diffForOverlay(below: Json, wanted: Json): Json | undefined {
   if (canonicalJson(below) === canonicalJson(wanted)) return undefined;
   if (!isJsonObject(below) || !isJsonObject(wanted)) return wanted;
-  const changed: JsonObject = {};
+  const overlay: JsonObject = {};
   for (const key of new Set([...Object.keys(below), ...Object.keys(wanted)])) {
-    const lower = member(below, key);
-    const upper = member(wanted, key) ?? null;
-    const part = lower === undefined ? upper : diffForOverlay(lower, upper);
-    if (part !== undefined) setMember(changed, key, part);
+    const memberBelow = member(below, key);
+    const wantedMember = member(wanted, key) ?? null;
+    const difference = memberBelow === undefined ? wantedMember : diffForOverlay(memberBelow, wantedMember);
+    if (difference !== undefined) setMember(overlay, key, difference);
   }
-  return changed;
+  return overlay;
 }

@@ -87,7 +87,7 @@ export function isSuspension(value: Json): boolean {
   return value === NO_RECONCILIATION;
 }
 
-/** Reads the reaction to drift. YAML reads `off` without quotes as false. */
+/** Reads the reaction to drift: `off`, which YAML reads without quotes as false, `warn` or `repair`. Throws ProblemError. */
 function readDrift(value: Json, file: string, key: string): DriftMode {
   const mode = value === false ? "off" : DRIFT_MODES.find((each) => each === value);
   if (mode !== undefined) return mode;
@@ -95,7 +95,7 @@ function readDrift(value: Json, file: string, key: string): DriftMode {
   throw new ProblemError({ file, key, message: "unknown mode of drift", remedy });
 }
 
-/** Whether the value of a maintenance key suspends. Throws ProblemError. */
+/** Reads a maintenance key, whose only value suspends: returns true, or throws ProblemError. */
 export function readMaintenance(value: Json, file: string, key: string): boolean {
   if (isSuspension(value)) return true;
   const remedy = `write ${NO_RECONCILIATION}, or nothing`;
@@ -104,7 +104,7 @@ export function readMaintenance(value: Json, file: string, key: string): boolean
 
 const KEY_SUFFIXES = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
 
-/** Keys that match no module, each with a suggestion: `webb (did you mean web?)`. */
+/** Describes keys of the ConfigMap that match no module, each with the nearest known key: `webb (did you mean web?)`. */
 export function describeUnknownKeys(
   keys: readonly string[],
   known: readonly Pick<Module, "valuesKey">[],

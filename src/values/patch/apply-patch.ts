@@ -1,4 +1,8 @@
-/** Applies patches of hooks to values (docs/reference/values.md, "Patches"). */
+/**
+ * Applies JSON patches (RFC 6902) of hooks to values (docs/reference/values.md, "Patches"). A patch is applied twice: *fresh*, after the
+ * run of its hook, strictly; and as a *stored* patch at each later merge of the values, whose layers may have changed, tolerantly.
+ * Paths begin with the key of the section. The segments of a path are its keys and indexes.
+ */
 
 import jsonPatch from "fast-json-patch";
 
@@ -48,9 +52,8 @@ export function applyJsonPatch(
 }
 
 /**
- * Applies stored patches to fresh layers, tolerantly: skips operations that no longer apply, ignores `test`,
- * `replace` of a missing value adds it, and a removed section is an empty one. Undefined only when
- * there is neither a section nor a patch.
+ * Applies stored patches to fresh layers, tolerantly: skips operations that no longer apply, ignores `test`, `replace` of a missing value
+ * adds it, and a removed section is an empty one. Undefined only when there is neither a section nor a patch.
  */
 export function replayStoredPatches(
   section: Section | undefined,
@@ -60,21 +63,23 @@ export function replayStoredPatches(
   const document = PatchedDocument.fromSection(sectionKeyOf(operations), section ?? {});
   for (const operation of operations) {
     applyTolerantly(document, operation);
-    if (!isContainer(document.section)) document.section = {};
+    const isRemoved = !isContainer(document.section);
+    if (isRemoved) document.section = {};
   }
   return requireValidSection(document.section);
 }
 
 /** Replays an operation inside one value, at `path` (not empty) relative to the value, as `compactOperations` does to fold operations. */
 export function replayInValue(value: Json, operation: PatchOperation, path: string): Json {
+  // The value stands as a section with an empty key.
   const document = PatchedDocument.fromSection("", value);
   applyTolerantly(document, { ...operation, path: `/${path}` });
   return document.section ?? null;
 }
 
 /**
- * Operations as they are stored: without `test`, and marked where a segment looks like an index but is a key of a map,
- * so that `compactOperations` may fold them. `section` is the section before the patch.
+ * Converts fresh operations on `section` to those to store: without `test`, and marked (`maps`) where a segment of the path looks like an
+ * index but is a key of a map, so that `compactOperations` may fold them. Throws PatchError if an operation does not apply.
  */
 export function toStoredOperations(
   section: Section | undefined,
@@ -84,6 +89,7 @@ export function toStoredOperations(
   const stored: PatchOperation[] = [];
   for (const operation of operations) {
     const marked = { ...operation, maps: true as const };
+    // Test before the operation, which may change a map on its path. `move` and `copy` are never folded.
     const needsMark = hasIndex(operation.path) && !("from" in operation) && passesMapsOnly(document, marked);
     applyStrictly(document, operation);
     if (operation.op !== "test") stored.push(needsMark ? marked : operation);
@@ -96,10 +102,7 @@ export function hasIndex(path: string): boolean {
   return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/**
- * A section under its key in a root object, so that operations on the whole section need no special case. Copies maps
- * and lists before the first change: the layers share them.
- */
+/** A section under its key in a root object, so that the whole section can be patched, too. Copies maps and lists, which layers share, on change. */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;
@@ -129,7 +132,7 @@ class PatchedDocument {
     setMember(this.root, this.key, value);
   }
 
-  /** A copy in which operations can be tried: it shares everything until a change. */
+  /** A document in which operations can be tried: it shares all maps and lists with this one, and copies them before a change. */
   fork(): PatchedDocument {
     return new PatchedDocument(this.key, { ...this.root });
   }
@@ -144,7 +147,8 @@ class PatchedDocument {
     let parent: Container = this.root;
     for (const segment of segments.slice(0, -1)) {
       const child: Json | undefined = valueAt(parent, [segment]);
-      if (!isContainer(child)) return;
+      const isEndOfPath = !isContainer(child);
+      if (isEndOfPath) return;
       const copy = this.#copiedContainers.has(child) ? child : copyContainer(child);
       this.#copiedContainers.add(copy);
       if (Array.isArray(parent)) parent[Number(segment)] = copy;
@@ -168,7 +172,7 @@ function requireValidSection(section: Json | undefined): Section | undefined {
   return section;
 }
 
-/** Applies a fresh operation. Throws PatchError if it does not apply. */
+/** Applies a fresh operation. Throws PatchError if it does not apply. The first `add` to a missing section creates the section as a map. */
 function applyStrictly(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "add" && document.section === undefined) document.section = {};
   const problem = findObstacle(document, operation);
@@ -183,7 +187,7 @@ function applyTolerantly(document: PatchedDocument, stored: PatchOperation): voi
   if (findObstacle(document, operation) === undefined) applyChecked(document, operation);
 }
 
-/** In a map, `replace` becomes `add`, so that it also applies if the value is missing now. */
+/** Turns a stored `replace` of a member of a map into `add`, so that it also applies if the member is missing now. */
 function replaceAsAdd(document: PatchedDocument, operation: PatchOperation): PatchOperation {
   if (operation.op !== "replace") return operation;
   const parent = document.get(parsePointer(operation.path).slice(0, -1));
@@ -222,17 +226,16 @@ function findTransferObstacle(document: PatchedDocument, operation: Transfer): s
   if (value === undefined) return `there is nothing at ${operation.from}`;
   if (operation.op === "copy" && document.copiedCharacters + jsonLength(value) > MAX_COPIED_CHARACTERS)
     return "the copies make the values more than 4 MiB larger";
-  if (operation.op === "copy" || operation.from === operation.path) {
-    return findTargetObstacle(document, parsePointer(operation.path));
-  }
+  const removesNothing = operation.op === "copy" || operation.from === operation.path;
+  if (removesNothing) return findTargetObstacle(document, parsePointer(operation.path));
   if (operation.path.startsWith(`${operation.from}/`)) return "a value cannot be moved into itself";
   // Indexes of the target count after the removal, so check the target in a copy without the value.
-  const without = document.fork();
-  applyChecked(without, { op: "remove", path: operation.from });
-  return findTargetObstacle(without, parsePointer(operation.path));
+  const withoutValue = document.fork();
+  applyChecked(withoutValue, { op: "remove", path: operation.from });
+  return findTargetObstacle(withoutValue, parsePointer(operation.path));
 }
 
-/** Why nothing can be added at the path `segments`; undefined if it can. */
+/** Why nothing can be added at the path `segments`; undefined if something can. The segment `-` means the end of a list. */
 function findTargetObstacle(document: PatchedDocument, segments: readonly string[]): string | undefined {
   const parent = document.get(segments.slice(0, -1));
   if (isJsonObject(parent)) return undefined;
@@ -242,12 +245,13 @@ function findTargetObstacle(document: PatchedDocument, segments: readonly string
   return isIndex(last) && Number(last) <= parent.length ? undefined : "the index is outside the list";
 }
 
-/** Applies an operation that was checked before. */
+/** Applies an operation for which `findObstacle` found no obstacle. */
 function applyChecked(document: PatchedDocument, operation: PatchOperation): void {
   if (operation.op === "move") return moveValue(document, operation);
   if (operation.op === "copy")
     document.copiedCharacters += jsonLength(document.get(parsePointer(operation.from)));
   document.copyParents(parsePointer(operation.path));
+  // Without the validation of the library, in place (in the copies), and never into a prototype.
   jsonPatch.applyOperation(document.root, operation, false, true, true);
 }
 

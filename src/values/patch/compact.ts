@@ -1,4 +1,7 @@
-/** Compacts the stored patches of hooks, so that they do not grow with each run. */
+/**
+ * Compacts the stored patches of hooks, so that they do not grow with each run. Each merge of the values *replays* a stored operation: it
+ * applies or skips it. An *edit* is an `add`, `remove` or `replace`; to *fold* it is to change the value of an earlier `add` instead.
+ */
 
 import { isAtOrBelow } from "../../lib/index.ts";
 import { hasIndex, replayInValue, type PatchOperation } from "./apply-patch.ts";
@@ -10,18 +13,20 @@ type Edit = PatchOperation & { readonly op: "add" | "remove" | "replace" };
 export const MANY_OPERATIONS = 1000;
 
 /**
- * Combines stored operations, `kept`, and new ones into fewer operations with the same effect on every section: a hook
+ * Combines `stored` operations and `added` ones into fewer operations with the same effect on every section: a hook
  * may patch the same value in each run. Drops what is overwritten or removed later; a change inside a value that was
  * added earlier becomes part of that value. `move` and `copy` read current values, so nothing is folded across them.
  */
 export function compactOperations(
   added: readonly PatchOperation[],
-  kept: readonly PatchOperation[] = [],
+  stored: readonly PatchOperation[] = [],
 ): readonly PatchOperation[] {
-  return added.reduce((before, operation) => {
-    if (operation.op === "test") return before;
-    return isEdit(operation) ? appendEdit(before, toAdd(operation)) : [...before, operation];
-  }, kept);
+  let compacted = stored;
+  for (const operation of added) {
+    if (operation.op === "test") continue;
+    compacted = isEdit(operation) ? appendEdit(compacted, toAdd(operation)) : [...compacted, operation];
+  }
+  return compacted;
 }
 
 /** Turns `replace` into `add` on a path through maps: both replay the same there, and only `add` can be folded. */
@@ -30,14 +35,14 @@ function toAdd(edit: Edit): Edit {
 }
 
 /** Adds an edit to the stored operations: folds it into an earlier `add`, or appends it and drops operations that it overwrites. */
-function appendEdit(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] {
-  const folded = foldIntoAdd(kept, edit);
+function appendEdit(stored: readonly PatchOperation[], edit: Edit): PatchOperation[] {
+  const folded = foldIntoAdd(stored, edit);
   if (folded !== undefined) return folded;
-  if (!hasFixedPath(edit)) return [...kept, edit];
+  if (!hasFixedPath(edit)) return [...stored, edit];
   // `move` and `copy` read current values, so what precedes them must stay.
-  const barrier = kept.findLastIndex((each) => !isEdit(each));
-  const left = kept.filter((each, index) => index <= barrier || !isOverwrittenBy(each, edit));
-  return [...left, edit];
+  const lastTransfer = stored.findLastIndex((each) => !isEdit(each));
+  const remaining = stored.filter((each, index) => index <= lastTransfer || !isOverwrittenBy(each, edit));
+  return [...remaining, edit];
 }
 
 /** Whether the path means the same value whatever the other values are: it contains no index of a list. */
@@ -51,22 +56,25 @@ function isOverwrittenBy(earlier: PatchOperation, later: Edit): boolean {
 }
 
 /**
- * Whether a replay that skips `upper`, because its path does not exist, also skips `lower`, whose path is at or below:
- * only then one may stand for both.
+ * Whether a replay that skips `upper`, because its path does not exist, also skips `lower`, whose path is at or below that of `upper`:
+ * only then one operation may replace both. An `upper` with a key like an index (marked `maps`) is skipped where a list is in place of the
+ * map, but an unmarked `lower` may change an item of that list.
  */
 function isSkippedWith(lower: PatchOperation, upper: PatchOperation): boolean {
   return lower.maps === true || !hasIndex(upper.path);
 }
 
-/** The operations with `edit` folded into an earlier `add` above it; undefined if there is none. */
-function foldIntoAdd(kept: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
-  const index = kept.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
-  const target = kept[index];
+/** The operations with `edit` folded into the last `add` around its path; undefined if there is none or a later operation changes that value. */
+function foldIntoAdd(stored: readonly PatchOperation[], edit: Edit): PatchOperation[] | undefined {
+  const index = stored.findLastIndex((each) => !isEdit(each) || isAtOrBelow(edit.path, each.path));
+  const target = stored[index];
+  // An edit of the same path overwrites the `add` as a whole.
   if (target?.op !== "add" || target.path === edit.path) return undefined;
   if (!hasFixedPath(target) || !isSkippedWith(edit, target)) return undefined;
-  if (kept.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path))) return undefined;
+  const isChangedLater = stored.slice(index + 1).some((each) => isAtOrBelow(each.path, target.path));
+  if (isChangedLater) return undefined;
   const value = replayInValue(target.value, edit, edit.path.slice(target.path.length));
-  return kept.with(index, { ...target, value });
+  return stored.with(index, { ...target, value });
 }
 
 /** Whether an operation changes one path only, without reading another one. */

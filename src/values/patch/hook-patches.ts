@@ -1,4 +1,7 @@
-/** Parses and validates patches of hooks (docs/reference/values.md, "Patches"). */
+/**
+ * Parses and validates patches of hooks (docs/reference/values.md, "Patches"). A hook's *config patch* changes the ConfigMap (or the overlay
+ * above it), its *values patch* the values in memory. Both patch one section: the values of the hook's module, or the global ones.
+ */
 
 import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";
 import type { JsonFragment } from "../../lib/index.ts";
@@ -19,32 +22,32 @@ export interface ValidatedPatches {
 }
 
 /**
- * Parses both patch files, applies them to copies, and validates the result: config patches against the config schema,
- * values patches against the values schema. Throws with one message when anything is wrong.
+ * Parses both patch files of a run, applies them to copies, and validates the result: the config patch against the config schema,
+ * the values patch against the values schema. Throws with one message when anything is wrong.
  */
 export function validatePatches(values: ValuesView, key: string, texts: PatchTexts): ValidatedPatches {
-  const { config, values: own } = parsePatches(texts, key);
+  const { config: configPatch, values: valuesPatch } = parsePatches(texts, key);
   const isOverlaid = values.overlay !== undefined;
-  const saved = patchSections(values.sectionsInForce(key), config.operations, isOverlaid);
-  if (config.operations.length > 0) checkPatchedConfig(values, key, saved);
-  const { operations } = own;
+  const sections = patchSections(values.sectionsInForce(key), configPatch.operations, isOverlaid);
+  if (configPatch.operations.length > 0) checkPatchedConfig(values, key, sections);
+  const { operations } = valuesPatch;
   return {
-    config: config.operations,
-    values: operations.length === 0 ? [] : validateValues(values, key, { saved, operations }),
-    flags: new Map([...config.flags, ...own.flags]),
-    warnings: [...config.warnings, ...own.warnings],
+    config: configPatch.operations,
+    values: operations.length === 0 ? [] : validateValuesPatch(values, key, { sections, operations }),
+    flags: new Map([...configPatch.flags, ...valuesPatch.flags]),
+    warnings: [...configPatch.warnings, ...valuesPatch.warnings],
   };
 }
 
-/** Checks values patches on top of the config patches of the same run. Returns the operations to store. */
-function validateValues(
+/** Checks a values patch on top of `sections`, the result of the config patch of the same run. Returns the operations to store. */
+function validateValuesPatch(
   values: ValuesView,
   key: string,
-  { saved, operations }: { readonly saved: Sections; readonly operations: readonly PatchOperation[] },
+  { sections, operations }: { readonly sections: Sections; readonly operations: readonly PatchOperation[] },
 ): readonly PatchOperation[] {
   // Strict against the values that the hook read: removing a missing value is an error while the patch is fresh.
-  const stored = toStoredOperations(values.mergeSections(key, saved).values, operations);
-  const after = values.mergeSections(key, { ...saved, patches: [...values.patches(key), ...stored] });
+  const stored = toStoredOperations(values.mergeSections(key, sections).values, operations);
+  const after = values.mergeSections(key, { ...sections, patches: [...values.patches(key), ...stored] });
   throwViolations("values patch", key, values.schemas(key).validateValues(after.values));
   return stored;
 }
@@ -52,16 +55,17 @@ function validateValues(
 /** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
 export function checkPatchedConfig(values: ValuesView, key: string, sections: Sections): void {
   const schemas = values.schemas(key);
-  const before = new Set(schemas.validateConfig(values.mergedSection(key).config).map(violationId));
-  const found = schemas.validateConfig(values.mergeSections(key, sections).config);
-  const violations = found.filter((each) => !before.has(violationId(each)));
+  const idsBefore = new Set(schemas.validateConfig(values.mergedSection(key).config).map(violationId));
+  const violationsAfter = schemas.validateConfig(values.mergeSections(key, sections).config);
+  const violations = violationsAfter.filter((each) => !idsBefore.has(violationId(each)));
   throwViolations("config values patch", key, violations);
 }
 
-function throwViolations(what: string, key: string, violations: readonly Violation[]): void {
+/** Throws one error for all violations, if there are any. `patchKind` names the patch that causes them. */
+function throwViolations(patchKind: string, key: string, violations: readonly Violation[]): void {
   if (violations.length === 0) return;
   const all = violations.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  throw new Error(`${what} makes ${key} invalid: ${all}`);
+  throw new Error(`${patchKind} makes ${key} invalid: ${all}`);
 }
 
 /** A validated patch file: operations in order, flags and warnings. */
@@ -85,7 +89,7 @@ interface PatchTexts {
 
 /** Reads both patch files as `parsePatch` does; errors name the environment variable of the invalid file. */
 export function parsePatches(texts: PatchTexts, key: string): Record<keyof PatchTexts, ParsedPatch> {
-  const parsed = (variable: string, text: string): ParsedPatch => {
+  const parse = (variable: string, text: string): ParsedPatch => {
     try {
       return parsePatch(text, key);
     } catch (error) {
@@ -94,8 +98,8 @@ export function parsePatches(texts: PatchTexts, key: string): Record<keyof Patch
     }
   };
   return {
-    config: parsed("CONFIG_VALUES_JSON_PATCH_PATH", texts.config),
-    values: parsed("VALUES_JSON_PATCH_PATH", texts.values),
+    config: parse("CONFIG_VALUES_JSON_PATCH_PATH", texts.config),
+    values: parse("VALUES_JSON_PATCH_PATH", texts.values),
   };
 }
 
@@ -107,14 +111,17 @@ export function parsePatch(text: string, key: string): ParsedPatch {
   const flags = new Map<string, boolean | undefined>();
   const warnings: string[] = [];
   const operations: PatchOperation[] = [];
-  const all = Array.from(splitJsonValues(text), parseFragment).flat();
-  if (all.length > MAX_OPERATIONS)
-    throw new PatchError(`${all.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`);
-  for (const raw of all) {
+  // Flattens the arrays among the values of the stream.
+  const rawOperations = Array.from(splitJsonValues(text), parseFragment).flat();
+  if (rawOperations.length > MAX_OPERATIONS)
+    throw new PatchError(
+      `${rawOperations.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`,
+    );
+  for (const raw of rawOperations) {
     const operation = readOperation(raw, warnings);
-    const flag = key === GLOBAL ? readFlagName(operation.path) : undefined;
-    if (flag === undefined) operations.push(requireOwnPath(operation, key));
-    else if (operation.op !== "test") flags.set(flag, readFlagValue(operation));
+    const flagName = key === GLOBAL ? readFlagName(operation.path) : undefined;
+    if (flagName === undefined) operations.push(requireOwnPath(operation, key));
+    else if (operation.op !== "test") flags.set(flagName, readFlagValue(operation));
   }
   return { operations, flags, warnings };
 }
@@ -129,7 +136,7 @@ function parseFragment({ text, index }: JsonFragment): Json {
   }
 }
 
-/** Checks the form of an operation. Adds a warning if a path had to be corrected. */
+/** Converts a parsed JSON value to an operation. Throws PatchError if it is none. Adds a warning if a path had to be corrected. */
 function readOperation(raw: Json, warnings: string[]): PatchOperation {
   if (!isJsonObject(raw)) throw new PatchError("a patch operation must be an object");
   const path = readPointer(raw, "path", warnings);
@@ -151,7 +158,7 @@ function readOperation(raw: Json, warnings: string[]): PatchOperation {
   }
 }
 
-/** The JSON pointer in the member `name`. Converts a path with dots, with a warning. */
+/** The JSON pointer in the member `name` of an operation. Converts a path with dots (`web.port`), with a warning. */
 function readPointer(raw: JsonObject, name: "path" | "from", warnings: string[]): string {
   const path = raw[name];
   if (typeof path !== "string" || path === "") throw new PatchError(`a patch operation needs a "${name}"`);
@@ -163,7 +170,7 @@ function readPointer(raw: JsonObject, name: "path" | "from", warnings: string[])
   return pointer;
 }
 
-/** For a path `/<camel>Enabled`, returns `<camel>`; undefined if the path is no flag. */
+/** For the path of a module's flag, `/webAppEnabled`, returns `webApp`; undefined for other paths. */
 function readFlagName(path: string): string | undefined {
   const segments = parsePointer(path);
   const name = segments[0] ?? "";

@@ -1,4 +1,4 @@
-/** Fills in the defaults of a schema. */
+/** Fills in the defaults of a JSON schema: adds members that a value lacks. A value that lacks none stays the same object, for comparisons. */
 
 import { isJsonObject, objectOf, objectsIn, member, setMember, combineMembers } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
@@ -13,15 +13,13 @@ export class EndlessDefaultsError extends Error {}
 /** Adds missing values; returns the same object if none is missing. */
 export type FillDefaults = (value: Json) => Json;
 
-/**
- * Fills in the `default`s of a schema, at any depth, items included. Only missing values are filled: null counts
- * as present. Throws EndlessDefaultsError.
- */
+/** Returns the function that fills in the defaults of a schema, at any depth; null counts as present. It throws EndlessDefaultsError. */
 export function createDefaultsFiller(root: JsonObject): FillDefaults {
   const filler = new DefaultFiller(root);
   return filler.hasDefaults(root) ? (value) => filler.fillRoot(value) : (value) => value;
 }
 
+/** Fills values by one schema. `defaultDepth` counts defaults within defaults, which may be endless. */
 class DefaultFiller {
   readonly #root: JsonObject;
   /** Whether a schema or a schema below it has a default. */
@@ -33,10 +31,10 @@ class DefaultFiller {
     this.#root = root;
   }
 
-  /** Whether the schema, its target or a schema below has a default; otherwise values need no walk. */
+  /** Whether the schema, the target of its `$ref` or a schema below has a default; otherwise values need no walk. */
   hasDefaults(schema: JsonObject): boolean {
-    const known = this.#hasDefaultsBySchema.get(schema);
-    if (known !== undefined) return known;
+    const cached = this.#hasDefaultsBySchema.get(schema);
+    if (cached !== undefined) return cached;
     // A cycle counts as having defaults: that only costs a walk over values.
     this.#hasDefaultsBySchema.set(schema, true);
     const target = resolveTarget(this.#root, schema);
@@ -53,15 +51,15 @@ class DefaultFiller {
     return this.#fill(this.#root, value, 0);
   }
 
-  /** Fills in the defaults of a part of the value. `defaultDepth` counts defaults within defaults, which may be endless. */
+  /** Fills a part of the value by its schema, from the cache if the same part was filled by this schema before. */
   #fill(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (defaultDepth > MAX_NESTED_DEFAULTS)
       throw new EndlessDefaultsError("defaults make each other without end");
     if (value === null || typeof value !== "object" || !this.hasDefaults(schema)) return value;
-    const known = this.#filled.get(schema) ?? new Map<Json, Json>();
-    this.#filled.set(schema, known);
-    const filled = known.get(value) ?? this.#fillMissing(schema, value, defaultDepth);
-    known.set(value, filled);
+    const filledByValue = this.#filled.get(schema) ?? new Map<Json, Json>();
+    this.#filled.set(schema, filledByValue);
+    const filled = filledByValue.get(value) ?? this.#fillMissing(schema, value, defaultDepth);
+    filledByValue.set(value, filled);
     return filled;
   }
 
@@ -76,27 +74,27 @@ class DefaultFiller {
     return filled;
   }
 
-  /** Fills the items of a list; returns the same list if nothing is missing. */
+  /** Fills the items of a list. In a tuple (`items` is a list of schemas), each item has a schema of its own. */
   #fillItems(schema: JsonObject, list: Json[], defaultDepth: number): Json[] {
     const { items } = schema;
     const filled = list.map((item, index) => {
-      const below = Array.isArray(items) ? items[index] : items;
-      return isJsonObject(below) ? this.#fill(below, item, defaultDepth) : item;
+      const itemSchema = Array.isArray(items) ? items[index] : items;
+      return isJsonObject(itemSchema) ? this.#fill(itemSchema, item, defaultDepth) : item;
     });
     return filled.some((item, index) => item !== list[index]) ? filled : list;
   }
 
-  /** Fills declared members, also missing ones, and existing undeclared ones; returns the same map if nothing is missing. */
+  /** Fills the members of a map: those in `properties`, also missing ones, and existing ones that a pattern describes. */
   #fillMembers(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (!isJsonObject(value)) return value;
     const filled: JsonObject = {};
-    for (const [key, below] of listSchemaMembers(schema["properties"])) {
-      setMember(filled, key, this.#fillProperty(below, member(value, key), defaultDepth));
+    for (const [key, memberSchema] of listSchemaMembers(schema["properties"])) {
+      setMember(filled, key, this.#fillProperty(memberSchema, member(value, key), defaultDepth));
     }
-    for (const [key, below] of listUndeclaredMembers(schema, value)) {
-      setMember(filled, key, this.#fill(below, member(value, key) ?? null, defaultDepth));
+    for (const [key, memberSchema] of listUndeclaredMembers(schema, value)) {
+      setMember(filled, key, this.#fill(memberSchema, member(value, key) ?? null, defaultDepth));
     }
-    return combineMembers(value, filled, (_, after) => after);
+    return combineMembers(value, filled, (_, filledMember) => filledMember);
   }
 
   /** Fills a declared member; a missing one gets its default, which may need filling too. */
@@ -126,7 +124,7 @@ function listSchemaMembers(value: Json | undefined): (readonly [string, JsonObje
   );
 }
 
-/** Existing members without a declaration of their own, with the schema of their pattern or `additionalProperties`. */
+/** Members of a value that `properties` does not declare, each with the schema of its pattern or of `additionalProperties`. */
 function* listUndeclaredMembers(
   schema: JsonObject,
   value: JsonObject,
@@ -136,8 +134,8 @@ function* listUndeclaredMembers(
   if (patterns.length === 0 && !isJsonObject(additionalProperties)) return;
   for (const key of Object.keys(value)) {
     if (isJsonObject(properties) && Object.hasOwn(properties, key)) continue;
-    const below =
+    const memberSchema =
       patterns.find(([pattern]) => compilePattern(pattern).test(key))?.[1] ?? additionalProperties;
-    if (isJsonObject(below)) yield [key, below];
+    if (isJsonObject(memberSchema)) yield [key, memberSchema];
   }
 }

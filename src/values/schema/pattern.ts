@@ -14,10 +14,7 @@ export interface Pattern {
 
 const compiled = new Memo<Pattern>(5000);
 
-/**
- * Compiles `pattern`, in the syntax of RE2 (schemas were written for Go): no pattern can stall the operator. Throws
- * SyntaxError for what RE2 refuses.
- */
+/** Compiles `pattern`, in the syntax of RE2: no pattern can stall the operator. Throws SyntaxError for what RE2 refuses. */
 export function compilePattern(pattern: string): Pattern {
   return compiled.getOrMake(pattern, () => {
     try {

@@ -1,4 +1,7 @@
-/** Bundles references of schemas to other files: their targets become definitions of the referring schema. */
+/**
+ * Bundles references of a schema to other files (`$ref: common.yaml#/definitions/port`): copies the part of the file to which a reference
+ * leads, the *fragment*, into `definitions` of the schema, and lets the reference lead there.
+ */
 
 import { dirname, resolve } from "node:path";
 
@@ -10,7 +13,7 @@ import { decodeFragment, mapSchemas } from "./schema-tree.ts";
 
 const MAX_FRAGMENTS = 200;
 
-/** Path and fragment of a `$ref` to another file, relative to `file`; undefined for other references. */
+/** Path and fragment of a `$ref` to another file, relative to `file`; undefined for `#/…`, URLs, and what is no reference. */
 function parseFileReference(
   $ref: unknown,
   file: string,
@@ -32,7 +35,7 @@ export function referencedFiles(text: string, file: string): string[] {
   }
 }
 
-/** Searches the whole value, since fragments may be anywhere in a file. */
+/** Adds the paths of the files to which a value refers to `paths`. Searches the whole value: a fragment may be anywhere in a file. */
 function collectPaths(value: Json, file: string, paths: Set<string>): void {
   if (value === null || typeof value !== "object") return;
   for (const [key, member] of Object.entries(value)) {
@@ -42,39 +45,33 @@ function collectPaths(value: Json, file: string, paths: Set<string>): void {
   }
 }
 
-/** `document` of `file` with the fragments of `references` that it needs as definitions of its own. Throws ProblemError. */
-export function bundleReferences(
-  document: JsonObject,
-  file: string,
-  references: readonly SchemaReference[],
-): JsonObject {
-  return new Bundle(document, file, references).bundleRoot();
-}
-
-/** Copies the needed fragments of other files into the definitions of one schema, each once: fragments may refer to each other. */
-class Bundle {
+/** Copies the fragments of other files that a schema needs into its definitions, each once: fragments may refer to each other. */
+export class ReferenceBundle {
   readonly #root: JsonObject;
+  /** The file of the root schema. */
   readonly #file: string;
+  /** The other files by their path, and the parsed ones. */
   readonly #texts: ReadonlyMap<string, SchemaReference>;
   readonly #documents = new Map<string, JsonObject>();
   /** Names of definitions by path and fragment. */
   readonly #names = new Map<string, string>();
   readonly #definitions: Record<string, JsonObject> = {};
 
+  /** `references` are the files, as they were read, to which the schema `root` of `file` refers. */
   constructor(root: JsonObject, file: string, references: readonly SchemaReference[]) {
     this.#root = root;
     this.#file = file;
     this.#texts = new Map(references.map((each) => [each.file, each]));
   }
 
-  /** The root schema with the fragments of other files as definitions. */
+  /** The root schema with the fragments of other files as definitions. Throws ProblemError. */
   bundleRoot(): JsonObject {
     const root = this.#bundleSchema(this.#root, this.#file);
     if (this.#names.size === 0) return root;
     return { ...root, definitions: { ...objectOf(root["definitions"]), ...this.#definitions } };
   }
 
-  /** `schema` of `file` with references to definitions of the root in place of those to other files. */
+  /** `schema`, which is in `file`, with each reference to another file replaced by one to the definition that this method makes of it. */
   #bundleSchema(schema: JsonObject, file: string): JsonObject {
     return mapSchemas(schema, (each, pointer) => {
       const target = parseFileReference(qualifyReference(each["$ref"], file, this.#file), file);
@@ -83,15 +80,16 @@ class Bundle {
     });
   }
 
-  /** Makes the fragment of another file a definition, once, and returns the name of the definition. */
+  /** Makes the fragment of another file a definition, once, and returns its name. Problems name `pointer`, where the reference is. */
   #defineFragment({ path, fragment }: { path: string; fragment: string }, pointer: string): string {
     const id = `${path}#${fragment}`;
-    const known = this.#names.get(id);
-    if (known !== undefined) return known;
+    const existingName = this.#names.get(id);
+    if (existingName !== undefined) return existingName;
     if (this.#names.size >= MAX_FRAGMENTS)
       throw this.#createProblem(pointer, `more than ${MAX_FRAGMENTS} references to other files`);
     // Use the same name in each schema of a module, since one may extend the other.
     const name = `file-${digest(id).slice(0, 16)}`;
+    // Before the fragment itself is bundled, which may refer to itself.
     this.#names.set(id, name);
     const target = valueAt(this.#parseReferencedFile(path, pointer), parsePointer(decodeFragment(fragment)));
     if (!isJsonObject(target)) throw this.#createProblem(pointer, `$ref points to nothing in ${path}`);
@@ -110,7 +108,7 @@ class Bundle {
     return document;
   }
 
-  /** The error for the reference at `pointer` of the root schema. */
+  /** The error for the reference at `pointer`. */
   #createProblem(pointer: string, message: string): ProblemError {
     const remedy = "refer to a file in the directory of the module";
     return new ProblemError({ file: this.#file, key: pointer || "/", message, remedy });

@@ -1,4 +1,7 @@
-/** Converts OpenAPI schemas to JSON Schema and checks them (docs/reference/values.md, "Schemas"). */
+/**
+ * Converts OpenAPI schemas of modules to JSON Schema and checks them (docs/reference/values.md, "Schemas"). An object schema is *closed*
+ * if it forbids keys that it does not declare, else *open*. `pointer` is the JSON pointer of a schema in its document.
+ */
 
 import { toPointer } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
@@ -9,10 +12,7 @@ import { isCheckedFormat } from "./validator.ts";
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXT_FIELDS = ["title", "description"];
 
-/**
- * `values` with the fields of `config` that `x-extend` takes over: definitions, required, properties,
- * patternProperties, title, description and every `x-*`; own entries win.
- */
+/** `values` with what `x-extend` takes over from `config`: `required`, `x-*` and the fields above; own entries win. */
 export function extendSchema(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
   for (const field of EXTENDED_MAP_FIELDS) {
@@ -38,19 +38,18 @@ export function requireForHelm(schema: JsonObject): JsonObject {
 
 /** All entries of the lists without duplicates; a single value counts as a list of one, as in `x-required-for-helm: name`. */
 function union(...lists: readonly (Json | undefined)[]): Json[] {
-  const all = lists.flatMap((list) => (Array.isArray(list) ? list : list === undefined ? [] : [list]));
-  return [...new Set(all)];
+  const entries = lists.flat().filter((entry) => entry !== undefined);
+  return [...new Set(entries)];
 }
 
 /** An OpenAPI 3.0 schema as JSON Schema draft 7, in which objects forbid undeclared keys unless they allow them. */
 export function toJsonSchema(schema: JsonObject): JsonObject {
-  const open = findOpenPointers(schema);
+  const openPointers = findOpenPointers(schema);
   return mapSchemas(schema, (each, pointer) => {
-    const isClosed = !open.has(pointer) && describesObject(each, pointer);
     const translated = toDraft7Keywords(each);
-    return isClosed && translated["additionalProperties"] === undefined
-      ? { ...translated, additionalProperties: false }
-      : translated;
+    const saysItself = translated["additionalProperties"] !== undefined;
+    const isClosed = !saysItself && !openPointers.has(pointer) && describesObject(each, pointer);
+    return isClosed ? { ...translated, additionalProperties: false } : translated;
   });
 }
 
@@ -67,7 +66,7 @@ function toDraft7Keywords(schema: JsonObject): JsonObject {
   return nullable === true ? withNull(bounded) : bounded;
 }
 
-/** Converts a boolean flag to a numeric bound: `minimum: 1, exclusiveMinimum: true` becomes `exclusiveMinimum: 1`. */
+/** Converts a boolean flag to a bound: `minimum: 1, exclusiveMinimum: true` to `exclusiveMinimum: 1`. Drops a flag without its bound. */
 function withNumericBound(schema: JsonObject, bound: string, flag: string): JsonObject {
   if (typeof schema[flag] !== "boolean") return schema;
   const { [flag]: isExclusive, [bound]: limit, ...rest } = schema;
@@ -77,6 +76,7 @@ function withNumericBound(schema: JsonObject, bound: string, flag: string): Json
 
 /** The schema that also accepts null: `nullable: true` of OpenAPI. */
 function withNull(schema: JsonObject): JsonObject {
+  // The target of a reference may forbid null.
   if (schema["$ref"] !== undefined) {
     const { $ref, ...rest } = schema;
     return { ...rest, anyOf: [{ type: "null" }, { $ref }] };
@@ -91,41 +91,44 @@ function withNull(schema: JsonObject): JsonObject {
 
 const COMBINING_KEYWORDS = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/** Whether a schema describes an object, so that undeclared keys are forbidden. */
+/**
+ * Whether a schema describes an object, so that undeclared keys are forbidden. One that only combines others (`allOf`, …) describes none:
+ * it would forbid what they declare. A root schema without a type describes an object, too, unless it is empty.
+ */
 function describesObject(schema: JsonObject, pointer: string): boolean {
   if (schema["properties"] !== undefined || schema["patternProperties"] !== undefined) return true;
   if (schema["x-kubernetes-preserve-unknown-fields"] === true) return false;
   const { type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
-  const isTop = pointer === "" && type === undefined && Object.keys(schema).length > 0;
-  return (isObject || isTop) && !COMBINING_KEYWORDS.some((word) => schema[word] !== undefined);
+  const isRoot = pointer === "" && type === undefined && Object.keys(schema).length > 0;
+  return (isObject || isRoot) && !COMBINING_KEYWORDS.some((word) => schema[word] !== undefined);
 }
 
 /**
- * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so
- * closing them would forbid keys that sibling branches declare. The same applies to definitions that such branches
- * reference.
+ * Pointers of schemas that stay open: branches of allOf, anyOf and oneOf describe only a part of a value, so closing them would forbid keys
+ * that sibling branches declare. The same applies to definitions that such branches reference.
  */
 function findOpenPointers(root: JsonObject): Set<string> {
-  const open = new Set<string>();
-  const byPointer = new Map(allSchemas(root));
-  const openBelow = (pointer: string): void => {
-    const schema = byPointer.get(pointer);
-    if (schema === undefined || open.has(pointer)) return;
-    for (const [below, each] of allSchemas(schema, pointer)) {
-      open.add(below);
-      if (typeof each["$ref"] === "string") openBelow(each["$ref"].slice(1));
+  const openPointers = new Set<string>();
+  const schemasByPointer = new Map(allSchemas(root));
+  const openAtAndBelow = (pointer: string): void => {
+    const schema = schemasByPointer.get(pointer);
+    if (schema === undefined || openPointers.has(pointer)) return;
+    for (const [pointerBelow, each] of allSchemas(schema, pointer)) {
+      openPointers.add(pointerBelow);
+      if (typeof each["$ref"] === "string") openAtAndBelow(each["$ref"].slice(1));
     }
   };
-  for (const [pointer, schema] of byPointer) {
+  for (const [pointer, schema] of schemasByPointer) {
     for (const sub of subSchemas(schema)) {
-      if (sub.relation === "same") openBelow(pointer + toPointer(sub.path));
+      const isBranch = sub.relation === "same";
+      if (isBranch) openAtAndBelow(pointer + toPointer(sub.path));
     }
   }
-  return open;
+  return openPointers;
 }
 
-/** Problems of references and patterns of a schema, with paths. */
+/** Problems of references and patterns of a schema, with the paths of the schemas that have them. */
 export function checkSchema(root: JsonObject, file: string): Problem[] {
   const { checks, levels } = measureSchema(root);
   if (levels > MAX_LEVELS) {
@@ -170,19 +173,23 @@ function checkRef({ root, schema, isCircular }: Reference, report: Report): void
   if (isCircular(schema)) report(`$ref "${$ref}" leads back to itself`);
 }
 
-/** Returns a check whether a schema is circular: `$ref` and allOf lead back to it for the same value. */
+/** Returns a check whether `$ref` and allOf lead from a schema back to it for the same value, which would never be validated to the end. */
 function createCircularityCheck(root: JsonObject): (start: JsonObject) => boolean {
-  const known = new Map<JsonObject, readonly JsonObject[]>();
-  const sameBelow = (schema: JsonObject): readonly JsonObject[] => {
-    const same = nextSchemas(root, schema).flatMap((next) => (next.relation === "same" ? [next.schema] : []));
-    known.set(schema, same);
-    return same;
+  const cache = new Map<JsonObject, readonly JsonObject[]>();
+  /** The schemas one step further that describe the same value. */
+  const listNext = (schema: JsonObject): readonly JsonObject[] => {
+    const cached = cache.get(schema);
+    if (cached !== undefined) return cached;
+    const next = nextSchemas(root, schema).filter(({ relation }) => relation === "same");
+    const schemas = next.map((each) => each.schema);
+    cache.set(schema, schemas);
+    return schemas;
   };
   return (start) => {
     const reached = new Set<JsonObject>([start]);
     // The set grows while it is walked: each schema is handled once.
     for (const schema of reached)
-      for (const next of known.get(schema) ?? sameBelow(schema)) {
+      for (const next of listNext(schema)) {
         if (next === start) return true;
         reached.add(next);
       }
@@ -203,21 +210,23 @@ interface SchemaSize {
 
 /** Measures a schema: references can multiply the work for one value until a check stalls the operator. A recursive schema counts once. */
 function measureSchema(root: JsonObject): SchemaSize {
-  const known = new Map<JsonObject, SchemaSize>();
-  const visit = (schema: JsonObject, above: number): SchemaSize => {
-    const counted = known.get(schema);
-    if (counted !== undefined) return counted;
-    known.set(schema, { checks: 0, levels: 0 });
-    if (above > MAX_LEVELS) return { checks: 0, levels: 1 };
-    const next = nextSchemas(root, schema).map((each) => visit(each.schema, above + 1));
+  const sizes = new Map<JsonObject, SchemaSize>();
+  const measure = (schema: JsonObject, levelsAbove: number): SchemaSize => {
+    const measured = sizes.get(schema);
+    if (measured !== undefined) return measured;
+    // The size of the schema within itself.
+    sizes.set(schema, { checks: 0, levels: 0 });
+    // The root is too deep already: this function must not be called much deeper.
+    if (levelsAbove > MAX_LEVELS) return { checks: 0, levels: 1 };
+    const below = nextSchemas(root, schema).map((each) => measure(each.schema, levelsAbove + 1));
     const size = {
-      checks: next.reduce((sum, { checks }) => sum + checks, 1),
-      levels: next.reduce((most, { levels }) => Math.max(most, levels), 0) + 1,
+      checks: below.reduce((sum, { checks }) => sum + checks, 1),
+      levels: below.reduce((most, { levels }) => Math.max(most, levels), 0) + 1,
     };
-    known.set(schema, size);
+    sizes.set(schema, size);
     return size;
   };
-  return visit(root, 0);
+  return measure(root, 0);
 }
 
 const KEYWORDS = new Set(
@@ -232,26 +241,25 @@ const MAX_REPORTED = 5;
 
 /** Warnings about a usable schema: misspelt keywords, unknown formats, CEL rules. Lists each once, with the number of further positions. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
-  const places = new Map<string, string[]>();
-  let hasRules = false;
+  const pointersByText = new Map<string, string[]>();
+  let hasCelRules = false;
   for (const [pointer, schema] of allSchemas(root)) {
     const { format } = schema;
-    const reported = Object.keys(schema)
+    const texts = Object.keys(schema)
       .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
       .map((keyword) => `unknown keyword "${keyword}"`);
-    if (typeof format === "string" && !isCheckedFormat(format)) reported.push(`unknown format "${format}"`);
-    for (const text of reported) places.set(text, [...(places.get(text) ?? []), pointer || "/"]);
-    hasRules ||= schema["x-deckhouse-validations"] !== undefined;
+    if (typeof format === "string" && !isCheckedFormat(format)) texts.push(`unknown format "${format}"`);
+    for (const text of texts) pointersByText.set(text, [...(pointersByText.get(text) ?? []), pointer || "/"]);
+    if (schema["x-deckhouse-validations"] !== undefined) hasCelRules = true;
   }
-  const warnings = [...places].map(([text, [first, ...more]]) => {
-    const rest =
-      more.length === 0 ? "" : `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
-    return `${file}: ${first}: ${text}${rest}`;
+  const warnings = [...pointersByText].map(([text, [first, ...more]]) => {
+    const further = `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
+    return `${file}: ${first}: ${text}${more.length === 0 ? "" : further}`;
   });
   // One line in total: the schema is often third-party, and many lines would hide other warnings.
   const others = warnings.length - 1;
   if (warnings.length > MAX_REPORTED)
     warnings.splice(1, others, `${file}: ${others} other unknown keywords or formats`);
-  if (hasRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
+  if (hasCelRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
   return warnings;
 }

@@ -1,13 +1,10 @@
-/** Walks over the schemas of a document. */
+/** Walks over the schemas of a document. A keyword contains a sub-schema (`not`), a list of them (`allOf`) or a map by name (`properties`). */
 
 import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
 import { copyContainer, isJsonObject, setMember, valueAt } from "../../model/index.ts";
 import type { Container, JsonObject } from "../../model/index.ts";
 
-/**
- * Relation of a sub-schema to its parent: `part` describes a member or an item of the value, `same` the same value as
- * the parent (allOf, anyOf, oneOf), `definition` is used only by references.
- */
+/** What a sub-schema describes: a `part` of the value (member, item), the `same` value (allOf, …), or nothing by itself (a `definition`). */
 type Relation = "part" | "same" | "definition";
 
 /** A schema directly below another one, and its path from there. */
@@ -31,11 +28,11 @@ const MAPS = new Set(["properties", "patternProperties", "definitions", "$defs",
 /** The schemas directly below a schema. */
 export function subSchemas(schema: JsonObject): SubSchema[] {
   return RELATIONS.flatMap(([keyword, relation]) => {
-    const under = schema[keyword];
-    if (!Array.isArray(under) && !MAPS.has(keyword))
-      return isJsonObject(under) ? [{ path: [keyword], schema: under, relation }] : [];
-    return Object.entries(under ?? {}).flatMap(([name, each]) =>
-      isJsonObject(each) ? [{ path: [keyword, name], schema: each, relation }] : [],
+    const content = schema[keyword];
+    const isSingle = !Array.isArray(content) && !MAPS.has(keyword);
+    if (isSingle) return isJsonObject(content) ? [{ path: [keyword], schema: content, relation }] : [];
+    return Object.entries(content ?? {}).flatMap(([nameOrIndex, each]) =>
+      isJsonObject(each) ? [{ path: [keyword, nameOrIndex], schema: each, relation }] : [],
     );
   });
 }
@@ -46,24 +43,25 @@ export function* allSchemas(root: JsonObject, pointer = ""): Generator<readonly 
   for (const sub of subSchemas(root)) yield* allSchemas(sub.schema, pointer + toPointer(sub.path));
 }
 
-/** A copy in which `change` was applied to every schema, the outer ones first. */
+/** A copy in which `change` was applied to every schema, the outer ones first. Does not change the original, nor its lists and maps. */
 export function mapSchemas(
   schema: JsonObject,
   change: (schema: JsonObject, pointer: string) => JsonObject,
   pointer = "",
 ): JsonObject {
   const result = { ...change(schema, pointer) };
+  /** Copies of the lists and maps of sub-schemas, by keyword. */
   const copies = new Map<string, Container>();
   for (const sub of subSchemas(result)) {
     const mapped = mapSchemas(sub.schema, change, pointer + toPointer(sub.path));
-    const [keyword = "", name] = sub.path;
-    if (name === undefined) {
+    const [keyword = "", nameOrIndex] = sub.path;
+    if (nameOrIndex === undefined) {
       result[keyword] = mapped;
       continue;
     }
     const copy = copies.get(keyword) ?? copyContainer(result[keyword] as Container);
-    if (Array.isArray(copy)) copy[Number(name)] = mapped;
-    else setMember(copy, name, mapped);
+    if (Array.isArray(copy)) copy[Number(nameOrIndex)] = mapped;
+    else setMember(copy, nameOrIndex, mapped);
     copies.set(keyword, copy);
     result[keyword] = copy;
   }
@@ -90,7 +88,7 @@ export function nextSchemas(root: JsonObject, schema: JsonObject): SubSchema[] {
   return target === undefined ? own : [{ path: [], schema: target, relation: "same" }, ...own];
 }
 
-/** The schema and all those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. */
+/** The schema and those that describe the same value: targets of `$ref`, branches of allOf, anyOf and oneOf. Leaves out those in `seen`. */
 export function* schemasOfSameValue(
   root: JsonObject,
   schema: JsonObject,

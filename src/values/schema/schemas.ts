@@ -1,4 +1,8 @@
-/** Compiles the schemas of a module or of global values (docs/reference/values.md, "Schemas"). */
+/**
+ * Compiles the schemas of a section: of a module's values or of the global values (docs/reference/values.md, "Schemas"). A section may
+ * have two schema files: the *config schema* (`config-values.yaml`) for what users set, the *values schema* (`values.yaml`) for all
+ * values, also those of hooks. `x-extend` in the values schema takes over the content of the config schema.
+ */
 
 import { digest, Memo } from "../../lib/index.ts";
 import { isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../model/index.ts";
@@ -7,7 +11,7 @@ import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { EndlessDefaultsError, createDefaultsFiller, type FillDefaults } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
-import { bundleReferences } from "./references.ts";
+import { ReferenceBundle } from "./references.ts";
 import { checkSchema, schemaWarnings, extendSchema, requireForHelm } from "./schema-document.ts";
 import { toJsonSchema } from "./schema-document.ts";
 import { findSecretPaths } from "./secret-paths.ts";
@@ -40,22 +44,18 @@ const compiled = new Memo<Schemas>(5000);
 /** By identity: files that have not changed are the same objects, whose texts need no digest again. */
 const compiledByFiles = new WeakMap<SchemaFiles, Schemas>();
 
-/**
- * Reads and checks schema files; equal texts share one result. Throws ProblemError with file and path for invalid
- * YAML, keywords, references or patterns, and for an `x-extend` that names anything but an existing
- * `config-values.yaml`.
- */
+/** Reads and checks schema files; equal texts share one result. Throws ProblemError for invalid YAML, keywords, references or patterns. */
 export function compileSchemas(files: SchemaFiles): Schemas {
   const known = compiledByFiles.get(files);
   if (known !== undefined) return known;
-  const all = [files.config, files.values, ...(files.references ?? [])];
-  const texts = all.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
+  const allFiles = [files.config, files.values, ...(files.references ?? [])];
+  const texts = allFiles.flatMap((each) => [each?.file ?? "", each?.text ?? ""]);
   const schemas = compiled.getOrMake(digest(...texts), () => compileSectionSchemas(files));
   compiledByFiles.set(files, schemas);
   return schemas;
 }
 
-/** As `compileSchemas`; broken files accept everything. */
+/** As `compileSchemas`, but broken files accept everything: their module is Invalid anyway, and its values must stay readable. */
 export function usableSchemas(files: SchemaFiles): Schemas {
   try {
     return compileSchemas(files);
@@ -92,9 +92,9 @@ const NO_FILE: CompiledFile = {
 /** Reads, checks and compiles the schema files of a section. Throws ProblemError. */
 function compileSectionSchemas(files: SchemaFiles): Schemas {
   const { references = [] } = files;
-  const source = readSchemaFile(files.config, references);
-  const config = compileFile(warnOfExtendInConfig(source));
-  const values = compileFile(applyExtend(readSchemaFile(files.values, references), source));
+  const configFile = readSchemaFile(files.config, references);
+  const config = compileFile(warnOfExtendInConfig(configFile));
+  const values = compileFile(applyExtend(readSchemaFile(files.values, references), configFile));
   const schemas = {
     ...(config.schema && { config: config.schema }),
     ...(values.schema && { values: values.schema }),
@@ -113,7 +113,7 @@ function compileSectionSchemas(files: SchemaFiles): Schemas {
   };
 }
 
-/** The validator for helm; the ordinary one if `x-required-for-helm` adds nothing. */
+/** The validator for the values of helm, which also requires the keys of `x-required-for-helm`; the ordinary one if there are none. */
 function createHelmValidator(values: CompiledFile): Validator {
   if (values.document === undefined) return values.validate;
   const document = requireForHelm(values.document);
@@ -121,14 +121,15 @@ function createHelmValidator(values: CompiledFile): Validator {
   return requiresMore ? createValidator(toJsonSchema(document)) : values.validate;
 }
 
-/** Parses a schema file and includes the files that it references. */
+/** Parses a schema file and includes the files that it references. Undefined if the module has no such file. */
 function readSchemaFile(
-  source: SchemaFile | undefined,
+  schemaFile: SchemaFile | undefined,
   references: readonly SchemaReference[],
 ): ParsedSchemaFile | undefined {
-  if (source === undefined) return undefined;
-  const { value, warnings } = parseMap(source.text, source.file);
-  return { file: source.file, document: bundleReferences(value, source.file, references), warnings };
+  if (schemaFile === undefined) return undefined;
+  const { text, file } = schemaFile;
+  const { value, warnings } = parseMap(text, file);
+  return { file, document: new ReferenceBundle(value, file, references).bundleRoot(), warnings };
 }
 
 /** Adds a warning to a config schema with `x-extend`, which has an effect in the values schema only. */
@@ -137,7 +138,7 @@ function warnOfExtendInConfig(config: ParsedSchemaFile | undefined): ParsedSchem
   return withWarning(config, "only values.yaml extends another schema, so it means nothing");
 }
 
-/** Applies `x-extend`, which always means the config schema; ignored without one. */
+/** Applies `x-extend` of the values schema, which takes over the config schema. Warns if that is missing or another file is named. */
 function applyExtend(
   values: ParsedSchemaFile | undefined,
   config: ParsedSchemaFile | undefined,
@@ -147,21 +148,21 @@ function applyExtend(
   if (config === undefined)
     return withWarning(values, `${EXTENDED_FILE} does not exist beside it, so it means nothing`);
   const extendedValues = { ...values, document: extendSchema(values.document, config.document) };
-  const isUsual = objectOf(extendSetting)["schema"] === EXTENDED_FILE;
-  return isUsual
+  const namesConfigSchema = objectOf(extendSetting)["schema"] === EXTENDED_FILE;
+  return namesConfigSchema
     ? extendedValues
     : withWarning(extendedValues, `it always extends ${EXTENDED_FILE}; write schema: ${EXTENDED_FILE}`);
 }
 
-function withWarning(source: ParsedSchemaFile, text: string): ParsedSchemaFile {
-  return { ...source, warnings: [...source.warnings, `${source.file}: /x-extend: ${text}`] };
+function withWarning(parsed: ParsedSchemaFile, text: string): ParsedSchemaFile {
+  return { ...parsed, warnings: [...parsed.warnings, `${parsed.file}: /x-extend: ${text}`] };
 }
 
-/** Checks and compiles one schema file. Throws ProblemError. */
-function compileFile(source: ParsedSchemaFile | undefined): CompiledFile {
-  if (source === undefined) return NO_FILE;
-  const { file } = source;
-  const { document, warnings } = tolerateGoSchema(source.document, file);
+/** Checks one schema file, and makes the functions that fill and validate values by it. Throws ProblemError. */
+function compileFile(parsed: ParsedSchemaFile | undefined): CompiledFile {
+  if (parsed === undefined) return NO_FILE;
+  const { file } = parsed;
+  const { document, warnings } = tolerateGoSchema(parsed.document, file);
   const schema = toJsonSchema(document);
   const problems = [...findMetaSchemaProblems(schema, file), ...checkSchema(schema, file)];
   if (problems.length > 0) throw new ProblemError(...problems);
@@ -170,14 +171,14 @@ function compileFile(source: ParsedSchemaFile | undefined): CompiledFile {
     schema,
     fill: createCheckedFiller(schema, file),
     validate: createValidator(schema),
-    warnings: [...source.warnings, ...warnings, ...schemaWarnings(source.document, file)],
+    warnings: [...parsed.warnings, ...warnings, ...schemaWarnings(parsed.document, file)],
   };
 }
 
-/** The filler of a schema; throws ProblemError for infinitely recursive defaults. */
+/** The function that fills in the defaults of a schema. Throws ProblemError for infinitely recursive defaults, at once or when it is called. */
 function createCheckedFiller(schema: JsonObject, file: string): FillDefaults {
   const fill = createDefaultsFiller(schema);
-  const checked: FillDefaults = (value) => {
+  const fillChecked: FillDefaults = (value) => {
     try {
       return fill(value);
     } catch (error) {
@@ -186,17 +187,17 @@ function createCheckedFiller(schema: JsonObject, file: string): FillDefaults {
       throw new ProblemError({ file, message: error.message, remedy });
     }
   };
-  // Infinite defaults already occur in an empty value.
-  checked({});
-  return checked;
+  // Most infinite defaults already occur in an empty value.
+  fillChecked({});
+  return fillChecked;
 }
 
 /** A part of the values, with what the ConfigMap sets there and the schemas that describe it. */
 interface ValuePosition {
   readonly value: Json;
-  /** What the ConfigMap sets there. */
+  /** What the ConfigMap, its overlay or a Secret sets there. */
   readonly written: Json | undefined;
-  /** All schemas that describe this part. */
+  /** All parts of the config schema and of the values schema that describe the value. */
   readonly config: readonly JsonObject[];
   readonly values: readonly JsonObject[];
 }
@@ -206,7 +207,7 @@ type Roots = Readonly<Record<"config" | "values", JsonObject>>;
 /**
  * Prepares `value` for the validation against the config schema. A module's own values.yaml may set keys that the values schema
  * declares and the config schema forbids: removes these keys. Keeps each key that the ConfigMap sets (`written`), so that the
- * validation reports it.
+ * validation reports it. Without one of the schemas, nothing is to be removed.
  */
 function withoutFileOnlyKeys(
   { config, values }: Partial<Roots>,
@@ -221,7 +222,7 @@ function withoutFileOnlyKeys(
   return withoutFileOnlyKeysAt({ config, values }, { value, written, ...rootSchemas });
 }
 
-/** `withoutFileOnlyKeys` for one part of the value. */
+/** `withoutFileOnlyKeys` for the part of the value at `parent`, whose members it removes or walks into. */
 function withoutFileOnlyKeysAt(roots: Roots, parent: ValuePosition): Json {
   if (!isJsonObject(parent.value)) return parent.value;
   return mapMembers(parent.value, (_, key) => {
@@ -248,22 +249,24 @@ function descendToMember(roots: Roots, parent: ValuePosition, key: string): Valu
 
 /** Whether a member is forbidden by the config schema, declared in the values schema and not set in the ConfigMap. */
 function isOnlyForFiles(parent: ValuePosition, child: ValuePosition): boolean {
-  if (child.written !== undefined || child.config.length > 0 || child.values.length === 0) return false;
+  const isSetInCluster = child.written !== undefined;
+  const isDeclaredForFilesOnly = child.config.length === 0 && child.values.length > 0;
+  if (isSetInCluster || !isDeclaredForFilesOnly) return false;
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 
 /**
- * The sub-schemas for one member: none if the schema does not mention it or forbids it, the empty schema if
- * `additionalProperties: true` says that any member is meant.
+ * The sub-schemas for the member `key`: those of `properties` and of matching patterns, else that of `additionalProperties`. With
+ * `additionalProperties: true`, the empty schema, which accepts all; none if the schema does not mention the member or forbids it.
  */
 function listMemberSchemas(schema: JsonObject, key: string): JsonObject[] {
   const { properties, patternProperties, additionalProperties } = schema;
-  const found = isJsonObject(properties) ? [member(properties, key)] : [];
+  const candidates = isJsonObject(properties) ? [member(properties, key)] : [];
   for (const [pattern, patternSchema] of Object.entries(objectOf(patternProperties))) {
-    if (compilePattern(pattern).test(key)) found.push(patternSchema);
+    if (compilePattern(pattern).test(key)) candidates.push(patternSchema);
   }
-  const named = found.filter((each) => isJsonObject(each));
-  if (named.length > 0) return named;
+  const declared = candidates.filter((each) => isJsonObject(each));
+  if (declared.length > 0) return declared;
   if (isJsonObject(additionalProperties)) return [additionalProperties];
   return additionalProperties === true ? [{}] : [];
 }

@@ -1,4 +1,7 @@
-/** Finds the paths of values that a schema marks as secret. */
+/**
+ * Finds the paths of values that a schema marks as secret. A *recursive* schema contains itself (a tree of nodes), so its secrets have
+ * endlessly many paths: `**` in a path stands for any number of levels, `*` for any member or item.
+ */
 
 import { toPointer } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
@@ -7,7 +10,7 @@ import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 /** A schema with more secret paths redacts all values: `$ref` can create any number of paths. */
 const MAX_VISITS = 10_000;
 
-/** JSON pointers of values to redact. `*` matches any member or item, `**` any number of levels, as below a recursive schema. */
+/** JSON pointers of the values that a schema marks as secret; `[""]`, all values, if there are very many. */
 export function findSecretPaths(root: JsonObject): string[] {
   const search: Search = {
     root,
@@ -30,21 +33,24 @@ interface Search {
   readonly found: Set<string>;
   /** Paths of schemas that occur again below themselves. */
   readonly recursivePaths: Set<string>;
-  /** Ancestors of the visited schema, with their paths. */
+  /** Paths of the schemas around the visited one. */
   readonly above: Map<JsonObject, string>;
   visits: number;
 }
 
 /**
- * Visits a schema and those below it that lead to secrets, and records the paths of secrets. Stops at a schema that is its own
- * ancestor, and records where it occurred first.
+ * Visits a schema, which describes the value at `path`, and those below it that lead to secrets. Adds the paths of secrets to
+ * `search.found`. Stops at a schema that contains itself, and adds the path at which the schema occurred first to `search.recursivePaths`.
  */
 function collectSecretPaths(search: Search, schema: JsonObject, path: string): void {
   const { above } = search;
-  if (!search.schemasAboveSecrets.has(schema) || search.visits++ > MAX_VISITS) return;
-  const first = above.get(schema);
-  if (first !== undefined) {
-    if (first !== path) search.recursivePaths.add(first);
+  if (!search.schemasAboveSecrets.has(schema)) return;
+  search.visits++;
+  if (search.visits > MAX_VISITS) return;
+  const firstPath = above.get(schema);
+  if (firstPath !== undefined) {
+    // With the same path, the schema leads back to itself for the same value, which adds no secrets.
+    if (firstPath !== path) search.recursivePaths.add(firstPath);
     return;
   }
   if (isSecret(schema)) search.found.add(path);
@@ -62,27 +68,31 @@ function toPathSegment({ path: [keyword, name = ""], relation }: SubSchema): str
 
 /** Finds the schemas that are marked as secret or have a marked one below them, so that the search skips all others. */
 function findSchemasAboveSecrets(root: JsonObject): ReadonlySet<JsonObject> {
-  const parents = new Map<JsonObject, JsonObject[]>([[root, []]]);
+  const parentsBySchema = new Map<JsonObject, JsonObject[]>([[root, []]]);
   // Both collections grow while they are walked: each schema is handled once.
-  for (const schema of parents.keys())
+  for (const schema of parentsBySchema.keys())
     for (const { schema: below } of nextSchemas(root, schema)) {
-      const known = parents.get(below);
-      if (known === undefined) parents.set(below, [schema]);
-      else known.push(schema);
+      const parents = parentsBySchema.get(below);
+      if (parents === undefined) parentsBySchema.set(below, [schema]);
+      else parents.push(schema);
     }
-  const leading = new Set([...parents.keys()].filter(isSecret));
-  for (const schema of leading) for (const parent of parents.get(schema) ?? []) leading.add(parent);
-  return leading;
+  const aboveSecrets = new Set([...parentsBySchema.keys()].filter(isSecret));
+  for (const schema of aboveSecrets)
+    for (const parent of parentsBySchema.get(schema) ?? []) aboveSecrets.add(parent);
+  return aboveSecrets;
 }
 
-/** For the recursive schema at `path`: the secrets below it at any depth, as `**` and their last named segment. */
-function toAnyLevelPaths(path: string, found: readonly string[]): string[] {
-  return found
+/**
+ * The paths of the secrets below the recursive schema at `path`, at any depth: the path, `**` and the last segment with a name. For the
+ * secret `password` in any node of the tree at `/tree`, that is `/tree/**` and `/password`.
+ */
+function toAnyLevelPaths(path: string, secretPaths: readonly string[]): string[] {
+  return secretPaths
     .filter((each) => each.startsWith(`${path}/`))
     .map((each) => {
-      const steps = each.split("/");
-      const last = steps.findLastIndex((step) => step !== "*");
-      return `${path}/**/${steps.slice(last).join("/")}`;
+      const segments = each.split("/");
+      const lastKey = segments.findLastIndex((segment) => segment !== "*");
+      return `${path}/**/${segments.slice(lastKey).join("/")}`;
     });
 }
 

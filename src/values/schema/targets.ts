@@ -1,4 +1,7 @@
-/** Local references: each value is checked once against each target, however many references lead to it. */
+/**
+ * Checks local references (`$ref: #/definitions/port`): each value is checked once against each *target*, the schema to which a reference
+ * leads, however many references lead there. Ajv would check it again for each reference, which can multiply without limit.
+ */
 
 import type { FuncKeywordDefinition } from "ajv";
 
@@ -11,10 +14,7 @@ const TARGET = "target";
 
 type DataValidateFunction = ReturnType<NonNullable<FuncKeywordDefinition["compile"]>>;
 
-/**
- * The keyword of ajv that calls the check in a schema's `target` in place of a `$ref`: ajv would check a value again for each
- * reference that leads to a schema. Files may have a keyword of this name; their value is no function and is ignored.
- */
+/** The keyword of ajv that calls the function in a schema's `target` in place of a `$ref`. In files, its value is no function and is ignored. */
 export function createTargetKeyword(): FuncKeywordDefinition {
   const compile = (check: unknown): DataValidateFunction => {
     const validate: DataValidateFunction = (value, context) => {
@@ -39,10 +39,7 @@ interface ValidatorFunctions {
   readonly distinct: (found: readonly Violation[]) => Violation[];
 }
 
-/**
- * The check of a schema with local references. Ajv would check a value again for each reference that leads to a target,
- * which can multiply without limit: here the result for each pair of target and value is kept while one value is checked.
- */
+/** The check of a schema with local references, each replaced by a function that caches results by target and value during one validation. */
 export function createReferringCheck(
   root: JsonObject,
   { compile, distinct }: ValidatorFunctions,

@@ -1,6 +1,7 @@
 /**
  * Tolerates what Go's schema library accepts and JSON Schema does not (docs/reference/values.md, "Supported
- * keywords"): the schema keeps its meaning in Go, and a warning names file and key.
+ * keywords"): the schema keeps its meaning in Go, and a warning names file and key. Each function `with…` is one rewrite: it returns the
+ * schema without the part that JSON Schema refuses, and calls `report` if that changes what the author wrote.
  */
 
 import { oneLine, sameJson } from "../../lib/index.ts";
@@ -45,6 +46,7 @@ export function tolerateGoSchema(
 /** Keywords of JSON Schema that OpenAPI does not have. */
 const IGNORED_KEYWORDS = ["const", "if", "then", "else", "contains", "propertyNames"];
 
+/** Removes the keywords that OpenAPI does not have, which Go therefore ignores. `examples` means nothing in a validation. */
 function withoutIgnoredKeywords(schema: JsonObject, report: Report): JsonObject {
   const { examples: _examples, ...rest } = schema;
   const ignored = IGNORED_KEYWORDS.filter((word) => rest[word] !== undefined);
@@ -57,22 +59,24 @@ function withoutIgnoredKeywords(schema: JsonObject, report: Report): JsonObject 
 
 const TYPES = new Set<Json>(["array", "boolean", "integer", "null", "number", "object", "string"]);
 
-/** Removes unknown types. If no other type remains, the schema refuses every value. */
+/** Removes unknown types, such as `type: int`. If no other type remains, the schema refuses every value except null, if that is allowed. */
 function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
   const { type, ...rest } = schema;
-  const types = Array.isArray(type) ? type : [type ?? null];
-  const unknown = types.filter((each) => typeof each === "string" && !TYPES.has(each));
-  if (type === undefined || unknown.length === 0) return schema;
-  const known = types.filter((each) => !unknown.includes(each));
-  const names = unknown.map((each) => JSON.stringify(each)).join(", ");
+  if (type === undefined) return schema;
+  const types = Array.isArray(type) ? type : [type];
+  const unknownTypes = types.filter((each) => typeof each === "string" && !TYPES.has(each));
+  if (unknownTypes.length === 0) return schema;
+  const knownTypes = types.filter((each) => !unknownTypes.includes(each));
+  const names = unknownTypes.map((each) => JSON.stringify(each)).join(", ");
   const allowed = [...TYPES].map(String).join(", ");
   report(`unknown type ${names}: no value has it; write one of ${allowed}`);
-  if (known.some((each) => each !== "null")) return { ...rest, type: known };
-  const allowsNull = known.length > 0 || schema["nullable"] === true;
+  if (knownTypes.some((each) => each !== "null")) return { ...rest, type: knownTypes };
+  const allowsNull = knownTypes.length > 0 || schema["nullable"] === true;
   const message = `cannot be set: the schema has the unknown type ${names}`;
   return { ...rest, [UNUSABLE_TYPE]: { message, allowsNull } };
 }
 
+/** Removes `items` that is neither a schema, a list of schemas nor a boolean. */
 function withUsableItems(schema: JsonObject, report: Report): JsonObject {
   const { items, ...rest } = schema;
   if (items === undefined || typeof items === "boolean" || typeof items === "object") return schema;
@@ -104,22 +108,24 @@ export function explainInvalidPattern(pattern: string): string | undefined {
 function withTextEnum(schema: JsonObject, report: Report): JsonObject {
   const { type, enum: values } = schema;
   if (type !== "string" || !Array.isArray(values)) return schema;
+  if (!values.some((each) => typeof each === "boolean")) return schema;
   const texts = values.map((each) => (typeof each === "boolean" ? String(each) : each));
-  if (texts.every((each, index) => each === values[index])) return schema;
   report(
     "enum has true or false without quotes: the words true and false are allowed; quote y, n, yes, no, on, off",
   );
   return { ...schema, enum: texts };
 }
 
-/** `enum: [on, yes]` without quotes is the same value twice. */
+/** Removes duplicates, which JSON Schema forbids: `enum: [on, yes]` without quotes is the same value twice. */
 function withSingleEnum(schema: JsonObject, report: Report): JsonObject {
   const { enum: values } = schema;
   if (!Array.isArray(values)) return schema;
-  const single = values.filter((value, index) => values.findIndex((each) => sameJson(each, value)) === index);
-  if (single.length === values.length) return schema;
+  const distinct = values.filter(
+    (value, index) => values.findIndex((each) => sameJson(each, value)) === index,
+  );
+  if (distinct.length === values.length) return schema;
   report("enum has the same value more than once: remove it, or quote y, n, yes, no, on, off");
-  return { ...schema, enum: single };
+  return { ...schema, enum: distinct };
 }
 
 /** `required: [y]` without quotes is a boolean in YAML; the key `y` is the text `true`. */
@@ -138,7 +144,7 @@ export function hasUnusableKeys(document: JsonObject): boolean {
   );
 }
 
-/** The refusal that `tolerateGoSchema` put into a schema. */
+/** Reads the value of the keywords `unusableType` and `unusablePattern`, which `tolerateGoSchema` puts into a schema. */
 export function readRefusal(schema: unknown): { readonly message: string; readonly allowsNull: boolean } {
   const refusal = isJsonObject(schema as Json) ? (schema as JsonObject) : {};
   return {

@@ -1,11 +1,21 @@
-/** Validates values against schemas: simple objects directly, everything else with ajv. */
+/**
+ * Validates values against schemas: simple objects directly, everything else with ajv. A *check* is a function that adds the violations of
+ * a value to a list; `path` is the JSON pointer of the value in the validated root value.
+ */
 
 import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
 import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
 import { canonicalJson, Memo, parseDuration, toPointer } from "../../lib/index.ts";
-import { isJsonObject, member, asString, type Json, type JsonObject } from "../../model/index.ts";
+import {
+  asString,
+  isContainer,
+  isJsonObject,
+  member,
+  type Json,
+  type JsonObject,
+} from "../../model/index.ts";
 import { type Problem } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
@@ -18,31 +28,32 @@ export type Validator = (value: Json) => readonly Violation[];
 
 const MAX_VIOLATIONS = 50;
 
-/** A validator whose parts are compiled when they are first used. */
+/** A validator that compiles its parts at their first use, and keeps the result for a map or list. In violations, `/` is the whole value. */
 export function createValidator(schema: JsonObject): Validator {
   const check = createCheck(schema);
-  const known = new WeakMap<object, readonly Violation[]>();
+  const violationsByValue = new WeakMap<object, readonly Violation[]>();
   return (value) => {
-    const cached = typeof value === "object" && value !== null ? known.get(value) : undefined;
+    const cached = isContainer(value) ? violationsByValue.get(value) : undefined;
     if (cached !== undefined) return cached;
     const found: Violation[] = [];
     check(value, "", found);
     const violations = distinctViolations(found).map((each) =>
       each.path === "" ? { ...each, path: "/" } : each,
     );
-    if (typeof value === "object" && value !== null) known.set(value, violations);
+    if (isContainer(value)) violationsByValue.set(value, violations);
     return violations;
   };
 }
 
+/** The violations without duplicates; of very many, only the first ones. */
 function distinctViolations(found: readonly Violation[]): Violation[] {
   const byId = new Map(found.map((each) => [`${each.path} ${each.rule} ${each.message}`, each]));
   return [...byId.values()].slice(0, MAX_VIOLATIONS);
 }
 
 /**
- * The check of a schema. Compiling takes a millisecond or two for each schema of a module. Plain objects consist of few kinds of members,
- * so each kind is compiled once for all modules, and the object around them is checked here.
+ * The check of a schema. Compiling a schema of a module as a whole takes a millisecond or two. Many objects have members of few kinds: so
+ * each kind of member is compiled once for all modules, and the object itself is checked without ajv. References prevent this division.
  */
 function createCheck(root: JsonObject): ValueCheck {
   const hasReferences = [...allSchemas(root)].some(([, schema]) => schema["$ref"] !== undefined);
@@ -64,18 +75,20 @@ function createCheckWithoutReferences(schema: JsonObject): ValueCheck {
   return createObjectCheck(withoutAnnotations) ?? createAjvCheck(withoutAnnotations);
 }
 
-/** The check of a schema that only declares members of an object; undefined if the schema has other rules. */
+/** The check of a schema that only declares and requires members of an object; undefined if the schema has other rules. */
 function createObjectCheck({
   properties,
   additionalProperties,
   required,
   ...rest
 }: JsonObject): ValueCheck | undefined {
-  const isPlain = Object.keys(rest).every((word) => word === "type");
-  if (!isPlain || !isJsonObject(properties) || isJsonObject(additionalProperties)) return undefined;
-  const parts = Object.entries(properties);
-  if (!parts.every((part): part is [string, JsonObject] => isJsonObject(part[1]))) return undefined;
-  const members = new Map(parts.map(([name, part]) => [name, createCheckWithoutReferences(part)]));
+  const hasOtherRules = Object.keys(rest).some((word) => word !== "type");
+  if (hasOtherRules || !isJsonObject(properties) || isJsonObject(additionalProperties)) return undefined;
+  const declared = Object.entries(properties);
+  if (!declared.every((entry): entry is [string, JsonObject] => isJsonObject(entry[1]))) return undefined;
+  const checksByName = new Map(
+    declared.map(([name, schema]) => [name, createCheckWithoutReferences(schema)]),
+  );
   const requiredNames = Array.isArray(required) ? required.map(String) : [];
   const checkType = createAjvCheck(rest);
   return (value, path, found) => {
@@ -87,7 +100,7 @@ function createObjectCheck({
     for (const name of requiredNames)
       if (member(value, name) === undefined) report(name, "required", MISSING_MESSAGE);
     for (const name of Object.keys(value)) {
-      const check = members.get(name);
+      const check = checksByName.get(name);
       if (check !== undefined) check(member(value, name) as Json, path + toPointer([name]), found);
       else if (additionalProperties === false) report(name, "additionalProperties", UNDECLARED_MESSAGE);
     }
@@ -147,17 +160,17 @@ function createRefusingKeyword(
   return { keyword, validate, errors: true };
 }
 
-/** The keyword `uniqueItems`, in linear time. */
+/** The keyword `uniqueItems`, in linear time. A schema with `uniqueItems: false` accepts all lists. */
 function createUniqueItemsKeyword(): FuncKeywordDefinition {
-  const validate: SchemaValidateFunction = (wanted: unknown, items: Json[]) => {
-    if (wanted !== true) return true;
+  const validate: SchemaValidateFunction = (uniqueItems: unknown, items: Json[]) => {
+    if (uniqueItems !== true) return true;
     const indexByText = new Map<string, number>();
     for (const [index, item] of items.entries()) {
       const text = canonicalJson(item);
-      const first = indexByText.get(text);
-      if (first !== undefined) {
-        const message = `must NOT have duplicate items (items ## ${first} and ${index} are identical)`;
-        validate.errors = [{ keyword: "uniqueItems", message, params: { i: index, j: first } }];
+      const firstIndex = indexByText.get(text);
+      if (firstIndex !== undefined) {
+        const message = `must NOT have duplicate items (items ## ${firstIndex} and ${index} are identical)`;
+        validate.errors = [{ keyword: "uniqueItems", message, params: { i: index, j: firstIndex } }];
         return false;
       }
       indexByText.set(text, index);

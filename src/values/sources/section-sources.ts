@@ -1,4 +1,7 @@
-/** What `valuesFrom` of each section contributes now, and what is wrong with it. */
+/**
+ * The values that sections (of modules, and the global one) get from Secrets and ConfigMaps, and what is wrong with these objects. The
+ * *sources* of a section are the entries of its `valuesFrom`, in `addon.yaml` and the ConfigMap; their merged content is a *layer*.
+ */
 
 import { sameJson } from "../../lib/index.ts";
 import { describeProblem, GLOBAL } from "../../model/index.ts";
@@ -18,9 +21,9 @@ import {
 export interface SectionSources {
   /** The values in force; undefined for a section without sources. */
   readonly layer: SourceLayer | undefined;
-  /** What the section waits for, e.g. `Secret a/b, which does not exist`; empty while earlier content stays in force. */
+  /** Objects for which the section waits, e.g. `Secret a/b, which does not exist`; empty while earlier content stays in force. */
   readonly missingSources: readonly string[];
-  /** Why it has no usable content; empty while earlier content stays in force. */
+  /** Why the objects have no usable content; empty while earlier content stays in force. */
   readonly problems: readonly Problem[];
   /** What is missing or unusable while the last good content stays in force. */
   readonly issues: readonly string[];
@@ -48,7 +51,7 @@ export type SourcesView = Pick<
   "currentFor" | "previewFor" | "findContent" | "neededObjects" | "isComplete" | "issues"
 >;
 
-/** A section with the Secrets and ConfigMaps that `valuesFrom` lists for it; `name` is for messages. */
+/** A section with its sources; `name` is for messages. */
 interface Owner {
   readonly key: string;
   readonly name: string;
@@ -60,13 +63,12 @@ interface SectionState extends SectionSources {
   readonly sources: readonly ValuesSource[];
 }
 
-/**
- * The sources of all sections. While the content of a source is unusable or deleted, the last good content stays in
- * force: a deleted Secret must not make releases change.
- */
+/** The sources of all sections. While one is unusable or deleted, its last good content stays in force: releases must not change by that. */
 export class AllSources {
   readonly #options: SourcesOptions;
+  /** Contents of objects by their titles, `Secret NAMESPACE/NAME`. */
   readonly #contents = new Map<string, SourceContent>();
+  /** States of the sections that have sources, by key. */
   readonly #states = new Map<string, SectionState>();
   #neededObjects: readonly SourceObject[] = [];
 
@@ -79,7 +81,7 @@ export class AllSources {
     return this.#states.get(key) ?? NO_SOURCES;
   }
 
-  /** What the sources that `proposed` lists would contribute if this content of the ConfigMap came into force. Does not check schemas. */
+  /** What the sources of a section would contribute if the content `proposed` of the ConfigMap came into force. Does not check schemas. */
   previewFor(key: string, proposed: Pick<ParsedConfig, "settings">): SectionSources {
     const owner = this.#buildOwner(key, proposed);
     if (owner.sources.length === 0) return NO_SOURCES;
@@ -112,7 +114,7 @@ export class AllSources {
     return this.#contents.get(title);
   }
 
-  /** Copies everything that another instance knows, for a fork of the values. */
+  /** Copies the contents and states of another instance, for a fork of the values. */
   copyFrom(from: AllSources): void {
     for (const [title, content] of from.#contents) this.#contents.set(title, content);
     for (const [key, state] of from.#states) this.#states.set(key, state);
@@ -125,7 +127,7 @@ export class AllSources {
     else this.#contents.set(title, content);
   }
 
-  /** Computes all layers again. Returns the keys of sections whose layer has changed, whose merged values are stale. */
+  /** Computes the states of all sections again. Returns the keys of sections whose layer has changed: their merged values are stale. */
   refresh(): string[] {
     const config = this.#options.config();
     const sections = [GLOBAL, ...this.#options.modules().map(({ valuesKey }) => valuesKey)];
@@ -133,16 +135,16 @@ export class AllSources {
       .map((key) => this.#buildOwner(key, config))
       .filter(({ sources }) => sources.length > 0);
     const keys = new Set(owners.map(({ key }) => key));
-    const before = new Map([...this.#states].map(([key, { layer }]) => [key, layer]));
-    for (const key of before.keys()) if (!keys.has(key)) this.#states.delete(key);
+    const layersBefore = new Map([...this.#states].map(([key, { layer }]) => [key, layer]));
+    for (const key of layersBefore.keys()) if (!keys.has(key)) this.#states.delete(key);
     for (const owner of owners) this.#states.set(owner.key, this.#computeState(owner));
     this.#refreshNeededObjects(owners.filter(({ key }) => this.#isOn(key)).flatMap(({ sources }) => sources));
-    return [...new Set([...keys, ...before.keys()])].filter(
-      (key) => this.#states.get(key)?.layer !== before.get(key),
+    return [...new Set([...keys, ...layersBefore.keys()])].filter(
+      (key) => this.#states.get(key)?.layer !== layersBefore.get(key),
     );
   }
 
-  /** The owner of a section; sources of the ConfigMap are above those of `addon.yaml`. */
+  /** The section `key` with its sources: those of `addon.yaml`, then those of the ConfigMap `config`, which are stronger. */
   #buildOwner(key: string, config: Pick<ParsedConfig, "settings"> | undefined): Owner {
     const module = this.#options.moduleOf(key);
     return {
@@ -158,36 +160,39 @@ export class AllSources {
     return module === undefined || this.#options.isOn(module);
   }
 
-  /** Updates the list of wanted objects; keeps the same list if nothing changed. */
+  /** Updates the list of objects that the sources mean; keeps the same array if nothing changed, so that readers can compare. */
   #refreshNeededObjects(sources: readonly ValuesSource[]): void {
     const namespace = this.#options.namespace;
     const objects = sources.map((source) => toSourceObject(source, namespace));
-    const wanted = [...new Map(objects.map((object) => [object.title, object])).values()];
+    const distinct = [...new Map(objects.map((object) => [object.title, object])).values()];
     const titles = (all: readonly SourceObject[]): string => all.map(({ title }) => title).join("\n");
-    if (titles(wanted) !== titles(this.#neededObjects)) this.#neededObjects = wanted;
+    if (titles(distinct) !== titles(this.#neededObjects)) this.#neededObjects = distinct;
   }
 
   /** The new state of a section. Keeps the former layer if the same sources were usable before and are unusable now. */
   #computeState(owner: Owner): SectionState {
     const { key, sources } = owner;
-    const kept = this.#states.get(key);
+    const before = this.#states.get(key);
     const newLayer = this.#readLayer(owner);
     const violations = newLayer.section === undefined ? [] : this.#options.validate(key, newLayer);
     const problems = [...newLayer.problems, ...violations.map((each) => toProblem(each, newLayer, owner))];
     const { missingSources } = newLayer;
-    if (missingSources.length + problems.length === 0)
-      return { sources, layer: chooseLayer(kept, newLayer), ...NO_ISSUES };
-    const wasGood = kept !== undefined && kept.missingSources.length + kept.problems.length === 0;
-    if (!wasGood || !areSameSources(kept.sources, sources)) {
-      const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
-      return { sources, layer: chooseLayer(kept, layer), missingSources, problems, issues: [] };
+    const isUsable = missingSources.length === 0 && problems.length === 0;
+    if (isUsable) return { sources, layer: chooseLayer(before, newLayer), ...NO_ISSUES };
+    const wasUsable =
+      before !== undefined && before.missingSources.length === 0 && before.problems.length === 0;
+    if (wasUsable && areSameSources(before.sources, sources)) {
+      const issues = [...newLayer.lostSources, ...problems].map(
+        (each) => `${describeProblem(each)}; its last good content stays in force`,
+      );
+      return { ...before, issues };
     }
-    const issues = [...newLayer.lostSources, ...problems].map(
-      (each) => `${describeProblem(each)}; its last good content stays in force`,
-    );
-    return { ...kept, issues };
+    // Values that violate the schema must not reach a release.
+    const layer = violations.length === 0 ? newLayer : { ...newLayer, section: undefined };
+    return { sources, layer: chooseLayer(before, layer), missingSources, problems, issues: [] };
   }
 
+  /** Merges the contents of the sources of a section, as they were read last. */
   #readLayer({ name, sources }: Owner): SourceLayer {
     const { secrets, namespace } = this.#options;
     return buildSourceLayer(sources, {
@@ -199,24 +204,24 @@ export class AllSources {
   }
 }
 
-/** The layer in force if the new layer is equal, so that merged values stay cached; else the new layer. */
-function chooseLayer(kept: SectionState | undefined, newLayer: SourceLayer): SourceLayer {
-  const before = kept?.layer;
-  if (before === undefined || !sameJson(before.section, newLayer.section)) return newLayer;
-  return sameJson([...before.secretPaths], [...newLayer.secretPaths]) ? before : newLayer;
+/** The layer that is in force before if the new layer has the same values, so that merged values stay cached; else the new layer. */
+function chooseLayer(before: SectionState | undefined, newLayer: SourceLayer): SourceLayer {
+  const layer = before?.layer;
+  if (layer === undefined || !sameJson(layer.section, newLayer.section)) return newLayer;
+  return sameJson([...layer.secretPaths], [...newLayer.secretPaths]) ? layer : newLayer;
 }
 
 function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
   return a === b || sameJson(a as unknown as Json, b as unknown as Json);
 }
 
-/** A violation as a problem of the object that the wrong value comes from. */
+/** A violation as a problem of the object that the wrong value comes from; its position is `Secret NAMESPACE/NAME, key KEY`. */
 function toProblem({ path, message }: LocatedViolation, layer: SourceLayer, { key, name }: Owner): Problem {
   const position = layer.findPosition(path) ?? layer.findPosition("");
-  const [file = "valuesFrom", fileKey] = position?.split(", key ") ?? [];
+  const [title = "valuesFrom", dataKey] = position?.split(", key ") ?? [];
   return {
-    file,
-    ...(fileKey !== undefined && { key: fileKey }),
+    file: title,
+    ...(dataKey !== undefined && { key: dataKey }),
     message: `its value does not fit the schema of ${name}: ${key}${path}: ${message}`,
     remedy: `correct it there, or valuesFrom of ${name}`,
   };

@@ -1,6 +1,8 @@
 /**
  * Reads `<camel>ValuesFrom` and `globalValuesFrom` of the ConfigMap, and makes one layer of values from the Secrets and ConfigMaps that
- * they list (docs/reference/values.md, "Values from Secrets").
+ * they list (docs/reference/values.md, "Values from Secrets"). A *source* is one entry of such a list: an object, a key of its data, and
+ * perhaps the path in the section for its text. The *owner* of the sources is the module, or `global`. The *title* of an object is
+ * `Secret NAMESPACE/NAME`. No message quotes content, which may be secret.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -48,9 +50,10 @@ const validate = createValidator(SOURCES_SCHEMA);
 
 /** The sources that a key of the ConfigMap lists. Throws ProblemError. */
 export function readSources(value: Json, file: string, key: string): readonly ValuesSource[] {
-  const [wrong] = validate(value);
-  if (wrong === undefined) return value as unknown as readonly ValuesSource[];
-  const message = wrong.path === "/" ? wrong.message : `${wrong.path}: ${wrong.message}`;
+  const [violation] = validate(value);
+  if (violation === undefined) return value as unknown as readonly ValuesSource[];
+  const { path } = violation;
+  const message = path === "/" ? violation.message : `${path}: ${violation.message}`;
   const remedy = "write a list of {kind: Secret, name: …}; docs/reference/values.md has its keys";
   throw new ProblemError({ file, key, message, remedy });
 }
@@ -64,13 +67,10 @@ export interface SourceObject {
   readonly title: string;
 }
 
-/** The object that a source means; `namespace` is the operator's. */
-export function toSourceObject(
-  { kind, name, namespace: own }: ValuesSource,
-  namespace: string,
-): SourceObject {
-  const objectNamespace = own ?? namespace;
-  return { kind, name, namespace: objectNamespace, title: `${kind} ${objectNamespace}/${name}` };
+/** The object that a source means: in its own namespace, or else in that of the operator. */
+export function toSourceObject(source: ValuesSource, operatorNamespace: string): SourceObject {
+  const { kind, name, namespace = operatorNamespace } = source;
+  return { kind, name, namespace, title: `${kind} ${namespace}/${name}` };
 }
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
@@ -112,20 +112,23 @@ export interface SourceContext {
   readonly secrets: KnownSecrets | undefined;
 }
 
+/** The values of one source. */
 interface SourceContribution {
   readonly section: JsonObject;
-  readonly place: string;
+  /** Title and key of the object, for messages. */
+  readonly position: string;
   readonly isSecret: boolean;
 }
 
-/** Merges the content of the sources, the last one strongest. Never throws. */
+/** Merges the content of the sources, the last one strongest. Never throws: lists missing sources and problems in the result. */
 export function buildSourceLayer(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
   const lostSources: Problem[] = [];
   const problems: Problem[] = [];
   const missingSources: string[] = [];
-  const parts = sources.flatMap((source) => {
+  const contributions = sources.flatMap((source) => {
     const { bytes, lack } = findSource(source, context);
     if (bytes !== undefined) return collect(problems, () => readContribution(bytes, source, context)) ?? [];
+    // An optional object that was not read yet may exist: only the read shows whether the module may run without it.
     if (source.optional === true && lack !== NOT_READ) return [];
     const { kind, key = DEFAULT_SOURCE_KEY } = source;
     const { title } = toSourceObject(source, context.namespace);
@@ -134,21 +137,21 @@ export function buildSourceLayer(sources: readonly ValuesSource[], context: Sour
     lostSources.push({ file: title, key, message: `the ${kind} ${lack}`, remedy });
     return [];
   });
-  const secretSections = parts.filter(({ isSecret }) => isSecret).map(({ section }) => section);
+  const secretSections = contributions.filter(({ isSecret }) => isSecret).map(({ section }) => section);
   let words: SecretWords | undefined;
   return {
-    section: mergeLayers(parts.map(({ section }) => section)) as JsonObject | undefined,
+    section: mergeLayers(contributions.map(({ section }) => section)) as JsonObject | undefined,
     secretPaths: secretSections.flatMap(listSecretPaths),
     secretWords: () => (words ??= new SecretWords(secretSections.flatMap(collectTexts))),
     missingSources,
     lostSources,
     problems,
     findPosition: (path) =>
-      parts.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.place,
+      contributions.findLast(({ section }) => valueAt(section, parsePointer(path)) !== undefined)?.position,
   };
 }
 
-/** What a source lacks that was not read yet: even an optional one may exist then. */
+/** The `lack` of an object that was not read yet. */
 const NOT_READ = "was not read yet";
 
 /** Looks up the bytes of a source. Without them, `lack` says what is missing, as the end of a sentence that begins with the object. */
@@ -179,21 +182,22 @@ function readContribution(
   const text = Buffer.from(bytes).toString();
   const section = path === undefined ? parseDocumentOnce(bytes, text, refuse) : nestAtPointer(text, path);
   const isSecret = source.kind === "Secret";
+  // The path "" marks all values of the section as secret.
   if (isSecret) context.secrets?.register(section, new Set([""]));
-  return { section, place: `${title}, key ${key}`, isSecret };
+  return { section, position: `${title}, key ${key}`, isSecret };
 }
 
 /** Parsed documents by their bytes, so that an unchanged document is parsed once. */
 const documents = new WeakMap<Uint8Array, JsonObject>();
 
-/** The YAML map in the bytes of a source; an empty document is an empty map. */
+/** The YAML map in the bytes of a source, which are `text`; an empty document is an empty map. `refuse` creates the error to throw. */
 function parseDocumentOnce(
   bytes: Uint8Array,
   text: string,
   refuse: (message: string, remedy: string) => ProblemError,
 ): JsonObject {
-  const known = documents.get(bytes);
-  if (known !== undefined) return known;
+  const cached = documents.get(bytes);
+  if (cached !== undefined) return cached;
   const value = parseWithoutQuoting(text, refuse);
   if (value !== null && !isJsonObject(value)) throw refuse("is no YAML map", REMEDY);
   const section = value ?? {};
@@ -203,7 +207,7 @@ function parseDocumentOnce(
 
 const REMEDY = "write `key: value` pairs, or set path in valuesFrom for a single value";
 
-/** Parses YAML. The error names only line and column, because the message of the parser may quote a secret. */
+/** Parses YAML. The error, which `refuse` creates, names only line and column: the message of the parser may quote a secret. */
 function parseWithoutQuoting(text: string, refuse: (message: string, remedy: string) => ProblemError): Json {
   try {
     return parseYaml(text, "").value;
@@ -234,7 +238,7 @@ function listSecretPaths(section: JsonObject): string[] {
   return paths.length > MAX_SECRET_PATHS ? Object.keys(section).map((key) => toPointer([key])) : paths;
 }
 
-/** Adds the JSON pointers of the leaves below `path` to `found`, up to the limit. */
+/** Adds the JSON pointers of the leaves of `value`, which is at `path`, to `found`, up to the limit. */
 function collectLeafPaths(value: Json, path: string, found: string[]): void {
   if (found.length > MAX_SECRET_PATHS) return;
   if (!isJsonObject(value)) found.push(path);

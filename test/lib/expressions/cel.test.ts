@@ -52,12 +52,14 @@ describe("an expression over an object", () => {
     const object = { t: `${"x".repeat(60)}y` };
     const slow = await compileCel("object.t.matches('^(x+)+$')");
     const other = await compileCel("object.t.matches('^(y+)+$')");
+    const startedAt = performance.now();
     const before = process.threadCpuUsage();
     const calls = Array.from({ length: 40 }, () => slow(object));
     const { user, system } = process.threadCpuUsage(before);
     expect(calls.every(({ why }) => why === "takes too long")).toBe(true);
-    // Each alone may take 100 ms of a processor.
-    expect((user + system) / 1000).toBeLessThan(2500);
+    // Each alone may take 100 ms of a processor. On a busy machine the calls take long, and the budget (1 s) grows meanwhile.
+    const budgetGrowthMs = (performance.now() - startedAt) / 10;
+    expect((user + system) / 1000).toBeLessThan(1500 + budgetGrowthMs);
     // One that is not slow is not delayed.
     expect(other({ t: "y" })).toEqual({ isMet: true });
     expect(other({ t: "y" })).toEqual({ isMet: true });
