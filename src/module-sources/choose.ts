@@ -1,10 +1,11 @@
 /**
- * Chooses the next content of a module: of the versions in the registry, those that the request and the update policy
- * allow.
+ * Chooses the next content of a module. A candidate is a content that the registry offers; the locked content is the one
+ * in use. The request of the ModuleSource says which candidates fit, the update policy and approvals when they are used.
  */
 
 import { findNextOpening } from "../cron/index.ts";
 import { formatDuration, isInRange, isOlder, isVersion, releaseNumbersOf } from "../lib/index.ts";
+import type { UpdateWait } from "../model/index.ts";
 import type {
   ChartContent,
   Candidate,
@@ -56,19 +57,23 @@ export function chooseContent(input: ChoiceInput): Choice {
   return deferForApproval(candidate, input) ?? deferForTime(candidate, input) ?? { kind: "apply", candidate };
 }
 
-/** Finds the candidate that the request names: of a range, the approved version, else the newest one. */
+/**
+ * Finds the candidate that the request names. Of a range, that is the approved version, else the newest one: the approval
+ * stays valid when a newer version appears after it.
+ */
 function findRequestedCandidate(input: ChoiceInput): Candidate | undefined {
   const { request, locked, candidates } = input;
   const { version, digest } = request;
+  // A digest can be fetched although no tag names it.
   if (digest !== undefined)
     return candidates.find((each) => each.digest === digest) ?? { version, tag: undefined, digest };
   if (version === undefined) return candidates.find(({ tag }) => tag === request.tag);
   const matching = candidates.filter((each) => matchesVersion(each.version, version));
   const approved = matching.find((each) => isApproved(each, input));
-  return (
-    approved ??
-    matching.reduce<Candidate | undefined>((best, each) => pickNewer(best, each, locked), undefined)
-  );
+  let newest: Candidate | undefined;
+  for (const each of matching)
+    if (newest === undefined || isNewer(each, newest, locked?.version)) newest = each;
+  return approved ?? newest;
 }
 
 /** Whether a version is the requested one, or lies in the requested range. */
@@ -87,32 +92,27 @@ function isApproved({ version, digest }: Candidate, { approved, locked }: Choice
   return isNamed && (locked === undefined || isOlder(locked.version, version));
 }
 
-/** Picks the newer of two candidates. Versions that differ in build metadata only are equal: then `isPreferred` decides. */
-function pickNewer(
-  best: Candidate | undefined,
-  other: Candidate,
-  locked: LockEntry | undefined,
-): Candidate | undefined {
-  const [left, right] = [best?.version, other.version];
-  if (left === undefined || right === undefined) return best ?? other;
-  if (isOlder(left, right)) return other;
-  return isOlder(right, left) || !isPreferred(other, best, locked) ? best : other;
+/**
+ * Whether a candidate is newer than another one. Of versions that differ in build metadata only (`1.2.3+a`, `1.2.3+b`), the
+ * locked one counts as newer, so that nothing is updated without need; else the one whose tag sorts last.
+ */
+function isNewer(candidate: Candidate, other: Candidate, lockedVersion: string | undefined): boolean {
+  const { version = "", tag = "" } = candidate;
+  const { version: otherVersion = "", tag: otherTag = "" } = other;
+  if (isOlder(otherVersion, version)) return true;
+  if (isOlder(version, otherVersion) || otherVersion === lockedVersion) return false;
+  return version === lockedVersion || tag > otherTag;
 }
 
 /**
- * Whether `other` is used instead of `best`, a candidate of an equal version: the locked one is, else the one whose tag
- * sorts last.
+ * Whether a candidate is the locked content. The digest of a locked version is not looked up again, because the content of
+ * a version does not change; the content of a channel does.
  */
-function isPreferred(other: Candidate, best: Candidate | undefined, locked: LockEntry | undefined): boolean {
-  if (best?.version === locked?.version) return false;
-  return other.version === locked?.version || (other.tag ?? "") > (best?.tag ?? "");
-}
-
-/** Whether a candidate is the locked content. The digest of a locked version is not looked up again: versions do not change. */
 function isAlreadyLocked({ version, digest }: Candidate, { request, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
-  return request.tag === undefined && version === locked.version;
+  const isChannel = request.tag !== undefined;
+  return !isChannel && version === locked.version;
 }
 
 function isResolved(candidate: Candidate): candidate is ResolvedCandidate {
@@ -120,8 +120,8 @@ function isResolved(candidate: Candidate): candidate is ResolvedCandidate {
 }
 
 /**
- * Whether the request allows the locked version: it lies in the requested range, or the request is a channel, which
- * allows all.
+ * Whether a request that does not name one exact content also accepts the locked version: a range that contains it, or a
+ * channel, which accepts each. Always false for an exact version or digest.
  */
 export function allowsVersion({ version, tag }: ModuleRequest, locked: string): boolean {
   return tag !== undefined || (version !== undefined && !isVersion(version) && isInRange(locked, version));
@@ -134,25 +134,29 @@ function namesExactContent({ version, digest }: ModuleRequest): boolean {
 
 /**
  * Defers a candidate until a user approves it: rejected content, downgrades, and updates for which the policy requires
- * approval.
+ * approval. Undefined: no approval is needed.
  */
 function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  if (isRejected(input.locked, input.request, digest)) {
-    const reason = `${version} is not tried again: it failed, and was rolled back`;
-    return { kind: "defer", candidate, waitsFor: "rejected", reason };
-  }
+  const defer = (waitsFor: UpdateWait, reason: string): Choice => ({
+    kind: "defer",
+    candidate,
+    waitsFor,
+    reason,
+  });
+  if (isRejected(input.locked, input.request, digest))
+    return defer("rejected", `${version} is not tried again: it failed, and was rolled back`);
   if (namesExactContent(input.request)) return undefined;
+  if (!isVersion(version))
+    return defer("approval", `"${version}" is no semantic version: it waits for approval`);
   const downgrade = describeDowngrade(version, input);
-  const reason = downgrade ?? describeRequiredApproval(version, input);
-  if (reason === undefined) return undefined;
-  const waitsFor = downgrade === undefined || !isVersion(version) ? "approval" : "older";
-  return { kind: "defer", candidate, waitsFor, reason };
+  if (downgrade !== undefined) return defer("older", downgrade);
+  const requiredApproval = describeRequiredApproval(version, input);
+  return requiredApproval === undefined ? undefined : defer("approval", requiredApproval);
 }
 
-/** Describes why a version is not an update: it is older than the locked one, or is not a semantic version. */
+/** Describes that a version is older than the locked one, which the request still accepts; undefined if it is not. */
 function describeDowngrade(version: string, { request, locked }: ChoiceInput): string | undefined {
-  if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isDowngrade =
     locked !== undefined && isOlder(version, locked.version) && !rangeExcludes(request, locked.version);
   return isDowngrade
@@ -181,9 +185,9 @@ function isPatchUpdate(from: string, to: string): boolean {
 }
 
 /**
- * Defers an update until the operator has known its content for the minimum age and a window is open. `locked.seen` has the time
- * at which a check first found the newest content. A request for an exact digest skips the age, but not the windows. A first
- * installation (nothing is locked yet) waits for neither.
+ * Defers an update until the operator has known its content for the minimum age and a window is open; undefined: it is used
+ * at once. `locked.seen` has the time at which a check first found the newest content. A request for an exact version or
+ * digest skips the age, but not the windows. A first installation (nothing is locked yet) waits for neither.
  */
 function deferForTime(
   candidate: ResolvedCandidate,
@@ -199,11 +203,10 @@ function deferForTime(
   const deferral = { kind: "defer", candidate } as const;
   if (until === undefined)
     return { ...deferral, waitsFor: "window", reason: `${version} waits for a window, and none ever opens` };
-  const [waitsFor, reason] =
-    until === oldEnoughAt
-      ? (["age", `${version} waits until it has been known for ${formatDuration(minAgeMs)}`] as const)
-      : (["window", `${version} waits for the next window`] as const);
-  return { ...deferral, waitsFor, reason, until };
+  if (until > oldEnoughAt)
+    return { ...deferral, waitsFor: "window", reason: `${version} waits for the next window`, until };
+  const reason = `${version} waits until it has been known for ${formatDuration(minAgeMs)}`;
+  return { ...deferral, waitsFor: "age", reason, until };
 }
 
 /** Describes that the registry has nothing for the request. */

@@ -146,10 +146,11 @@ export class SourcesContext {
     const { client, namespace, keysConfigMap: name, logger, unsignedCharts } = this.options;
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
-    // Unsigned charts need no keys.
     this.#keysData = object === undefined ? null : (object.data ?? {});
-    const isNeeded = object !== undefined || unsignedCharts.length === 0;
-    this.#keys = isNeeded ? parseInstallerKeys(object, name) : { keys: [], problems: [] };
+    // An installer who allows unsigned charts may have no keys: then a missing ConfigMap is no problem.
+    const mayBeMissing = unsignedCharts.length > 0;
+    this.#keys =
+      object === undefined && mayBeMissing ? { keys: [], problems: [] } : parseInstallerKeys(object, name);
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
   }
@@ -179,7 +180,10 @@ export class SourcesContext {
     return result;
   }
 
-  /** Writes the modules directory. While ModuleSources cannot be read, no release is purged. */
+  /**
+   * Writes the modules directory, and returns the modules that have changed. If the ModuleSources could not be read at the
+   * start, modules may be missing in the directory: the problem is passed on, so that no release is purged for that.
+   */
   publish(): Promise<ChangedModules> {
     const startProblem = this.#problems.get("start");
     return this.lockedModules.writeModulesDir(this.#sources.requested, startProblem);

@@ -59,7 +59,7 @@ export class LockConfigMap {
     return this.parse(await get<ConfigMap>(this.#options.client, this.#target).catch(ignoreNotFound));
   }
 
-  /** The content of the ConfigMap. */
+  /** Parses the ConfigMap. Keys with an invalid name or entry are listed as `damaged`; no ConfigMap is an empty lock. */
   parse(object: Pick<ConfigMap, "data" | "metadata"> | undefined): LockContent {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];

@@ -72,7 +72,10 @@ function compareByAge({ object: a }: Source, { object: b }: Source): number {
   return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
-/** Reads one ModuleSource. Parses the spec only if it has changed; an invalid spec leaves the earlier one in force. */
+/**
+ * Reads one ModuleSource. Parses the spec only if it has changed. If the spec is invalid, `problem` says why, and the spec of
+ * `before` stays in force.
+ */
 function readSource(object: IModuleSource, before: Source | undefined): Source {
   const { name, uid, generation } = object.metadata;
   const known = before?.object.metadata;

@@ -1,4 +1,7 @@
-/** Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. */
+/**
+ * Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. The modules of a
+ * source are artifacts of a registry (`spec.registry`), or public charts of a registry or chart repository (`spec.charts`).
+ */
 
 import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
@@ -155,32 +158,32 @@ function checkModuleFields(
   report: ReportProblem,
 ): void {
   const key = `spec.modules.${name}`;
-  const isChart = request.chart !== undefined || request.module !== undefined;
+  const hasChartFields = request.chart !== undefined || request.module !== undefined;
   if (location?.charts !== undefined)
-    checkChartFields(location.charts, request, (at, ...rest) => report(key + at, ...rest));
-  else if (location !== undefined && isChart)
+    checkChartFields(location.charts, request, (field, ...problem) => report(key + field, ...problem));
+  else if (location !== undefined && hasChartFields)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }
 
-/** Reports invalid fields of a module that is a chart. Keys are reported relative to the module. */
+/** Reports invalid fields of a module that is a chart. `report` gets keys relative to the module, such as `.chart`. */
 function checkChartFields(
   charts: string,
-  { chart, tag, module: terms = {} }: ModuleRequest,
+  { chart, tag, module: addonKeys = {} }: ModuleRequest,
   report: ReportProblem,
 ): void {
   if (chart !== undefined && !CHART_NAME.test(chart))
     report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
   if (tag !== undefined && isChartRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
-  if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
-  const problem = findAddonProblem(terms, ADDON_FILE);
+  if ("chart" in addonKeys) report(".module.chart", "is set by the operator", "remove it");
+  const problem = findAddonProblem(addonKeys, ADDON_FILE);
   if (problem !== undefined)
     report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
 const CHART_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
 
-/** The chart that a source names for a module; undefined for a source of modules. */
+/** The chart that a source names for a module, with the keys of its `addon.yaml` (`terms`); undefined for a source of modules. */
 export function toChartContent(
   { charts, unsigned }: SourceLocation,
   name: string,

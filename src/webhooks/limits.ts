@@ -82,7 +82,7 @@ export class Shares {
     );
   }
 
-  /** Opens an empty share for a client of this address. The caller must close it. */
+  /** Opens a share, which counts what one request or body of this address uses. The caller must close it. */
   openShare(address: string): Share {
     let shareAmount = 0;
     // Forgets addresses without usage, so that the map does not grow with each client.

@@ -158,7 +158,8 @@ export class WebhookServer {
    */
   #refuseExcessStream(stream: ServerHttp2Stream): boolean {
     const { session } = stream;
-    if (session === undefined) return true;
+    const isDisconnected = session === undefined;
+    if (isDisconnected) return true;
     const address = addressOf(session.socket);
     if (!this.#requests.isUsedUp(address)) return false;
     if (!this.#rates.countEvent(address)) {

@@ -143,6 +143,7 @@ export class Webhooks {
     const isReplaced = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
     if (this.#isLeader) {
       this.registrar.registerWithCa(trusted);
+      // The registered webhooks must trust the CA before the server presents its certificate.
       if (isReplaced) await this.registrar.flush();
     }
     this.#certificate = { ...presented, ca: trusted };

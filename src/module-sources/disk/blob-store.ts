@@ -1,4 +1,7 @@
-/** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
+/**
+ * Fetched content on disk: blobs (layers, manifests, signatures) named by their hash, from which modules are verified and
+ * unpacked. `tags` has the digest of each tag of a signature, `referrers` the descriptors that refer to a digest.
+ */
 
 import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { copyFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -24,8 +27,9 @@ const RETENTION_MS = 3_600_000;
 const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
 
 /**
- * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
- * are verified. A damaged blob counts as missing, and is deleted.
+ * Copies of what registries answered, read like a registry. They are trusted no more than a registry: the hash and a
+ * signature of each are verified. A damaged blob counts as missing, and is deleted. The modification time of a file is
+ * when it was last needed.
  */
 export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
@@ -137,6 +141,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
       this.requireUnsignedAllowed(chart);
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
     }
+    // `findModule` would throw the error of a registry that lacks it.
     if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModule({ repository: this, reference: { host: "disk", name, digest } }, keys);
@@ -199,16 +204,17 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return this.measureBytes();
   }
 
-  /** Deletes files last needed `RETENTION_MS` before `now`. */
+  /** Marks the files of these digests as needed at `now`, and deletes others that were not needed for `RETENTION_MS`. */
   async #deleteUnneeded(digests: Iterable<string>, now: number): Promise<void> {
     const needed = new Set<string>();
     for (const digest of digests) await this.#markNeeded(digest, needed);
     const hexes = new Set([...needed].map(hexOf));
+    // Each name contains a hash, as that of the tag `sha256-0a1b….sig`.
     const isNeeded = (name: string): boolean => hexes.has(/[0-9a-f]{64}/.exec(name)?.[0] ?? "");
     for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
-        // No other task runs between this look and the rename: an unpack may replace or return the directory meanwhile.
+        // Synchronous up to the rename in `#delete`: else an unpack could replace or return the directory in between.
         const stats = lstatSync(path, { throwIfNoEntry: false });
         if (stats === undefined) continue;
         if (isNeeded(name)) lutimesSync(path, now / 1000, now / 1000);
@@ -223,12 +229,12 @@ export class BlobStore implements ArtifactReader, BlobReader {
     await rm(part, { recursive: true, force: true });
   }
 
-  /** Adds to `needed` each digest that the verification of `digest` reads: layers, signatures and their manifests. */
+  /** Adds to `needed` the digest and each one that its verification reads: layers, signatures and their manifests. */
   async #markNeeded(digest: string, needed: Set<string>): Promise<void> {
     if (needed.has(digest)) return;
     needed.add(digest);
     const bytes = await this.#readVerified(digest, MAX_MANIFEST_BYTES).catch(() => undefined);
-    // An archive of a chart names nothing.
+    // The archive of a chart and a layer are no JSON: they name no further digests.
     if (bytes === undefined || bytes[0] !== JSON_FIRST_BYTE) return;
     const tags = listSignatureTags(digest).map((tag) => this.#readText("tags", tag));
     const referrers = (await this.listReferrers(digest, Infinity)) ?? [];

@@ -51,17 +51,17 @@ export async function fetchContent(
   wanted: RequestedContent,
   refused: RefusalMemo,
 ): Promise<VerifiedContent> {
-  const hints = fetching.keys.map(({ hint }) => hint).join();
-  const key = `${wanted.name} ${wanted.digest} ${hints} ${JSON.stringify(wanted.chart)}`;
-  const memory = refused.getOrMake(key, () => ({ why: undefined }));
-  if (memory.why !== undefined) throw new NotVerifiedError(memory.why);
+  const keyHints = fetching.keys.map(({ hint }) => hint).join();
+  const memoKey = `${wanted.name} ${wanted.digest} ${keyHints} ${JSON.stringify(wanted.chart)}`;
+  const refusal = refused.getOrMake(memoKey, () => ({ why: undefined }));
+  if (refusal.why !== undefined) throw new NotVerifiedError(refusal.why);
   try {
     const stored = await findStoredOrFetch(fetching, wanted);
     return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError) {
-      memory.why = plainLine(oneLine(error, 1000), 1000);
-      fetching.onNotVerified?.(memory.why);
+      refusal.why = plainLine(oneLine(error, 1000), 1000);
+      fetching.onNotVerified?.(refusal.why);
     }
     throw error;
   }
@@ -78,9 +78,11 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
   const { store, keys } = fetching;
   store.requireUnsignedAllowed(wanted.chart);
   const known = await store.verifyContent(wanted, keys).catch((error: unknown) => {
-    const incomplete = [NotStoredError, CannotVerifyError, NotVerifiedError];
-    const isIncomplete = incomplete.some((type) => error instanceof type);
-    if (!isIncomplete || error instanceof WrongContentError) throw error;
+    // Content that was signed again, or by another key, is verified with the signatures that the registry has today.
+    const mayBeOutdated = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
+      (type) => error instanceof type,
+    );
+    if (!mayBeOutdated || error instanceof WrongContentError) throw error;
     return undefined;
   });
   if (known !== undefined && (await store.hasBlob(known.layer))) return known;
@@ -88,7 +90,10 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
   return isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted);
 }
 
-/** Fetches an artifact of a registry. Its signature is verified before its layer is fetched. */
+/**
+ * Fetches an artifact of a registry. Its signature is verified before its layer is fetched, and again with the copies on
+ * disk, which the next start uses.
+ */
 async function fetchArtifact(
   { store, registry, keys, maxBytes, onFetched }: FetchTools,
   wanted: RequestedContent,

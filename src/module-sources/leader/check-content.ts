@@ -46,9 +46,10 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];
   const { tree } = context.options.state;
-  const before = tree.modules.find(({ name }) => name === module.name);
-  const candidate = before === undefined ? module : { ...module, common: before.common };
-  const others = tree.modules.filter((each) => each !== before);
+  const running = tree.modules.find(({ name }) => name === module.name);
+  // `common` comes from the `values.yaml` of the modules directory, which the directory of this check does not have.
+  const candidate = running === undefined ? module : { ...module, common: running.common };
+  const others = tree.modules.filter((each) => each !== running);
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     findCycleProblem(next, module.name) ??
@@ -57,14 +58,18 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
   );
 }
 
-/** Finds the first value in force that the schemas of the new content refuse. A disabled module is not checked. */
+/**
+ * Finds the first value in force (of the operator's ConfigMap and its overlay) that the schemas of the new content refuse. A
+ * disabled module is not checked.
+ */
 function findValuesProblem(
   { options: { state, configMap } }: SourcesContext,
   module: Module,
   tree: Tree,
 ): Problem | undefined {
   const { config, overlay } = state.values;
-  if (config === undefined) return undefined;
+  const isConfigRead = config !== undefined;
+  if (!isConfigRead) return undefined;
   const values = new ValuesStore();
   values.setTree(tree);
   values.setConfig(config, overlay);

@@ -21,7 +21,10 @@ const MAX_REFUSALS = 1000;
 /** Most indexes of chart repositories that are kept in memory between checks. */
 const MAX_INDEXES = 100;
 
-/** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
+/**
+ * The controller of ModuleSources on the leader. Each source has a timer for its next check, which looks for newer content.
+ * Work that changes the lock runs one after another (`#commit`).
+ */
 export class SourceController {
   readonly #context: SourcesContext;
   readonly #removals: Removals;
@@ -70,7 +73,10 @@ export class SourceController {
     this.#scheduleReconcile();
   }
 
-  /** A change of the state may decide or approve an update, or complete the deletion of a module. */
+  /**
+   * Reacts to changes of the operator's state: an update has worked or failed, a user has approved one, a removed module is
+   * deleted, or the first converge has ended.
+   */
   #observeState(ports: Pick<UpdateObserverPorts, "runInBackground" | "commit">): { close(): void } {
     const context = this.#context;
     const { state, clock } = context.options;
@@ -145,7 +151,10 @@ export class SourceController {
     });
   }
 
-  /** Checks a source now if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
+  /**
+   * Checks a source if its spec is new or a user requests a check by annotation; otherwise only updates its status. A token
+   * of the annotation was handled if this process or, as the status says, an earlier leader has checked for it.
+   */
   #checkIfDue(source: Source): void {
     const checkState = this.#getOrCreateState(source.name);
     const { uid, generation } = source.object.metadata;
@@ -159,7 +168,10 @@ export class SourceController {
     else this.#statusWriter.writeIfChanged(source.name);
   }
 
-  /** The time that a check waits after the start of the operator, in ms: its modules do not need it, and run first. */
+  /**
+   * How long the first check of a source waits after the start of the operator, in ms. If all its modules have content on
+   * disk, they can run without the check, and the first converge comes first.
+   */
   #getStartDelay({ name }: Source): number {
     const { options, lockedModules, sources } = this.#context;
     const isComplete = sources
@@ -169,7 +181,7 @@ export class SourceController {
     return Math.max(0, this.#startedAt + MAX_START_DELAY_MS - options.clock.monotonic());
   }
 
-  /** Starts checks that wait for the end of the first converge. */
+  /** Starts checks that wait for the end of the first converge (see `#getStartDelay`), once it has ended. */
   #startDelayedChecks(): void {
     if (this.#isStartOver || this.#context.options.state.view.boot !== "running") return;
     this.#isStartOver = true;

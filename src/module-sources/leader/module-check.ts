@@ -97,7 +97,10 @@ export function toNewEntryContent({ context, source }: ModuleCheck, found: Verif
   return toEntryContent(found, { source: source.name, at: context.options.clock.now() });
 }
 
-/** Writes the entry of the lock, unless the source was edited meanwhile and no longer requests the module in this way. */
+/**
+ * Writes the entry of the lock, unless the source was edited meanwhile and requests the module in another way. `dir` has the
+ * unpacked content; without it, the content stays.
+ */
 export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
   const { source, name, context } = check;
   await check.commit(async () => {

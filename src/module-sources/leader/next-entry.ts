@@ -1,4 +1,8 @@
-/** Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. */
+/**
+ * Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. An entry
+ * with `isNew` has content that has not proven itself yet: the module has not been Ready with it. `isBack` marks an entry
+ * that a failed update was rolled back to.
+ */
 
 import { omitUndefined } from "../../status/index.ts";
 import { allowsVersion, areVersionsComparable, serializeRequest } from "../choose.ts";
@@ -20,7 +24,7 @@ export interface EntryContent extends Pick<
  */
 const VERIFIED_BY_NONE = "unsigned";
 
-/** Turns verified content into the fields by which an entry of the lock names it. */
+/** Turns verified content into the fields by which an entry of the lock names it. `at`: when the content was locked. */
 export function toEntryContent(
   { version, digest, verified, chart }: VerifiedContent,
   { source, at }: Pick<EntryContent, "source" | "at">,

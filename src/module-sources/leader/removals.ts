@@ -13,7 +13,11 @@ import type { LockEntry } from "../types.ts";
 
 const CRD = "modulesources.addon-operator.io";
 
-/** Decides what is removed. Nothing but a user's change of a ModuleSource removes a module. */
+/**
+ * Decides which modules are removed. Nothing but a user's change of a ModuleSource removes a module: if the CRD is deleted,
+ * all ModuleSources vanish with it. So the lock records the uid of the CRD, and while the uid of today's CRD is another one,
+ * a missing ModuleSource does not count as deleted.
+ */
 export class Removals {
   readonly #context: SourcesContext;
   readonly #commit: (work: () => Promise<void>) => Promise<void>;
@@ -59,8 +63,8 @@ export class Removals {
   }
 
   /**
-   * Records in the lock to which CRD the ModuleSources belong, once they name every locked module. Before that, nothing is
-   * removed. Throws errors of the API.
+   * Records the uid of a new CRD in the lock, once the ModuleSources name every locked module: then none is lost, and
+   * removals are possible. Does not ask again while nothing blocks removals. Throws errors of the API.
    */
   async recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
@@ -73,7 +77,10 @@ export class Removals {
     this.#isCrdRecorded = uid !== undefined;
   }
 
-  /** The locked modules that no source names, and that are not marked as removed yet. */
+  /**
+   * The locked modules that no source names, and that are not marked as removed yet. A source whose spec is invalid may
+   * still name them.
+   */
   #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
     return [...this.#context.lockedModules.entries].filter(
       ([name, { source, removed }]) =>
@@ -82,14 +89,14 @@ export class Removals {
   }
 
   /**
-   * The second check, with a list from the API server: disables modules that still no source names. Tries again while
-   * blocked.
+   * The second check, with a list from the API server: disables modules that still no source names. While something blocks
+   * removals, this check is repeated.
    */
   async #confirmRemovals(): Promise<void> {
     const { lockedModules, options } = this.#context;
     const { logger, clock } = options;
     this.#timer = undefined;
-    const before = this.#unnamedAtFirstCheck;
+    const unnamedBefore = this.#unnamedAtFirstCheck;
     try {
       const sources = this.#context.sources.withObjects(await this.#context.listSources());
       const blocker = await this.#describeBlocker();
@@ -99,7 +106,7 @@ export class Removals {
       await this.#commit(async () => {
         for (const [name, entry] of this.#listUnnamed(sources)) {
           // Only the second check found it, or a source names it again.
-          if (!before.has(name) || this.#context.sources.requested.has(name)) continue;
+          if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
           const fields = { module: name, source: entry.source };
           logger.info("No ModuleSource names the module any more; it is switched off", fields);
@@ -143,7 +150,10 @@ export class Removals {
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
-  /** Whether a removed module is deleted completely, or a directory of the same name has replaced it. */
+  /**
+   * Whether a removed module is deleted completely, or a directory of the same name has replaced it. False while the state
+   * has not read the module.
+   */
   #isDeleted(name: string, { removed }: LockEntry): boolean {
     const { options, sources } = this.#context;
     if (removed !== true || sources.requested.has(name)) return false;

@@ -95,10 +95,10 @@ export class CheckReporter {
  * that happens.
  */
 function toCheckEvent(
-  { reason, message: note }: Partial<ModuleError> = { message: "the locked content is not on disk" },
+  error: ModuleError | undefined,
   isContentMissing: boolean,
 ): Pick<OperatorEvent, "reason" | "note"> | undefined {
-  if (note === undefined) return undefined;
-  if (isContentMissing) return { reason: "SourceUnavailable", note };
-  return reason === "Withdrawn" ? { reason, note } : undefined;
+  if (isContentMissing)
+    return { reason: "SourceUnavailable", note: error?.message ?? "the locked content is not on disk" };
+  return error?.reason === "Withdrawn" ? { reason: "Withdrawn", note: error.message } : undefined;
 }

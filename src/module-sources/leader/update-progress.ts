@@ -10,7 +10,10 @@ import type { Lock, LockEntry } from "../types.ts";
 /** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
 const SETTLED_MS = 60_000;
 
-/** Whether an update works: the module has run with it and is Ready, or it is off or suspended. */
+/**
+ * Whether an update works: the module has run with it and is Ready, or it is off or suspended. False while the state has not
+ * read the new content (`digest`). A module that is Ready long after the update counts without a run: nothing needed one.
+ */
 export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
   if (view === undefined || view.module.origin?.digest !== digest) return false;
   const { state } = evaluateModule(view, { now });
@@ -50,7 +53,7 @@ export function describeBlockingUpdate(
  * Describes why an update has failed; undefined if it has not. An update has failed when the operator refused its run and
  * helm has rolled the release back to the content before the update. `getInstalledDigest` returns the digest of the content
  * from which the installed revision was made; undefined if the revision does not record it, then an update that has not
- * proven itself yet counts as rolled back.
+ * proven itself yet counts as rolled back. Not failed: a module of which the state has not read the new content yet.
  */
 export function describeUpdateFailure(
   { previous, digest, isNew }: LockEntry,
@@ -101,7 +104,7 @@ export class UpdateObserver {
     this.#ports = ports;
   }
 
-  /** To be called after changes of the state. */
+  /** Looks in the state, after it has changed, for updates that have failed or have proven themselves. */
   reviewUpdates(): void {
     const { lockedModules, options } = this.#context;
     const { state, clock } = options;

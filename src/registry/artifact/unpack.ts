@@ -197,7 +197,8 @@ function findNameProblem(name: string): string | undefined {
 
 /**
  * The paths of an archive so far, to refuse conflicting ones. Names that a case-insensitive file system treats as
- * equal count as equal.
+ * equal (`A` and `a`) count as equal: their folded paths are the same. `#entries` has the entries of the archive, `#parents`
+ * all directories, also those that only occur in the path of an entry.
  */
 class SeenPaths {
   /** The folded paths of all entries; the value tells whether the entry is a file. */
@@ -210,9 +211,9 @@ class SeenPaths {
     const folded = foldCase(path);
     if (this.#entries.has(folded)) return "occurs twice";
     if (this.#entries.size === LIMITS.entries) return `is one of more than ${LIMITS.entries} entries`;
-    const parent = this.#parents.get(folded);
-    if (parent !== undefined && (!isDirectory || parent !== path))
-      return "is also the directory of another entry";
+    const knownDirectory = this.#parents.get(folded);
+    const isKnownDirectory = isDirectory && knownDirectory === path;
+    if (knownDirectory !== undefined && !isKnownDirectory) return "is also the directory of another entry";
     this.#entries.set(folded, !isDirectory);
     if (isDirectory) this.#parents.set(folded, path);
     return this.#addParents(path);

@@ -38,7 +38,8 @@ const EMPTY_VALUE = /^\s*(?:\[\s*\]|\{\s*\}|null|~)\s*(?:#.*)?$/;
 
 /**
  * Scans an index line by line: `addText` takes its text in pieces, and `finish` returns the versions. Supports YAML
- * in block style, as helm and all known servers write it, and JSON of at most 16 MiB.
+ * in block style, as helm and all known servers write it, and JSON of at most 16 MiB. Below the key `entries` come names of
+ * charts, below each name a list of versions (`- version: 1.2.3`), and below each dash the keys of one version.
  */
 export class IndexScanner {
   readonly #requestedCharts: ReadonlySet<string>;
@@ -146,7 +147,10 @@ export class IndexScanner {
     this.#currentChart = name;
   }
 
-  /** Handles a line below the name of a chart: a dash at the indentation of the first dash begins a version. */
+  /**
+   * Handles a line below the name of a chart: a dash at the indentation of the first dash begins a version. The first key of
+   * the version may stand after the dash: then the line is handled as if spaces stood for the dash.
+   */
   #handleLineOfChart(line: string, indent: number, isDash: boolean): void {
     if (isDash) this.#dashIndent ??= indent;
     if (isDash && indent === this.#dashIndent) {

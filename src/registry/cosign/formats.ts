@@ -102,6 +102,7 @@ export async function verifyBundle(
   const envelope = parseEnvelope(bundle);
   const { payload, signature } = envelope;
   const key = findSigningKey(pickPublicKeys(signers), preAuthEncoding(payload), signature);
+  // The verification of a long bundle by its certificate would take too much time.
   const isShort = bytes.length <= MAX_CERTIFIED_BUNDLE_BYTES;
   const evidence = isShort && key === undefined ? buildBundleEvidence(bundle, envelope) : undefined;
   const signer = key ?? (await verifyCertificateSigner(signers, evidence));

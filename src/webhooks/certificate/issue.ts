@@ -1,4 +1,7 @@
-/** Issues the certificates of the webhook server: a CA of its own, and certificates that it signs (ECDSA with P-256). */
+/**
+ * Issues the certificates of the webhook server: a CA of its own, and certificates that it signs (ECDSA with P-256). Node has
+ * no function for that, so this file encodes the fields of a certificate in DER, the binary form of ASN.1.
+ */
 
 import { X509Certificate, createHash, createPrivateKey, createPublicKey } from "node:crypto";
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";

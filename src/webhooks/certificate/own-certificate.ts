@@ -122,7 +122,8 @@ function parseStoredCertificate(secret: Secret): StoredCertificate | undefined {
 
 /**
  * Returns the certificate to store at the time `now` (ms since the epoch): `stored` itself if nothing is due. One step at a
- * time: a new CA joins the bundle first; after ANNOUNCEMENT_MS it signs the next certificate.
+ * time: a new CA joins the bundle first; after ANNOUNCEMENT_MS it signs the next certificate. A server certificate that
+ * cannot be used is replaced at once.
  */
 export function renewIfDue(
   stored: StoredCertificate | undefined,
@@ -140,6 +141,7 @@ export function renewIfDue(
     const ca = issueNewCa(now);
     return { ...stored, ca: bundleCas(ca.cert, [newest], now), caKey: ca.key };
   }
+  // With one CA in the bundle, there is no new one that API servers may not know yet.
   const isAnnounced = older.length === 0 || now - validFromMs(newest) - BACKDATE_MS >= ANNOUNCEMENT_MS;
   return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissue() : stored;
 }

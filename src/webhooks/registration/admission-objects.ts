@@ -1,4 +1,7 @@
-/** The wanted webhooks, and the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register them. */
+/**
+ * The wanted webhooks, and the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register them. Webhooks
+ * of hooks and those of the operator itself (the groups) have objects of their own.
+ */
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
@@ -104,7 +107,10 @@ export class AdmissionObjects {
     }
   }
 
-  /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */
+  /**
+   * Computes the webhooks of one object from the wanted and the registered ones, and stores them. `mayAdd` is false while the
+   * Service of the server is missing, `keepUnwanted` is true while the hooks of registered webhooks may not be loaded yet.
+   */
   async #applyObject(
     object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
@@ -218,6 +224,7 @@ function buildWebhookItem(
   { config, namespace }: { readonly config: JsonObject; readonly namespace: string },
 ): JsonObject {
   const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
+  // With "Ignore", a webhook that does not answer blocks nothing.
   const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
   const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
   const { namespaceSelector } = webhook;

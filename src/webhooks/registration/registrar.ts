@@ -74,7 +74,7 @@ export class Registrar {
     this.#reconcileLoop.trigger();
   }
 
-  /** Replaces the webhooks of an owner. */
+  /** Replaces the webhooks of an owner, such as a hook. Conversions that it has no longer are removed from their CRDs. */
   set(owner: string, webhooks: OwnedWebhooks): void {
     this.#removeOwner(owner);
     this.#wanted.set(owner, webhooks);
@@ -114,7 +114,7 @@ export class Registrar {
     for (const { crdName } of before?.conversions ?? []) this.#withdrawn.add(crdName);
   }
 
-  /** One reconcile: writes all configuration objects and conversions. */
+  /** One reconcile: writes all configuration objects and conversions. Adds none while the Service of the server is missing. */
   async #applyWanted(): Promise<void> {
     const ca = this.#ca;
     if (ca === undefined) return;
