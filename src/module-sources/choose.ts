@@ -44,8 +44,8 @@ export function parseVersionTags(tags: readonly string[]): Candidate[] {
 
 /**
  * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the request excludes
- * what is locked, names that version or digest, or a user has approved it. Pure; throws CrontabError for a window whose
- * line is invalid.
+ * what is locked, names that version or digest, or a user has approved it. `resolve` asks the caller to look up version and
+ * digest of a candidate, and then to choose again. Pure; throws CrontabError for a window whose line is invalid.
  */
 export function chooseContent(input: ChoiceInput): Choice {
   const { request, approved } = input;
@@ -82,8 +82,8 @@ function matchesVersion(version: string | undefined, request: string): boolean {
 }
 
 /**
- * Whether a user has approved a candidate that is newer than the locked version. While its digest is unknown, the version
- * decides.
+ * Whether a user has approved a candidate (`approved` is `1.2.3@sha256:…`) that is newer than the locked version. While the
+ * digest of the candidate is unknown, the version decides.
  */
 function isApproved({ version, digest }: Candidate, { approved, locked }: ChoiceInput): boolean {
   if (approved === undefined || version === undefined) return false;
@@ -146,6 +146,7 @@ function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Cho
   });
   if (isRejected(input.locked, input.request, digest))
     return defer("rejected", `${version} is not tried again: it failed, and was rolled back`);
+  // A user who names an exact version or digest has decided.
   if (namesExactContent(input.request)) return undefined;
   if (!isVersion(version))
     return defer("approval", `"${version}" is no semantic version: it waits for approval`);
@@ -155,7 +156,10 @@ function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Cho
   return requiredApproval === undefined ? undefined : defer("approval", requiredApproval);
 }
 
-/** Describes that a version is older than the locked one, which the request still accepts; undefined if it is not. */
+/**
+ * Describes that a version is older than the locked one; undefined if it is not. A range that excludes the locked version
+ * asks for an older one: that is no downgrade.
+ */
 function describeDowngrade(version: string, { request, locked }: ChoiceInput): string | undefined {
   const isDowngrade =
     locked !== undefined && isOlder(version, locked.version) && !rangeExcludes(request, locked.version);

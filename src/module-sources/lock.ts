@@ -89,7 +89,7 @@ export class LockConfigMap {
     return { resource: CONFIG_MAPS, namespace: this.#options.namespace, name: this.name };
   }
 
-  /** Changes the ConfigMap; creates it if there is none. */
+  /** Changes the ConfigMap (null deletes a key); creates it if there is none. */
   async #patchOrCreate({ data = {}, metadata = {} }: LockChange): Promise<void> {
     const { client, namespace } = this.#options;
     try {
@@ -156,7 +156,7 @@ function parseEntry(text: string): LockEntry | undefined {
   return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
 }
 
-/** Whether a value is a `ChartContent`. */
+/** Whether a value is a `ChartContent`: `unsigned` is missing or true, and `terms` is missing or an object. */
 function isChartContent(value: Json | undefined): boolean {
   const { from, name, unsigned = true, terms = {} } = objectOf(value);
   return isString(from) && isString(name) && unsigned === true && isJsonObject(terms);

@@ -82,7 +82,10 @@ export class LockedModules {
     );
   }
 
-  /** Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. */
+  /**
+   * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. `keysOf` returns
+   * the keys that may sign content of a module.
+   */
   async load(content: LockContent, keysOf: (name: string) => readonly Signer[]): Promise<void> {
     this.#lock = content;
     for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
@@ -133,8 +136,9 @@ export class LockedModules {
   }
 
   /**
-   * Writes the modules directory and the origins of its modules. Returns which modules have changed since the last call.
-   * `purgeBlocker`: why no release is purged now.
+   * Writes the modules directory and the origins of its modules: from which source and content a module comes, and why it
+   * cannot be used. Modules that are requested but not locked yet have no content. Returns which modules have changed since
+   * the last call. `purgeBlocker`: why no release is purged now.
    */
   async writeModulesDir(
     requested: ReadonlyMap<string, RequestedModule>,
@@ -182,6 +186,7 @@ export class LockedModules {
     const isChanged = (name: string): boolean =>
       before.get(name) !== now.get(name) || dirsBefore.get(name) !== this.#publishedDirs.get(name);
     const names = [...now.keys()].filter(isChanged);
+    // Discovery enables and disables modules for the whole list.
     const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
     return isSameList && !isRemovalChanged ? new Set(names) : "all";
   }
@@ -200,8 +205,8 @@ export class LockedModules {
   }
 
   /**
-   * Where a locked module comes from, and why its content cannot be used; the status and messages display it. A removed
-   * module that a source names again does not count as removed.
+   * Where a locked module comes from, and why its content cannot be used (`retriedAs`: the next check fetches it again); the
+   * status and messages display it. A removed module that a source names again does not count as removed.
    */
   #buildOrigin(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;

@@ -47,6 +47,7 @@ export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceS
   return { ...location, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
+/** Parses the time between two checks, in ms. Reports a text that is no duration, and one that is too short. */
 function parseInterval(text: string | undefined, report: ReportProblem): number {
   if (text === undefined) return DEFAULT_INTERVAL_MS;
   const ms = parseDuration(text) ?? 0;

@@ -63,6 +63,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return join(this.#dir, "trials");
   }
 
+  /** Reads the manifest that a digest or the tag of a signature names; undefined if it is not on disk. */
   async readManifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
     const digest = isDigest(reference) ? reference : this.#readText("tags", reference);
     if (!isDigest(digest)) return undefined;
@@ -70,6 +71,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return bytes && { digest, mediaType: MANIFEST_TYPE, bytes };
   }
 
+  /** Reads a small blob into memory. Throws NotStoredError. */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     const bytes = await this.#readVerified(digest, Math.min(size, limit));
     if (bytes === undefined) throw new NotStoredError(`the blob ${digest} is not on disk`);
@@ -83,6 +85,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     await copyFile(this.#blobPath(descriptor.digest), file);
   }
 
+  /** Lists what refers to a digest, as the registry answered; undefined if it had no referrers API, but a referrers tag. */
   async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const text = this.#readText("referrers", hexOf(digest));
     if (text === undefined) return undefined;
@@ -90,14 +93,16 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return (list as unknown as Descriptor[]).filter((each) => isDigest(each.digest)).slice(0, limit);
   }
 
-  /** Whether a blob is complete: its hash is computed, in pieces. */
+  /** Whether a blob is complete: computes its hash, in pieces. Deletes a damaged one, so that it is fetched again. */
   async hasBlob({ digest, size }: Pick<Descriptor, "digest" | "size">): Promise<boolean> {
     const file = this.#blobPath(digest);
     const found = await stat(file).catch(() => undefined);
     if (found === undefined) return false;
-    const hash = createHash("sha256");
-    if (found.size === size) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
-    if (found.size === size && `sha256:${hash.digest("hex")}` === digest) return true;
+    if (found.size === size) {
+      const hash = createHash("sha256");
+      for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+      if (`sha256:${hash.digest("hex")}` === digest) return true;
+    }
     await rm(file, { force: true });
     return false;
   }

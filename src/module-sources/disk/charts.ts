@@ -86,10 +86,10 @@ export async function makeChartModule(
   { layer, version = "", chart }: StoredContent,
   prefix: string,
 ): Promise<string> {
-  const { from = "", name = "", terms } = chart ?? {};
+  const { from = "", name = "", terms: addonKeys } = chart ?? {};
   const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
   const location = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
-  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: location } as Json)}`;
+  const text = `# Generated from a ModuleSource.\n${toYaml({ ...addonKeys, chart: location } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
   const exists = markNeeded(dir);
   if (exists) return dir;

@@ -42,7 +42,7 @@ export function parseReferencedDigests(
   };
 }
 
-/** Tags that signatures of a digest may have. */
+/** The tags by which registries find signatures of a digest: the referrers tag `sha256-…`, and `sha256-….sig` of cosign. */
 export function listSignatureTags(digest: string): readonly string[] {
   const tag = digest.replace(":", "-");
   return [tag, `${tag}.sig`];

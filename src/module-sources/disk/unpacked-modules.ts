@@ -51,8 +51,9 @@ export class UnpackedModules {
 
   /** Unpacks a layer with read-only files, and marks the directory as needed; only marks it if it was unpacked before. */
   async #unpackOnce(dir: string, readLayer: () => Promise<Buffer | string>): Promise<void> {
-    // An existing directory is complete: `unpackLayer` renames it to its name at the end, and no other process writes here.
-    if (!this.#unpackedDirs.has(dir) || !existsSync(dir)) await unpackLayer(await readLayer(), dir, true);
+    // The first time, `unpackLayer` compares a directory that an earlier process has left with the layer.
+    const isVerified = this.#unpackedDirs.has(dir) && existsSync(dir);
+    if (!isVerified) await unpackLayer(await readLayer(), dir, true);
     markNeeded(dir);
     this.#unpackedDirs.add(dir);
   }

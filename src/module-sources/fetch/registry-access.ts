@@ -142,13 +142,14 @@ export class RegistryAccess {
 
   /** Creates the clients of mirrors and registry, or of the chart repository, with their credentials. */
   async #openRegistries(): Promise<readonly OpenRegistry[]> {
-    const { registry, mirrors, plainHttp, ca, charts = "oci:" } = this.#spec;
+    const { registry, mirrors, plainHttp, ca, charts } = this.#spec;
     const { clock, env: proxies } = this.#options;
     const secret = await this.#readSecret();
-    const usesBasicAuth = isChartRepository(charts);
+    // A chart repository has no token server, and its URL says whether it uses TLS.
+    const chartRepository = charts !== undefined && isChartRepository(charts) ? charts : undefined;
     const options = {
-      plainHttp: usesBasicAuth ? charts.startsWith("http:") : plainHttp,
-      usesBasicAuth,
+      plainHttp: chartRepository?.startsWith("http:") ?? plainHttp,
+      usesBasicAuth: chartRepository !== undefined,
       ca,
       proxies,
       clock,

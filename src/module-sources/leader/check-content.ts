@@ -96,7 +96,8 @@ async function findRequirementProblem(
     if (!isInRange(releaseNumbersOf(version), kubernetes))
       return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
   }
-  if (!lockedModules.entries.has(name)) return undefined;
+  const isFirstInstallation = !lockedModules.entries.has(name);
+  if (isFirstInstallation) return undefined;
   for (const [other, range] of Object.entries(modules)) {
     const found = state.tree.modules.find((each) => each.name === other);
     const key = `requires.modules.${other}`;

@@ -111,6 +111,7 @@ async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefine
   await restoreLostEntry(check);
   // The registry may have lost the locked content for good: a newer version can still replace it.
   const fetchFailure = await fetchLockedContent(check).catch((error: unknown) => ({ error }));
+  // An update of a chart that the source does not name any more is not rolled back.
   const isSameChart = findComparableEntry(check) !== undefined;
   if (fetchFailure === undefined && isSameChart) await rollBackFailedUpdate(check);
   const choice = applyParallelLimit(check, await chooseNext(check));
@@ -150,6 +151,7 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
   const { context, name, source, request, registry, chart, getPendingUpdate } = check;
   const { clock, timeZone } = context.options;
   const locked = findComparableEntry(check);
+  const earlierContents = [locked, locked?.seen, getPendingUpdate(source.name, name)];
   return chooseFromRegistry({
     name,
     request,
@@ -159,7 +161,7 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
     now: clock.now(),
     update: source.spec?.update,
     approved: getApproval(context, name),
-    verifiedContents: [locked ?? [], locked?.seen ?? [], getPendingUpdate(source.name, name) ?? []].flat(),
+    verifiedContents: earlierContents.filter((each) => each !== undefined),
     fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
   });
 }
@@ -203,8 +205,8 @@ async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<
   const isRequested = choice.kind === "keep" && choice.reason === undefined;
   const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
-  const isSameChart = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
-  if (isSameChart) return commitEntry(check, next);
+  const hasSameChartSettings = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
+  if (hasSameChartSettings) return commitEntry(check, next);
   const { found, dir } = await fetchAndCheck(check, { ...locked, chart });
   const { verifiedBy } = toEntryContent(found, locked);
   await commitEntry(check, { ...next, verifiedBy }, dir);

@@ -131,7 +131,7 @@ export class SourceController {
     });
   }
 
-  /** Schedules checks of new and changed sources, and forgets deleted sources and the modules that no source names. */
+  /** Schedules checks of new and changed sources, forgets deleted sources, and begins to remove modules that no source names. */
   async #reconcile(): Promise<void> {
     const context = this.#context;
     context.setSources([...this.#sourceObjects.values()].map(({ object }) => object));
@@ -231,6 +231,7 @@ export class SourceController {
     }
     const { clock } = this.#context.options;
     const waitMs = (checkState.findings.nextCheck ?? 0) - clock.now();
+    // Scheduled first: an error of the work below must not end the checks.
     this.#scheduleCheck(name, checkState.isCheckDue ? 0 : waitMs);
     await this.#publish();
     this.#statusWriter.writeIfChanged(name);

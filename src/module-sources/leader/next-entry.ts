@@ -101,8 +101,8 @@ export function buildKeptEntry(
 }
 
 /**
- * The version to which a failed update was rolled back, if the request does not allow that version; a range or a channel
- * may allow it.
+ * The version to which a failed update was rolled back, if the request does not accept that version; a range or a channel
+ * may accept it. Such a module lacks what its source requires. Undefined for all other modules.
  */
 export function findUnrequestedRollback(
   locked: LockEntry | undefined,

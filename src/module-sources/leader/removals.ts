@@ -57,6 +57,7 @@ export class Removals {
     const deleted = [...lockedModules.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
     if (deleted.length === 0) return;
     await this.#commit(async () => {
+      // Other work may have changed an entry before this work began.
       for (const [name, entry] of deleted)
         if (lockedModules.entries.get(name) === entry) await lockedModules.deleteEntry(name);
     });
@@ -78,8 +79,8 @@ export class Removals {
   }
 
   /**
-   * The locked modules that no source names, and that are not marked as removed yet. A source whose spec is invalid may
-   * still name them.
+   * The locked modules that no source names, and that are not marked as removed yet. A module whose source has an invalid
+   * spec or is suspended is not listed: the source may still name it.
    */
   #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
     return [...this.#context.lockedModules.entries].filter(
@@ -105,7 +106,7 @@ export class Removals {
       this.#context.setProblem("removal", undefined);
       await this.#commit(async () => {
         for (const [name, entry] of this.#listUnnamed(sources)) {
-          // Only the second check found it, or a source names it again.
+          // A module that only this check has found waits for another one; a source may name a module again meanwhile.
           if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
           const fields = { module: name, source: entry.source };

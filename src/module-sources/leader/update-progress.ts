@@ -1,4 +1,7 @@
-/** Decides whether an update may begin: the last one of its source works, or a user has approved this one. */
+/**
+ * Decides whether an update may begin: the last one of its source works, or a user has approved this one. An update that
+ * works has proven itself: its lock entry loses the mark `isNew`. After a failed one, the entry has the mark `isBack`.
+ */
 
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
@@ -149,13 +152,13 @@ export class UpdateObserver {
 export class ApprovalObserver {
   #lastApprovals: ReadonlyMap<string, string | undefined> = new Map();
 
-  /** Returns the sources of modules whose approval is new since the last call. */
+  /** Returns the sources of modules whose approval is new since the last call. `readApproval` reads that of a module. */
   findNewlyApproved(
     requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
-    approvedOf: (module: string) => string | undefined,
+    readApproval: (module: string) => string | undefined,
   ): ReadonlySet<string> {
     const before = this.#lastApprovals;
-    const now = new Map([...requested.keys()].map((module) => [module, approvedOf(module)]));
+    const now = new Map([...requested.keys()].map((module) => [module, readApproval(module)]));
     this.#lastApprovals = now;
     const isNew = (module: string): boolean =>
       now.get(module) !== undefined && now.get(module) !== before.get(module);
