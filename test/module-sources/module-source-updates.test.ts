@@ -128,6 +128,28 @@ describe("an approval", () => {
     expect([confirmedUpdate, endedConfirmations]).toEqual([undefined, { [APPROVE]: `1.5.0@${digest}` }]);
   });
 
+  it("counts after an edit of the source during the check that would have used it", async () => {
+    const lab = await running({ version: "*" }, { approval: "patch" });
+    const digest = await lab.push("1.5.0");
+    await until(lab, waiting(lab));
+    await read(lab);
+    const { calls } = lab.lab.registry;
+    const before = calls.length;
+    lab.lab.registry.failures = { status: 503, left: 1, retryAfter: "4" };
+    lab.state.recordModule("web", "annotationsObserved", { [APPROVE]: `1.5.0@${digest}` });
+    await lab.pass(500, () => calls.length > before);
+    lab.source({ web: { version: "*", order: 5 } }, "platform", { approval: "patch" });
+    await lab.pass(2000);
+    expect([lab.content("web"), calls.length]).toEqual(["1.4.2", before + 1]);
+    const events = (): string[] => lab.events.map(({ reason }) => reason).slice(2);
+    await lab.pass(MINUTE, () => events().includes("SourceUpdated"));
+    expect([lab.content("web"), lab.locked("web")?.["order"], events()]).toEqual([
+      "1.5.0",
+      5,
+      ["UpdateApproved", "SourceUpdated"],
+    ]);
+  });
+
   it("of a first installation is waited for", async () => {
     const lab = await sourcesLab();
     await lab.push("1.4.2");

@@ -206,7 +206,10 @@ async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<
   const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
   const hasSameChartSettings = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
-  if (hasSameChartSettings) return commitEntry(check, next);
+  if (hasSameChartSettings) {
+    await commitEntry(check, next);
+    return;
+  }
   const { found, dir } = await fetchAndCheck(check, { ...locked, chart });
   const { verifiedBy } = toEntryContent(found, locked);
   await commitEntry(check, { ...next, verifiedBy }, dir);
@@ -233,7 +236,8 @@ async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate):
   const { found, dir } = await fetchAndCheck(check, { version, digest, chart });
   const locked = context.lockedModules.entries.get(name);
   const next = buildUpdatedEntry(toNewEntryContent(check, found), request, locked);
-  await commitEntry(check, next, dir);
+  const isLocked = await commitEntry(check, next, dir);
+  if (!isLocked) return;
   const approval = toApproval(candidate);
   if (getApproval(context, name) === approval) reporter.onApproved(name, next.version);
   reporter.onLocked(name, next, locked);

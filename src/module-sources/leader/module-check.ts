@@ -98,14 +98,18 @@ export function toNewEntryContent({ context, source }: ModuleCheck, found: Verif
 }
 
 /**
- * Writes the entry of the lock, unless the source was edited meanwhile and requests the module in another way. `dir` has the
- * unpacked content; without it, the content stays.
+ * Writes the entry of the lock, unless the source was edited meanwhile: then returns false, and the next check decides for the
+ * new spec. `dir` has the unpacked content; without it, the content stays.
  */
-export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
+export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<boolean> {
   const { source, name, context } = check;
+  let isWritten = false;
   await check.commit(async () => {
-    if (check.isStillRequested(source, name)) await context.lockedModules.writeEntry(name, entry, dir);
+    if (!check.isStillRequested(source, name)) return;
+    await context.lockedModules.writeEntry(name, entry, dir);
+    isWritten = true;
   });
+  return isWritten;
 }
 
 /**
@@ -123,8 +127,8 @@ export async function rollBackFailedUpdate(check: ModuleCheck): Promise<void> {
     (version) => `${failed.version} failed, and ${version} cannot be used again`,
   );
   const next = buildRolledBackEntry(toNewEntryContent(check, found), request, failed);
-  await commitEntry(check, next, dir);
-  reporter.onUpdateRejected(name, next, { version: failed.version, why });
+  const isRolledBack = await commitEntry(check, next, dir);
+  if (isRolledBack) reporter.onUpdateRejected(name, next, { version: failed.version, why });
 }
 
 /**
