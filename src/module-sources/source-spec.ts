@@ -208,12 +208,12 @@ function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): Updat
     approval,
     parallel,
     minAgeMs: after === undefined ? 0 : parsePolicyDuration("spec.update.after", after),
-    windows: windows.map(({ cron, for: open }, index) => {
+    windows: windows.map(({ cron, for: duration }, index) => {
       const key = `spec.update.windows[${index}]`;
       checkWindowCron(cron, (message) =>
         report(`${key}.cron`, message, 'write a crontab line such as "0 2 * * 1-5"'),
       );
-      const forMs = parsePolicyDuration(`${key}.for`, open);
+      const forMs = parsePolicyDuration(`${key}.for`, duration);
       if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
       return { cron, forMs };
     }),

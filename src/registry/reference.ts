@@ -88,7 +88,10 @@ function toRegistryHost(host: string): string {
 
 const DOCKER_HUB_HOST = "registry-1.docker.io";
 
-/** The registry's host and the repository's name in it. Docker Hub adds `library/` to a name without a slash. */
+/**
+ * The registry's host and the repository's name in it. Docker Hub adds `library/` to a name without a slash, but not if its
+ * real host was written.
+ */
 function toHostAndName(writtenHost: string, name: string): Pick<Reference, "host" | "name"> {
   const host = toRegistryHost(writtenHost);
   const isShortHubName = host === DOCKER_HUB_HOST && writtenHost !== DOCKER_HUB_HOST && !name.includes("/");
@@ -105,7 +108,10 @@ function toReferenceError(text: string, message: string): ProblemError {
 /** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */
 const CHART_LOCATION = /^(oci|https?):\/\/([^\s,/@?#%\\]+)((?:\/[^\s,/@?#%\\]+)*)\/?$/;
 
-/** Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location. */
+/**
+ * Normalizes the location of charts (`oci://HOST/PATH` or `https://HOST/PATH`), so that locations can be compared as texts;
+ * undefined for an invalid location.
+ */
 export function normalizeChartLocation(text: string): string | undefined {
   const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
   const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");

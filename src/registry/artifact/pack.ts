@@ -36,8 +36,9 @@ export async function packDirectory(dir: string): Promise<Packed> {
   if (entries.length > LIMITS.entries) throw toPackProblem(dir, `contains more than ${LIMITS.entries} files`);
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   if (bytes > LIMITS.unpacked) throw toPackProblem(dir, `is larger than ${LIMITS.unpacked >> 20} MiB`);
-  const contents = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
-  const options = { ...contents, cwd: root, strict: true };
+  // `portable` leaves out owners, `follow` replaces links by copies.
+  const reproducible = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
+  const options = { ...reproducible, cwd: root, strict: true };
   const paths = entries.map(({ path }) => path);
   const tar = await buffer(create({ ...options, onWriteEntry: normalizeMode }, paths));
   const layer = gzipSync(tar, { level: 9 });

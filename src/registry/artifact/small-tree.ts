@@ -106,7 +106,7 @@ export class SmallTree {
   }
 }
 
-/** Returns what is known of a path. Throws if its mode or its owner are others: who owns a file can change it. */
+/** Reads the metadata of a path. Throws if it has another mode, or is not of this user: who owns a file can change it. */
 function requireMode(path: string, mode: number): Stats {
   const stats = lstatSync(path);
   if ((stats.mode & PERMISSION_BITS) !== mode) throw new Error("it has another mode");

@@ -96,9 +96,9 @@ export class RegistryClient {
   }
 
   /**
-   * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns
-   * the answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last
-   * attempt fails.
+   * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns the
+   * answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last attempt
+   * fails or has a transient status.
    */
   async send(request: RegistryRequest): Promise<Answer> {
     for (let attempts = 1; ; attempts += 1) {
@@ -107,9 +107,11 @@ export class RegistryClient {
       const isLast = pause === undefined || attempts === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS;
       if (answer instanceof RegistryError) {
         if (isLast) throw answer;
-      } else if (pause === undefined) return answer;
-      else if (isLast) throw await this.toStatusError(request, answer);
-      else await discardBody(answer.body);
+      } else {
+        if (pause === undefined) return answer;
+        if (isLast) throw await this.toStatusError(request, answer);
+        await discardBody(answer.body);
+      }
       await sleep(this.#clock, Math.max(pause, exponentialDelay(attempts, RETRY_DELAY)));
     }
   }

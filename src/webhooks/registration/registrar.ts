@@ -238,7 +238,7 @@ export class ReconcileLoop {
   async flush(): Promise<void> {
     this.#isDue = true;
     await this.#running?.catch(() => {});
-    // Another caller of `flush` may have started the run while this one waited.
+    // Another caller of `flush` may have started the run that serves both, or even have ended it, while this one waited.
     if (this.#running !== undefined || !this.#isDue) return this.#running;
     this.#timers.cancel("next");
     this.#isDue = false;
