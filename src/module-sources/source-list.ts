@@ -24,6 +24,7 @@ export class SourceList {
 
   constructor(sources: readonly Source[] = []) {
     this.#byName = new Map(sources.toSorted(compareByAge).map((source) => [source.name, source]));
+    // If several sources name a module, the oldest one provides it.
     const requested = new Map<string, RequestedModule>();
     for (const { name: source, spec } of this.#byName.values())
       for (const [name, request] of spec?.modules ?? [])

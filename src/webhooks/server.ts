@@ -67,6 +67,7 @@ export class WebhookServer {
   readonly #bodies: Bodies;
   readonly #rates: AddressRateLimiter;
 
+  /** Creates the server with its limits; `listen` opens its port. */
   private constructor(options: ServerOptions, certificate: Certificate) {
     this.#options = options;
     this.#limits = { ...LIMITS, ...options.limits };
@@ -162,6 +163,7 @@ export class WebhookServer {
     if (isDisconnected) return true;
     const address = addressOf(session.socket);
     if (!this.#requests.isUsedUp(address)) return false;
+    // Refusals cost time, too: a client that sends too many requests loses its connection.
     if (!this.#rates.countEvent(address)) {
       session.destroy();
       return true;

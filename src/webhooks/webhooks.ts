@@ -49,7 +49,8 @@ export class Webhooks {
     this.registrar = new Registrar(options);
     const { clock, findLeader, source, target } = options;
     const { checkMs } = source;
-    // Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
+    // Clients trust a new CA for `delayMs` before the server presents a certificate of it, and the former CA for `keepMs` after
+    // that. Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
     this.#rotation = options.hasReplicas
       ? new CertificateRotation({ clock, delayMs: 2 * checkMs, keepMs: 5 * checkMs })
       : new CertificateRotation({ clock, delayMs: CA_ANNOUNCEMENT_MS, keepMs: checkMs });
@@ -90,6 +91,7 @@ export class Webhooks {
     await this.#server?.close();
   }
 
+  /** Serves reviews at a path. The result ends that, unless another handler has replaced this one. */
   #addRoute(path: string, handler: ReviewHandler): () => void {
     this.#routes.set(path, handler);
     return () => {

@@ -150,6 +150,7 @@ class RecordingRegistry implements ArtifactReader {
     this.#registry = registry;
   }
 
+  /** Reads a manifest from the registry, and remembers it by its digest or tag. */
   async readManifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
     const stored = await this.#registry.readManifest(reference, limit);
     if (stored !== undefined) this.#manifests.set(reference, stored);
@@ -161,6 +162,7 @@ class RecordingRegistry implements ArtifactReader {
     return this.#signature;
   }
 
+  /** Lists from the registry what refers to a digest, and remembers the list. */
   async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const list = await this.#registry.listReferrers(digest, limit);
     if (list !== undefined) this.#referrers.set(digest, list);

@@ -58,6 +58,7 @@ export class RegistryAccess {
   readonly #failed = new Set<OpenRegistry>();
   #index: Promise<KnownIndex> | undefined;
 
+  /** `onAnswer` gets the HTTP status of each answer, and `error` if there is none. */
   constructor(options: AccessOptions, spec: SourceSpec, onAnswer: (code: string) => void) {
     this.#options = options;
     this.#spec = spec;
@@ -117,7 +118,7 @@ export class RegistryAccess {
   }
 
   async close(): Promise<void> {
-    // The caller of `requestFromAny` got the error.
+    // If the registries could not be opened, `requestFromAny` has thrown why.
     const registries = await this.#registries?.catch(() => []);
     for (const { client } of registries ?? []) await client.close();
   }

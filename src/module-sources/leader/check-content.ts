@@ -24,6 +24,7 @@ export async function describeContentProblem(
 ): Promise<string | undefined> {
   const parent = await mkdtemp(join(context.blobStore.scratchDir, "check-"));
   try {
+    // Reads the content as the one module of a modules directory.
     await symlink(content.dir, join(parent, toLinkName(content)));
     const tree = await context.options.readModulesDir(parent);
     const module = tree.modules.find(({ name }) => name === content.name);

@@ -39,6 +39,7 @@ export class SourceController {
   #isStartOver = false;
   #closed = false;
 
+  /** Starts to watch the ModuleSources, the installer's keys and the state of the operator. */
   constructor(context: SourcesContext) {
     this.#context = context;
     const { options } = context;

@@ -44,6 +44,7 @@ export class CheckReporter {
     logger.error("Content of a module is refused", { module, source, error: message });
   }
 
+  /** New content is in use; `before` is the entry that it replaced, undefined at a first installation. */
   onLocked(module: string, { version, digest, source }: LockEntry, before: LockEntry | undefined): void {
     const from = before === undefined ? "" : `, before it ${before.version}`;
     const note = `version ${version} of ModuleSource ${source} is in place${from}`;
@@ -61,6 +62,7 @@ export class CheckReporter {
     this.#options.announce({ module, reason: "UpdateApproved", note });
   }
 
+  /** The update to the version `failed` was rolled back, and the lock has this earlier entry again. */
   onUpdateRejected(
     module: string,
     { version, source }: LockEntry,

@@ -88,6 +88,7 @@ export class AdmissionObjects {
 
   constructor(options: AdmissionObjectsOptions) {
     this.#options = options;
+    // One object for each group and type, such as `NAME-hooks` of the kind ValidatingWebhookConfiguration.
     this.objects = GROUPS.flatMap((group) =>
       (["validating", "mutating"] as const).map((type) => {
         return { group, type, resource: RESOURCES[type], name: `${options.name}-${group}` };
