@@ -51,6 +51,7 @@ export class LeaderClient {
       if (certificate === undefined) throw new Error("there is no certificate yet");
       const address = await this.#readLeader();
       if (address !== undefined) return await this.#sendReview(address, call, certificate);
+      // A leader may be elected soon.
       this.#forgetLeader();
       throw new Error("no leader is elected");
     } catch (error) {
@@ -63,7 +64,7 @@ export class LeaderClient {
     this.#agent.destroy();
   }
 
-  /** Reads the leader's address again for the next review. */
+  /** Drops the remembered address of the leader, so that the next review reads it from the API server. */
   #forgetLeader(): void {
     const { clock, findLeader } = this.#options;
     this.#readLeader = shareCalls(clock, LEADER_CACHE_MS, findLeader);

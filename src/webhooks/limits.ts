@@ -64,7 +64,7 @@ interface Share {
   close(): void;
 }
 
-/** Counts how much of a limited resource all clients use together, and the clients of each address. */
+/** Counts how much of a limited resource all clients use together, and the clients of each address. A share is what one request uses. */
 export class Shares {
   readonly #limit: ShareLimit;
   readonly #usedByAddress = new Map<string, number>();

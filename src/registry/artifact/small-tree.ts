@@ -72,6 +72,7 @@ export class SmallTree {
    * than to delete and to write: a start finds the files of the process before.
    */
   isOnDisk(dir: string): boolean {
+    // An entry that differs throws, and one that is missing makes the count smaller.
     const foundCount = attempt(() => this.#countEqualEntries(dir, ""));
     return foundCount === this.#files.size + this.#directories.size;
   }
@@ -79,7 +80,7 @@ export class SmallTree {
   /** Adds a directory and those above it. */
   #addDirectories(path: string): void {
     const above = dirname(path);
-    // The root of a path is above itself.
+    // The directory of `.`, the root of the archive, is `.` again.
     if (path === above || this.#directories.has(path)) return;
     this.#addDirectories(above);
     this.#directories.add(path);

@@ -37,7 +37,7 @@ const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousF
  * archive, it stays. Throws NotVerifiedError that names the refused entry, and Error if the file system fails.
  */
 export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnly = false): Promise<void> {
-  // Undefined if the archive is larger, or cannot be decompressed: then the stream has the error.
+  // A larger archive, and one that cannot be decompressed, are read as a stream, which throws the error.
   const decompress = (bytes: Buffer): Buffer => gunzipSync(bytes, { maxOutputLength: MAX_IN_MEMORY_BYTES });
   const smallArchive = typeof layer === "string" ? undefined : attempt(() => decompress(layer));
   const small = smallArchive && new SmallTree(isReadOnly);
@@ -197,8 +197,8 @@ function findNameProblem(name: string): string | undefined {
 
 /**
  * The paths of an archive so far, to refuse conflicting ones. Names that a case-insensitive file system treats as
- * equal (`A` and `a`) count as equal: their folded paths are the same. `#entries` has the entries of the archive, `#parents`
- * all directories, also those that only occur in the path of an entry.
+ * equal (`A` and `a`) count as equal: their folded paths are the same. `#entries` has the entries of the archive (whether each is a
+ * file), `#parents` all directories as written, also those that only occur in the path of an entry.
  */
 class SeenPaths {
   /** The folded paths of all entries; the value tells whether the entry is a file. */

@@ -130,20 +130,22 @@ export function renewIfDue(
   hosts: readonly string[],
   now: number,
 ): StoredCertificate {
-  const [newest, ...older] = stored === undefined ? [] : parseCertificates(stored.ca);
-  if (stored === undefined || !canSign(newest, stored, now))
+  const [newestCa, ...olderCas] = stored === undefined ? [] : parseCertificates(stored.ca);
+  if (stored === undefined || !canSign(newestCa, stored, now))
     return issueCertificate(issueNewCa(now), [], { hosts, now });
-  const leaf = new X509Certificate(stored.cert);
+  const serverCert = new X509Certificate(stored.cert);
   const reissue = (): StoredCertificate =>
-    issueCertificate({ cert: newest.toString(), key: stored.caKey }, older, { hosts, now });
-  if (!coversHosts(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissue();
-  if (!isValid(newest, now, RENEW_CA_MS)) {
+    issueCertificate({ cert: newestCa.toString(), key: stored.caKey }, olderCas, { hosts, now });
+  if (!coversHosts(serverCert, hosts) || !isSignedBy(serverCert, [newestCa, ...olderCas], now))
+    return reissue();
+  if (!isValid(newestCa, now, RENEW_CA_MS)) {
     const ca = issueNewCa(now);
-    return { ...stored, ca: bundleCas(ca.cert, [newest], now), caKey: ca.key };
+    return { ...stored, ca: bundleCas(ca.cert, [newestCa], now), caKey: ca.key };
   }
   // With one CA in the bundle, there is no new one that API servers may not know yet.
-  const isAnnounced = older.length === 0 || now - validFromMs(newest) - BACKDATE_MS >= ANNOUNCEMENT_MS;
-  return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissue() : stored;
+  const caIssuedAt = validFromMs(newestCa) + BACKDATE_MS;
+  const isAnnounced = olderCas.length === 0 || now - caIssuedAt >= ANNOUNCEMENT_MS;
+  return isAnnounced && !isValid(serverCert, now, RENEW_SERVER_MS) ? reissue() : stored;
 }
 
 /** Whether the CA is valid and `caKey` is its private key. */
@@ -184,9 +186,9 @@ function isValid(certificate: X509Certificate, now: number, ms: number): boolean
 }
 
 /** Whether the certificate and one of the CAs that signed it are valid. */
-function isSignedBy(leaf: X509Certificate, cas: readonly X509Certificate[], now: number): boolean {
-  if (!isValid(leaf, now, 0)) return false;
-  return cas.some((ca) => isValid(ca, now, 0) && leaf.verify(ca.publicKey));
+function isSignedBy(serverCert: X509Certificate, cas: readonly X509Certificate[], now: number): boolean {
+  if (!isValid(serverCert, now, 0)) return false;
+  return cas.some((ca) => isValid(ca, now, 0) && serverCert.verify(ca.publicKey));
 }
 
 /** Whether `key` is the private key of the certificate; false for a malformed key. */
@@ -195,6 +197,8 @@ function hasPrivateKey(certificate: X509Certificate, key: string): boolean {
 }
 
 /** Whether the certificate is for all hosts. */
-function coversHosts(leaf: X509Certificate, hosts: readonly string[]): boolean {
-  return hosts.every((host) => (isIP(host) === 0 ? leaf.checkHost(host) : leaf.checkIP(host)) !== undefined);
+function coversHosts(serverCert: X509Certificate, hosts: readonly string[]): boolean {
+  return hosts.every(
+    (host) => (isIP(host) === 0 ? serverCert.checkHost(host) : serverCert.checkIP(host)) !== undefined,
+  );
 }

@@ -117,8 +117,10 @@ export class Registrar {
   /** One reconcile: writes all configuration objects and conversions. Adds none while the Service of the server is missing. */
   async #applyWanted(): Promise<void> {
     const ca = this.#ca;
+    // Only the leader is told the CA; a standby registers nothing.
     if (ca === undefined) return;
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
+    // Without wanted webhooks, a missing Service is no issue.
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
