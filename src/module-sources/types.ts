@@ -4,10 +4,7 @@ import type { MaintenanceWindow } from "../cron/index.ts";
 import type { JsonObject, UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
-/**
- * One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is
- * exact.
- */
+/** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
 export interface ModuleRequest {
   /** An exact version, or a range. */
   readonly version?: string;

@@ -86,10 +86,7 @@ export class Repository {
     return status === 200 && isDigest(digest) ? digest : (await this.readManifest(tag))?.digest;
   }
 
-  /**
-   * Reads a small blob into memory. Throws RegistryError if it is larger than `limit`, or does not match its
-   * descriptor.
-   */
+  /** Reads a small blob into memory. Throws RegistryError if it is larger than `limit`, or does not match its descriptor. */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     if (size > limit) throw this.#toError(`the blob ${digest} is larger than ${limit} bytes`);
     const { bytes } = await this.#client.sendAndRead(this.#buildReadRequest(`blobs/${digest}`), [200], size);

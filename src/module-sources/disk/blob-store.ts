@@ -11,10 +11,11 @@ import { join } from "node:path";
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
 import { digestOf, findModule, isWithinLocations, isDigest, NotVerifiedError } from "../../registry/index.ts";
+import { referrersTag, simpleSigningTag } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
-import { listSignatureTags, NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
+import { NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
 import type { RequestedContent, StoredContent } from "./content.ts";
 import { UnpackedModules } from "./unpacked-modules.ts";
 
@@ -241,11 +242,12 @@ export class BlobStore implements ArtifactReader, BlobReader {
     const bytes = await this.#readVerified(digest, MAX_MANIFEST_BYTES).catch(() => undefined);
     // The archive of a chart and a layer are no JSON: they name no further digests.
     if (bytes === undefined || bytes[0] !== JSON_FIRST_BYTE) return;
-    const tags = listSignatureTags(digest).map((tag) => this.#readText("tags", tag));
+    const signatureTags = [referrersTag(digest), simpleSigningTag(digest)];
+    const signatures = signatureTags.map((tag) => this.#readText("tags", tag));
     const referrers = (await this.listReferrers(digest, Infinity)) ?? [];
     const { parts, manifests } = parseReferencedDigests(bytes);
     for (const each of parts) if (isDigest(each)) needed.add(each);
-    const further = [...manifests, ...referrers.map((each) => each.digest), ...tags];
+    const further = [...manifests, ...referrers.map((each) => each.digest), ...signatures];
     for (const each of further) if (isDigest(each)) await this.#markNeeded(each, needed);
   }
 

@@ -41,9 +41,3 @@ export function parseReferencedDigests(
     manifests: digests(objectsIn(manifests)),
   };
 }
-
-/** The tags by which registries find signatures of a digest: the referrers tag `sha256-…`, and `sha256-….sig` of cosign. */
-export function listSignatureTags(digest: string): readonly string[] {
-  const tag = digest.replace(":", "-");
-  return [tag, `${tag}.sig`];
-}

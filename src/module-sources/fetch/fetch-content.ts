@@ -8,6 +8,7 @@ import {
   findChart,
   findModule,
   isChartRepository,
+  isDigest,
   NotVerifiedError,
   RegistryError,
   type ArtifactReader,
@@ -133,8 +134,6 @@ async function fetchArchive(
   return stored;
 }
 
-const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
-
 /**
  * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
  * is stored: a registry could fill the disk with signatures that do not count.
@@ -173,7 +172,8 @@ class RecordingRegistry implements ArtifactReader {
   async storeAnswers(store: BlobStore): Promise<void> {
     for (const [reference, { bytes, digest }] of this.#manifests) {
       await store.saveBytes(bytes);
-      if (SIGNATURE_TAG.test(reference)) await store.saveSignatureTag(reference, digest);
+      // The artifact was read by its digest: only its signatures are read by tags.
+      if (!isDigest(reference)) await store.saveSignatureTag(reference, digest);
     }
     for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
     if (this.#signature !== undefined) await store.saveBytes(this.#signature);

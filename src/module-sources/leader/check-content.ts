@@ -38,10 +38,7 @@ export async function describeContentProblem(
   }
 }
 
-/**
- * Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in
- * force.
- */
+/** Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in force. */
 async function findModuleProblem(context: SourcesContext, module: Module): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
@@ -82,10 +79,7 @@ function findValuesProblem(
   );
 }
 
-/**
- * Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it
- * requires.
- */
+/** Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it requires. */
 async function findRequirementProblem(
   { options: { state, serverVersion }, lockedModules }: SourcesContext,
   { name, requires = {} }: Module,

@@ -18,10 +18,7 @@ export interface EntryContent extends Pick<
   readonly at: number;
 }
 
-/**
- * Value of `verifiedBy` for a chart without a signature. It cannot be a key: names of keys and identities have an
- * extension.
- */
+/** Value of `verifiedBy` for a chart without a signature. It cannot be a key: names of keys and identities have an extension. */
 const VERIFIED_BY_NONE = "unsigned";
 
 /** Turns verified content into the fields by which an entry of the lock names it. `at`: when the content was locked. */

@@ -1,7 +1,4 @@
-/**
- * Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are
- * deleted.
- */
+/** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, getMetadata, type NamedMeta } from "../../kube/index.ts";
 import { oneLine, type Timer } from "../../lib/index.ts";
@@ -132,10 +129,7 @@ export class Removals {
     this.#context.setProblem("removal", `Modules that no ModuleSource names are not removed: ${why}`);
   }
 
-  /**
-   * Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their
-   * CRD.
-   */
+  /** Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their CRD. */
   async #describeBlocker(): Promise<string | undefined> {
     const { lockedModules } = this.#context;
     const uid = await this.#readCrdUid();

@@ -145,10 +145,7 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
   await ended;
 }
 
-/**
- * First bytes of gzip data. The tar parser would decompress an archive that begins with them once more, without a
- * limit.
- */
+/** First bytes of gzip data. The tar parser would decompress an archive that begins with them once more, without a limit. */
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
 
 /** Quotes an untrusted path for messages, shortened and without control characters. */

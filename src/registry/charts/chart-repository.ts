@@ -85,10 +85,7 @@ export class ChartRepository {
     return (await this.#options.readVersions()).get(this.name)?.find(isWanted);
   }
 
-  /**
-   * Downloads the archive of a version and computes its digest. Without `file`, only computes the digest. Throws
-   * RegistryError.
-   */
+  /** Downloads the archive of a version and computes its digest. Without `file`, only computes the digest. Throws RegistryError. */
   async #downloadArchive(
     { version, url }: ChartVersion,
     file: string | undefined,

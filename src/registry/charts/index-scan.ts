@@ -74,6 +74,7 @@ export class IndexScanner {
     this.#totalLength += text.length;
     if (this.#totalLength > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
     this.#pendingText += text;
+    // The first character tells the form. JSON is collected, and parsed at the end.
     if (this.#isJson === undefined) {
       const start = /^\uFEFF?\s*(\S)/.exec(this.#pendingText)?.[1];
       if (start !== undefined) this.#isJson = start === "{";
@@ -158,6 +159,7 @@ export class IndexScanner {
       this.#versionLines = [];
       const content = line.slice(indent + 1).trimStart();
       if (content === "") {
+        // The next line has the first key.
         this.#keyIndent = undefined;
         return;
       }
@@ -168,7 +170,10 @@ export class IndexScanner {
     this.#handleLineOfVersion(line, indent);
   }
 
-  /** Handles a line of a version: keeps the line if the last key at the indentation of keys is a used one. */
+  /**
+   * Handles a line of a version. Keeps it only if it belongs to a key that this program uses, such as `urls`: the other keys
+   * can be long. A line that is indented deeper than keys, and a list item, belong to the last key.
+   */
   #handleLineOfVersion(line: string, indent: number): void {
     const content = line.trimStart();
     if (indent === this.#keyIndent && !isListItem(content))

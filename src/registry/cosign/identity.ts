@@ -12,10 +12,7 @@ import { parseMap } from "../../values/index.ts";
 import { parseJsonObject } from "../manifest.ts";
 import type { PublicKey } from "./keys.ts";
 
-/**
- * Certificate authorities and logs that are trusted: a `trusted_root.json` of Sigstore, which the installer
- * configures.
- */
+/** Certificate authorities and logs that are trusted: a `trusted_root.json` of Sigstore, which the installer configures. */
 export interface TrustedRoot {
   /** File or name for messages. */
   readonly source: string;
@@ -44,10 +41,7 @@ export function isIdentity(signer: Signer): signer is Identity {
 const ROOT_TYPE = "application/vnd.dev.sigstore.trustedroot";
 const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign trusted-root create` writes";
 
-/**
- * Reads and checks a trusted root. Its certificates are parsed later, when a signature is verified. Throws
- * ProblemError.
- */
+/** Reads and checks a trusted root. Its certificates are parsed later, when a signature is verified. Throws ProblemError. */
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
   const problem = (message: string): ProblemError =>
     new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
