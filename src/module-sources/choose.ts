@@ -67,7 +67,8 @@ function findRequestedCandidate(input: ChoiceInput): Candidate | undefined {
   // A digest can be fetched although no tag names it.
   if (digest !== undefined)
     return candidates.find((each) => each.digest === digest) ?? { version, tag: undefined, digest };
-  if (version === undefined) return candidates.find(({ tag }) => tag === request.tag);
+  const isChannel = version === undefined;
+  if (isChannel) return candidates.find(({ tag }) => tag === request.tag);
   const matching = candidates.filter((each) => matchesVersion(each.version, version));
   const approved = matching.find((each) => isApproved(each, input));
   let newest: Candidate | undefined;

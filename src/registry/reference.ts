@@ -116,7 +116,9 @@ export function normalizeChartLocation(text: string): string | undefined {
   const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
   const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");
   if (scheme === "" || hasDots || !URL.canParse(`https://${host}/`)) return undefined;
-  return `${scheme}://${scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host}${path}`;
+  // A URL has its host in lower case, without the default port.
+  const normalHost = scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host;
+  return `${scheme}://${normalHost}${path}`;
 }
 
 /** Whether a normalized location equals an allowed one, or is below one. */

@@ -121,6 +121,7 @@ export class JsonMeter {
 
   /** Measures the next bytes of the text (UTF-8). */
   add(bytes: Uint8Array): void {
+    // Braces and brackets are recognized by one comparison: they differ only in BRACKET_BIT.
     for (const byte of bytes) {
       if (this.#isInString) this.#scanString(byte);
       else if (byte === QUOTE) this.#isInString = true;

@@ -218,9 +218,10 @@ export class WebhookServer {
   #discardRestOfRequest(request: Http2ServerRequest): void {
     const { clock } = this.#options;
     const stream = request.httpVersionMajor > 1 ? request.stream : undefined;
-    if (stream === undefined ? request.complete : stream.destroyed) return;
+    const hasEnded = stream === undefined ? request.complete : stream.destroyed;
+    if (hasEnded) return;
     if (stream === undefined) request.resume();
-    // Frees the stream at once: a reset without an error, as RFC 9113 has it.
+    // The client still sends: frees the stream at once by a reset without an error, as RFC 9113 has it.
     else if (!stream.readableEnded && !stream.endAfterHeaders)
       onceResponseSent(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
     const timeout = clock.setTimer(this.#limits.arriveMs, () => {

@@ -123,6 +123,7 @@ export class Webhooks {
     try {
       const found = await source.read();
       const isPresented = found !== undefined && (await this.#applyCertificate(found));
+      // A standby finds none until the leader has issued one.
       if (found === undefined) delay = RETRY_MS;
       else if (!isPresented) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
       this.#lastError = undefined;

@@ -58,9 +58,9 @@ export async function readContentVersion(
   const archives = new ChartArchives(store.scratchDir);
   try {
     await store.saveBlob(layer, file);
-    const found = readChartYaml((await archives.unpack(file)).dir);
-    const [name, chartVersion] = [readChartWord(found, "name"), readChartWord(found, "version")];
-    const isRequested = name === chart.name && chartVersion === (version ?? chartVersion);
+    const chartYaml = readChartYaml((await archives.unpack(file)).dir);
+    const [name, chartVersion] = [readChartWord(chartYaml, "name"), readChartWord(chartYaml, "version")];
+    const isRequested = name === chart.name && (version === undefined || version === chartVersion);
     if (!isRequested || chartVersion === undefined)
       throw new WrongContentError(
         `${digest} is the chart "${name}" in version "${chartVersion}", not "${chart.name}" in version "${version ?? "any"}"`,

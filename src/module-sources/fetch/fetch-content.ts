@@ -78,7 +78,7 @@ function describeDiskError(error: unknown, size: number): unknown {
 async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent): Promise<StoredContent> {
   const { store, keys } = fetching;
   store.requireUnsignedAllowed(wanted.chart);
-  const known = await store.verifyContent(wanted, keys).catch((error: unknown) => {
+  const stored = await store.verifyContent(wanted, keys).catch((error: unknown) => {
     // Content that was signed again, or by another key, is verified with the signatures that the registry has today.
     const mayBeOutdated = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
       (type) => error instanceof type,
@@ -86,7 +86,7 @@ async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent)
     if (!mayBeOutdated || error instanceof WrongContentError) throw error;
     return undefined;
   });
-  if (known !== undefined && (await store.hasBlob(known.layer))) return known;
+  if (stored !== undefined && (await store.hasBlob(stored.layer))) return stored;
   const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);
   return isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted);
 }

@@ -47,6 +47,7 @@ async function listCandidates(question: RegistryChoiceInput): Promise<readonly C
     const tagDigest = await readTagDigest(question, tag);
     return tagDigest === undefined ? [] : [{ version: undefined, tag, digest: tagDigest }];
   }
+  // The digest of an exact version is looked up only if that version is not locked.
   if (version !== undefined && isVersion(version))
     return [{ version, tag: versionToTag(version), digest: undefined }];
   const { name, registry } = question;

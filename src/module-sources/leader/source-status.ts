@@ -54,7 +54,7 @@ interface StatusInput {
   readonly namespace: string;
 }
 
-/** Builds the status of a ModuleSource. Pure. */
+/** Builds the status of a ModuleSource. Modules with an error come first. Pure. */
 export function buildStatus(facts: StatusInput): Status {
   const { source, findings, now } = facts;
   const { object, spec } = source;

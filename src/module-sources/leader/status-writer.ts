@@ -52,7 +52,7 @@ export class StatusWriter {
     this.#retries.delete(name);
   }
 
-  /** Builds the status of a source from its findings and writes it if it has changed. */
+  /** Builds the status of a checked source and writes it if it has changed. Also records its metrics and pending updates. */
   writeIfChanged(name: string): void {
     const { options, lockedModules, sources } = this.#context;
     const findings = this.#ports.getFindings(name);

@@ -79,7 +79,7 @@ const IDENTITY_KEYS = ["issuer", "issuerPattern", "subject", "subjectPattern"] a
 const IDENTITY_REMEDY =
   "write `issuer: https://…` and `subject: …`; issuerPattern and subjectPattern are patterns of the whole text";
 
-/** Reads an identity: YAML with `issuer` and `subject`, or with patterns of them. Throws ProblemError. */
+/** Reads an identity: YAML with `issuer` and `subject`, or with patterns of them. `hint` is a hash of all that. Throws ProblemError. */
 export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): Identity {
   const { value } = parseMap(text, source);
   const problem = (key: string, message: string, remedy = IDENTITY_REMEDY): ProblemError =>

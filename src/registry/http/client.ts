@@ -239,6 +239,7 @@ export class RegistryClient {
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
     const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
+    // The time limit grows with what is sent (`body`) and received (`size`).
     const transferMs = Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS);
     const response = await this.#dispatcher.request({
       origin: url.origin,
@@ -272,6 +273,7 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   const [httpProxy, httpsProxy, noProxy] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(readProxy);
   const connect = { ...tls, timeout: TIMEOUT_MS };
   if (httpProxy === undefined && httpsProxy === undefined) return new Agent({ ...options, connect });
+  // `connect` is for direct connections, `requestTls` for those through a proxy.
   return new EnvHttpProxyAgent({
     ...options,
     ...(httpProxy === undefined ? {} : { httpProxy }),

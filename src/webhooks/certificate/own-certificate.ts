@@ -130,13 +130,13 @@ export function renewIfDue(
   hosts: readonly string[],
   now: number,
 ): StoredCertificate {
-  const [newestCa, ...olderCas] = stored === undefined ? [] : parseCertificates(stored.ca);
+  const [newestCa, ...formerCas] = stored === undefined ? [] : parseCertificates(stored.ca);
   if (stored === undefined || !canSign(newestCa, stored, now))
     return issueCertificate(issueNewCa(now), [], { hosts, now });
   const serverCert = new X509Certificate(stored.cert);
   const reissue = (): StoredCertificate =>
-    issueCertificate({ cert: newestCa.toString(), key: stored.caKey }, olderCas, { hosts, now });
-  if (!coversHosts(serverCert, hosts) || !isSignedBy(serverCert, [newestCa, ...olderCas], now))
+    issueCertificate({ cert: newestCa.toString(), key: stored.caKey }, formerCas, { hosts, now });
+  if (!coversHosts(serverCert, hosts) || !isSignedBy(serverCert, [newestCa, ...formerCas], now))
     return reissue();
   if (!isValid(newestCa, now, RENEW_CA_MS)) {
     const ca = issueNewCa(now);
@@ -144,7 +144,7 @@ export function renewIfDue(
   }
   // With one CA in the bundle, there is no new one that API servers may not know yet.
   const caIssuedAt = validFromMs(newestCa) + BACKDATE_MS;
-  const isAnnounced = olderCas.length === 0 || now - caIssuedAt >= ANNOUNCEMENT_MS;
+  const isAnnounced = formerCas.length === 0 || now - caIssuedAt >= ANNOUNCEMENT_MS;
   return isAnnounced && !isValid(serverCert, now, RENEW_SERVER_MS) ? reissue() : stored;
 }
 
@@ -162,19 +162,19 @@ function issueNewCa(now: number): KeyPair {
   return issueCa({ from: now - BACKDATE_MS, to: now + CA_VALIDITY_MS });
 }
 
-/** Issues a server certificate by the CA, and puts the newest older CA beside it in the bundle. */
+/** Issues a server certificate by the CA. The bundle contains the CA and the newest of the former ones. */
 function issueCertificate(
   ca: KeyPair,
-  older: readonly X509Certificate[],
+  formerCas: readonly X509Certificate[],
   { hosts, now }: { hosts: readonly string[]; now: number },
 ): StoredCertificate {
   const server = issueServerCertificate(ca, hosts, { from: now - BACKDATE_MS, to: now + SERVER_VALIDITY_MS });
-  return { ...server, ca: bundleCas(ca.cert, older, now), caKey: ca.key };
+  return { ...server, ca: bundleCas(ca.cert, formerCas, now), caKey: ca.key };
 }
 
-/** The bundle of the CA and the newest older CA, if the older one is still valid: it has signed the previous certificate. */
-function bundleCas(ca: string, older: readonly X509Certificate[], now: number): string {
-  const valid = older.slice(0, 1).filter((each) => isValid(each, now, 0));
+/** The bundle of the CA and the newest of the former ones, which has signed the previous certificate, if that is still valid. */
+function bundleCas(ca: string, formerCas: readonly X509Certificate[], now: number): string {
+  const valid = formerCas.slice(0, 1).filter((each) => isValid(each, now, 0));
   return [ca, ...valid.map(String)].map((each) => `${each.trim()}\n`).join("");
 }
 

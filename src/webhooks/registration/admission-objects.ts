@@ -192,7 +192,10 @@ const UNPROCESSABLE = 422;
 /** The begin of a field of an invalid object, such as `webhooks[2].rules[0]`: the index of the webhook. */
 const WEBHOOK_INDEX = /^webhooks\[(\d+)\]/;
 
-/** Reads from an error which items of `webhooks` the API server refuses: the message by index. Empty for other errors. */
+/**
+ * Reads from an error which items of `webhooks` the API server refuses: the message by index. The `field` of a cause is such
+ * as `webhooks[2].rules`. Empty for other errors.
+ */
 function readRefusals(error: unknown): Map<number, string> {
   const refused = new Map<number, string>();
   if (!(error instanceof ApiError) || error.status !== UNPROCESSABLE) return refused;

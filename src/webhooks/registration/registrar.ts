@@ -119,6 +119,7 @@ export class Registrar {
     const ca = this.#ca;
     // Only the leader is told the CA; a standby registers nothing.
     if (ca === undefined) return;
+    // Sorted, so that the same webhooks give the same objects.
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
     // Without wanted webhooks, a missing Service is no issue.
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
