@@ -72,7 +72,8 @@ function findValuesProblem(
   values.setTree(tree);
   values.setConfig(config, overlay);
   if (!values.flag(module).enabled) return undefined;
-  const isOfModule = ({ key = "" }: Problem): boolean => key.startsWith(module.valuesKey);
+  // Keys are such as `web/replicas`.
+  const isOfModule = ({ key = "" }: Problem): boolean => key.split("/")[0] === module.valuesKey;
   return (
     checkConfig(values, { name: configMap, config, overlay }).find(isOfModule) ??
     explainInvalidValues(values, module)
