@@ -1,4 +1,7 @@
-/** What the leader and a standby operator share to provide modules from registries. */
+/**
+ * What the leader and a standby operator share to provide modules from registries. A ModuleSource names a registry and modules
+ * of it; the lock, a ConfigMap, records which content (version and digest) each module has.
+ */
 
 import {
   CONFIG_MAPS,

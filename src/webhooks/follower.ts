@@ -1,4 +1,7 @@
-/** Forwards reviews from a standby replica to the leader, because only the leader has the state that answers need. */
+/**
+ * Forwards reviews, the requests of the API server to webhooks, from a standby replica to the leader, because only the leader
+ * has the state that answers need.
+ */
 
 import { Agent, request } from "node:https";
 import { isIP } from "node:net";

@@ -1,4 +1,7 @@
-/** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
+/**
+ * The TLS server that the API server calls with reviews (AdmissionReview, ConversionReview): HTTP/2 and HTTP/1.1, with limits
+ * on connections, sizes and times.
+ */
 
 import { constants, createSecureServer, Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type {

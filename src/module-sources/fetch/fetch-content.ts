@@ -1,4 +1,7 @@
-/** Fetches content of modules from registries, verifies it, and stores it on disk. */
+/**
+ * Fetches content of modules from registries, verifies it, and stores it on disk. The content is an artifact, whose manifest
+ * names one layer and may be signed, or the archive of a chart from a chart repository.
+ */
 
 import { stat } from "node:fs/promises";
 

@@ -1,4 +1,7 @@
-/** Chooses the next content of a module with as few requests to the registry as possible. */
+/**
+ * Chooses the next content of a module with as few requests to the registry as possible. A candidate is a content that the
+ * registry offers: its version, tag and digest, as far as they are known.
+ */
 
 import { isVersion } from "../../lib/index.ts";
 import { RegistryError, versionToTag } from "../../registry/index.ts";

@@ -1,6 +1,6 @@
 /**
- * What only the leader does for ModuleSources: it checks them in their intervals, locks content that passes, and writes
- * their statuses.
+ * What only the leader does for ModuleSources: it checks them in their intervals, records content that passes in the lock,
+ * from which every process reads which content a module has, and writes their statuses.
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";

@@ -1,4 +1,7 @@
-/** The check of one module of a ModuleSource: fetches, verifies, tests and locks content. */
+/**
+ * The check of one module of a ModuleSource: fetches, verifies, tests and locks content. Content is locked when its digest is
+ * in the lock, a ConfigMap: then every process uses it.
+ */
 
 import { NotVerifiedError, RegistryError, type Signer } from "../../registry/index.ts";
 import type { SourcesContext } from "../context.ts";

@@ -1,4 +1,7 @@
-/** Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. */
+/**
+ * Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. Findings
+ * are the errors and pending updates, by module, that the last check of a source has found.
+ */
 
 import { isDeepStrictEqual } from "node:util";
 

@@ -1,4 +1,4 @@
-/** Registers webhooks at the API server, and keeps them registered as wanted. */
+/** Registers webhooks at the API server, and keeps them registered as their owners want. Owners are hooks, and the operator itself. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
