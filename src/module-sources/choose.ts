@@ -16,10 +16,7 @@ import type {
   ModuleRequest,
 } from "./types.ts";
 
-/**
- * The value of the annotation that approves a content. It contains the digest, so that it approves no other content of
- * the same version.
- */
+/** The value of the annotation that approves a content. With the digest, it approves no other content of the same version. */
 export function toApproval({ version, digest }: ResolvedCandidate): string {
   return `${version}@${digest}`;
 }
@@ -220,10 +217,7 @@ function describeNoCandidate({ version, tag = "" }: ModuleRequest): string {
   return `the registry has no version ${isVersion(version) ? version : `in the range ${version}`}`;
 }
 
-/**
- * Whether both are the same chart of the same location, or both are modules (undefined): only then their versions can be
- * compared.
- */
+/** Whether versions can be compared: both are the same chart of the same location, or both are modules (undefined). */
 export function areVersionsComparable(
   left: ChartContent | undefined,
   right: ChartContent | undefined,

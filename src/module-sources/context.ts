@@ -44,10 +44,7 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly hasRelease: (module: string) => boolean;
-  /**
-   * The digest of the content from which the installed revision of a module was made; undefined if the revision does not
-   * record it.
-   */
+  /** The digest of the content from which a module's installed revision was made; undefined if none is recorded. */
   readonly getInstalledDigest: (module: string) => string | undefined;
   /** Name of the operator's ConfigMap. */
   readonly configMap: string;

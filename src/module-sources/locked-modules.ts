@@ -191,10 +191,7 @@ export class LockedModules {
     return isSameList && !isRemovalChanged ? new Set(names) : "all";
   }
 
-  /**
-   * Reasons not to purge releases: a module whose content or lock entry cannot be read looks deleted, but its release must
-   * stay.
-   */
+  /** Reasons not to purge releases: a module whose content or lock entry is unreadable looks deleted, but its release must stay. */
   #listPurgeBlockers(modulesDir: string): string[] {
     const faulty = [...this.#contents]
       .filter(([, { problem }]) => problem !== undefined)

@@ -119,10 +119,7 @@ function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation |
   return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
 }
 
-/**
- * Parses the mirrors of a registry. Content without a signature may come from its own location only, because a mirror
- * could change it.
- */
+/** Parses the mirrors of a registry. Unsigned content has none, because a mirror could change it. */
 function parseMirrors(
   { mirrors = [] }: Spec,
   location: SourceLocation | undefined,
@@ -149,10 +146,7 @@ function parseRegistry(text: string, key: string, report: ReportProblem): Source
   return undefined;
 }
 
-/**
- * Reports fields of a module that only charts may have, or that charts must not have. Reports nothing if the location
- * itself is invalid.
- */
+/** Reports fields of a module that only charts may have, or that charts must not have; nothing if the location is invalid. */
 function checkModuleFields(
   location: SourceLocation | undefined,
   [name, request]: readonly [string, ModuleRequest],

@@ -60,10 +60,7 @@ export class Standby {
     }
   }
 
-  /**
-   * Fetches the locked content that is missing on disk, of modules whose source has a valid spec. Tries all modules, then
-   * throws the last error.
-   */
+  /** Fetches locked content that is missing on disk, if its source has a valid spec. Tries all modules, then throws the last error. */
   async #fetchMissingContent(): Promise<void> {
     const context = this.#context;
     const { options, lockedModules, blobStore: store } = context;

@@ -77,10 +77,7 @@ export function formatReference({ host, name, tag, digest }: Reference): string 
   return `oci://${host}/${name}${tag === undefined ? "" : `:${tag}`}${digest === undefined ? "" : `@${digest}`}`;
 }
 
-/**
- * The host that serves a registry's API, in lower case. Images of Docker Hub are named `docker.io`, but another host
- * serves them.
- */
+/** The host that serves a registry's API, in lower case. Another host than `docker.io` serves the images of Docker Hub. */
 function toRegistryHost(host: string): string {
   const lower = host.toLowerCase();
   return lower === "docker.io" || lower === "index.docker.io" ? DOCKER_HUB_HOST : lower;

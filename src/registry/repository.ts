@@ -94,10 +94,7 @@ export class Repository {
     return bytes;
   }
 
-  /**
-   * Writes a blob to a new file while it arrives. Throws RegistryError if it does not match its descriptor; the file
-   * is then incomplete.
-   */
+  /** Writes a blob to a new file while it arrives. Throws RegistryError, with an incomplete file, if it does not match its descriptor. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
     const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
     const saved = await this.#client.sendAndSave(request, file, size);
@@ -172,10 +169,7 @@ export class Repository {
     }
   }
 
-  /**
-   * Yields the pages of a list: sends the first request, then follows the links to the next page, up to `MAX_PAGES`.
-   * Throws RegistryError.
-   */
+  /** Yields the pages of a list: follows the links to the next page, up to `MAX_PAGES`. Throws RegistryError. */
   async *#fetchPages(
     first: RegistryRequest,
     statuses: readonly number[],

@@ -102,10 +102,7 @@ export class RegistryAccess {
     return new ChartRepository(client, name, { base, readVersions });
   }
 
-  /**
-   * Requests the versions or the tag of a module from mirrors and registry, or from the chart repository. Throws as
-   * `requestFromAny`.
-   */
+  /** Requests versions or the tag of a module from mirrors and registry, or the chart repository. Throws as `requestFromAny`. */
   async queryVersions<T>(
     module: string,
     ask: (offers: Pick<Repository, "listTags" | "resolveTag">) => Promise<T | undefined>,

@@ -44,10 +44,7 @@ export interface ModuleCheck extends CheckTools {
 /** Content that passes verification, but not the check with the values in force. */
 export class BlockedError extends Error {}
 
-/**
- * Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it can be
- * accepted.
- */
+/** Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it is accepted. */
 export function requireSigners(check: ModuleCheck): void {
   check.context.blobStore.requireUnsignedAllowed(check.chart);
   if (check.chart?.unsigned !== true && keysForSource(check).length === 0)

@@ -62,7 +62,7 @@ export class Removals {
 
   /**
    * Records the uid of a new CRD in the lock, once the ModuleSources name every locked module: then none is lost, and
-   * removals are possible. Does not ask again while nothing blocks removals. Throws errors of the API.
+   * removals are possible. Once that is done, does not ask again while nothing blocks removals. Throws errors of the API.
    */
   async recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;

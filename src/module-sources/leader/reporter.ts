@@ -92,10 +92,7 @@ export class CheckReporter {
   }
 }
 
-/**
- * The Event for a module whose content is missing or withdrawn. Content that fails verification has its own Event, when
- * that happens.
- */
+/** The Event for a module whose content is missing or withdrawn. Content that fails verification has its own Event. */
 function toCheckEvent(
   error: ModuleError | undefined,
   isContentMissing: boolean,

@@ -231,10 +231,7 @@ function findIdentityProblem(
   return isVersion && tag !== versionToTag(version) ? `its version is "${version}", not "${tag}"` : undefined;
 }
 
-/**
- * Builds the image config and the manifest of a module's artifact. Equal input gives equal bytes, so that a repeated
- * push has the same digest.
- */
+/** Builds image config and manifest of a module's artifact. Equal input gives equal bytes: a repeated push has the same digest. */
 function buildManifest(
   { name, version }: ModuleIdentity,
   { layer, diffId }: Packed,

@@ -52,10 +52,7 @@ interface TarEntry {
   stat?: { mode: number };
 }
 
-/**
- * Sets the mode of an entry to 0755 if its owner may execute it, otherwise to 0644, so that the mode does not depend
- * on the umask.
- */
+/** Sets the mode of an entry to 0755 if its owner may execute it, else to 0644, so that it does not depend on the umask. */
 function normalizeMode(entry: TarEntry): void {
   if (entry.stat === undefined) return;
   const { mode } = entry.stat;

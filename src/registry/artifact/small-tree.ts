@@ -13,10 +13,7 @@ const DIRECTORY_MODE = 0o755;
 /** Permissions for owner, group and others, without the type of the file. */
 const PERMISSION_BITS = 0o7777;
 
-/**
- * The mode that an entry gets: 0755 for directories and executable files, otherwise 0644. With `isReadOnly`, files lose
- * the write permissions.
- */
+/** The mode that an entry gets: 0755 for directories and executable files, else 0644. With `isReadOnly`, files are not writable. */
 export function modeOf({ type, mode = 0 }: ReadEntry, isReadOnly: boolean): number {
   const isDirectory = type === "Directory";
   const normalMode = isDirectory || (mode & 0o100) !== 0 ? 0o755 : 0o644;

@@ -13,10 +13,7 @@ import { IndexScanner, type ChartVersion, type ChartVersions } from "./index-sca
 /** Most bytes of an archive: helm has the same limit. */
 export const MAX_ARCHIVE_BYTES = 32 * 1024 * 1024;
 
-/**
- * Digests of archives for which the index has none. Keyed by the objects of the parsed index, so that a changed index
- * forgets them.
- */
+/** Digests of archives for which the index has none, by the objects of the parsed index: a changed index forgets them. */
 const computedDigests = new WeakMap<ChartVersion, string>();
 
 interface ChartRepositoryOptions {

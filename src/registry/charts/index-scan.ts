@@ -248,10 +248,7 @@ function isListItem(content: string): boolean {
   return content === "-" || content.startsWith("- ");
 }
 
-/**
- * Checks an entry of the index. Returns undefined for a version that is marked as removed or has no archive. Throws
- * Error for an invalid digest.
- */
+/** Checks an entry of the index. Undefined: the version is marked as removed or has no archive. Throws Error for an invalid digest. */
 function toChartVersion(
   chart: string,
   { version, urls, digest, removed }: JsonObject,

@@ -177,10 +177,7 @@ function buildSimpleSigningEvidence(
   };
 }
 
-/**
- * Converts an entry of a transparency log from the form of annotations to the form of bundles. Throws Error for an
- * invalid entry.
- */
+/** Converts a log entry from the form of annotations to the form of bundles. Throws Error for an invalid entry. */
 function toBundleLogEntry({ SignedEntryTimestamp, Payload: entry }: JsonObject): JsonObject {
   const { body = null, integratedTime = null, logIndex = null, logID } = objectOf(entry);
   const { kind = null, apiVersion: version = null } = parseJsonObject(decodeBase64(asString(body) ?? ""));

@@ -161,10 +161,7 @@ function findBundleLayer({ bytes }: StoredManifest, digest: string): Descriptor 
   return layer;
 }
 
-/**
- * Verifies the simple-signing signatures, which are the layers of one manifest, and returns the first valid one;
- * undefined if there is none.
- */
+/** Verifies simple-signing signatures, the layers of one manifest. Returns the first valid one; undefined if there is none. */
 async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
   const { repository, digest } = search;
   const tag = simpleSigningTag(digest);
@@ -217,10 +214,7 @@ async function tryOrReject<T>(
   }
 }
 
-/**
- * Names the key of a bundle in a rejection, which helps users to find the right key. Empty if the bundle names none
- * or cannot be read.
- */
+/** Names the key of a bundle in a rejection, so that users find the right key. Empty if the bundle names none or is unreadable. */
 function describeKeyHint(bundle: Buffer): string {
   const hint = attempt(() => readKeyHint(bundle));
   return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;
