@@ -145,6 +145,7 @@ export async function fetchIndex(
 async function scanBody({ headers, body }: Answer, scan: IndexScanner): Promise<void> {
   const deadline = performance.now() + MAX_READ_MS;
   const isCompressed = getFirstHeader(headers, "content-encoding") === "gzip";
+  // Drops a byte order mark.
   const decoder = new TextDecoder();
   const consume = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of chunks) {

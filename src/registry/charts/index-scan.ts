@@ -76,7 +76,7 @@ export class IndexScanner {
     this.#pendingText += text;
     // The first character tells the form. JSON is collected, and parsed at the end.
     if (this.#isJson === undefined) {
-      const start = /^\uFEFF?\s*(\S)/.exec(this.#pendingText)?.[1];
+      const start = /^\s*(\S)/.exec(this.#pendingText)?.[1];
       if (start !== undefined) this.#isJson = start === "{";
     }
     if (this.#isJson === true) return this.#requireSize(LIMITS.json, "JSON");
@@ -128,7 +128,7 @@ export class IndexScanner {
    */
   #handleTopLevelKey(content: string): void {
     this.#finishChart();
-    const [key, value] = splitKey(content.replace(/^\uFEFF/, ""));
+    const [key, value] = splitKey(content);
     this.#isInEntries = key === "entries";
     if (!this.#isInEntries) return;
     this.#hasEntries = true;
@@ -215,7 +215,7 @@ export class IndexScanner {
 
   /** Reads the requested charts out of an index that is JSON. */
   #scanJson(): void {
-    const entries = objectOf(objectOf(parseJson(this.#pendingText.replace(/^\uFEFF/, "")))["entries"]);
+    const entries = objectOf(objectOf(parseJson(this.#pendingText))["entries"]);
     this.#hasEntries = true;
     for (const chart of this.#requestedCharts)
       for (const entry of objectsIn(Object.hasOwn(entries, chart) ? entries[chart] : []))
