@@ -162,8 +162,8 @@ export class WebhookServer {
    */
   #refuseExcessStream(stream: ServerHttp2Stream): boolean {
     const { session } = stream;
-    const isDisconnected = session === undefined;
-    if (isDisconnected) return true;
+    // The client has disconnected.
+    if (session === undefined) return true;
     const address = addressOf(session.socket);
     if (!this.#requests.isUsedUp(address)) return false;
     // Refusals cost time, too: a client that sends too many requests loses its connection.

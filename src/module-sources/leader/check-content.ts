@@ -66,8 +66,8 @@ function findValuesProblem(
   tree: Tree,
 ): Problem | undefined {
   const { config, overlay } = state.values;
-  const isConfigRead = config !== undefined;
-  if (!isConfigRead) return undefined;
+  // The operator has not read its ConfigMap yet.
+  if (config === undefined) return undefined;
   const values = new ValuesStore();
   values.setTree(tree);
   values.setConfig(config, overlay);

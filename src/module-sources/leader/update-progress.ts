@@ -169,7 +169,7 @@ export class ApprovalObserver {
 /** Changes of the state within this time cause one review, in ms: a converge changes the state many times. */
 const REVIEW_DELAY_MS = 50;
 
-/** Calls `review` soon after changes of the state, until the result is closed. */
+/** Calls `review` once soon after several changes of the state, until the result is closed. */
 export function reviewAfterChanges(
   state: Pick<State, "onChange">,
   clock: Clock,

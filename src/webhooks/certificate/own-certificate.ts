@@ -172,7 +172,7 @@ function issueCertificate(
   return { ...server, ca: bundleCas(ca.cert, formerCas, now), caKey: ca.key };
 }
 
-/** The bundle of the CA and the newest of the former ones, which has signed the previous certificate, if that is still valid. */
+/** The bundle of the CA and, while it is valid, the newest of the former ones: it has signed the previous certificate. */
 function bundleCas(ca: string, formerCas: readonly X509Certificate[], now: number): string {
   const valid = formerCas.slice(0, 1).filter((each) => isValid(each, now, 0));
   return [ca, ...valid.map(String)].map((each) => `${each.trim()}\n`).join("");
