@@ -76,6 +76,24 @@ describe("a range", () => {
   });
 });
 
+it("is not updated for a source that was deleted and created anew during the check", async () => {
+  const lab = await running({ version: "*" });
+  await lab.push("1.5.0");
+  const { calls } = lab.lab.registry;
+  const before = calls.length;
+  lab.lab.registry.failures = { status: 503, left: 1, retryAfter: "4" };
+  await until(lab, () => calls.length > before);
+  lab.removeSource();
+  lab.source({ web: { version: "~1.4" } });
+  await lab.pass(2000);
+  expect(calls.length).toBe(before + 1);
+  await lab.pass(MINUTE, () => ready(lab) === "True");
+  expect([lab.content("web"), lab.events.map(({ note }) => note)]).toEqual([
+    "1.4.2",
+    ["version 1.4.2 of ModuleSource platform is in place"],
+  ]);
+});
+
 describe("a channel", () => {
   it("costs one HEAD a check, and is followed when it moves", async () => {
     const lab = await running({ tag: "stable" });

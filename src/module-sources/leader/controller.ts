@@ -240,10 +240,14 @@ export class SourceController {
     await this.#collectGarbage();
   }
 
-  /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
+  /**
+   * Whether the source still names the module, with the same spec: a user may edit the source, or delete it and create it
+   * again (`uid`), during a check.
+   */
   #isStillRequested({ name, object }: Source, module: string): boolean {
     const { sources } = this.#context;
-    const isSameSpec = sources.get(name)?.object.metadata.generation === object.metadata.generation;
+    const { uid, generation } = sources.get(name)?.object.metadata ?? {};
+    const isSameSpec = uid === object.metadata.uid && generation === object.metadata.generation;
     return !this.#closed && isSameSpec && sources.requested.get(module)?.source === name;
   }
 
