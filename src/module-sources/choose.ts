@@ -1,10 +1,11 @@
 /**
- * Chooses the next content of a module: of the versions in the registry, those that the request and the update policy
- * allow.
+ * Chooses the next content of a module. A candidate is a content that the registry offers; the locked content is the one
+ * in use. The request of the ModuleSource says which candidates fit, the update policy and approvals when they are used.
  */
 
 import { findNextOpening } from "../cron/index.ts";
 import { formatDuration, isInRange, isOlderVersion, isVersion, releaseNumbersOf } from "../lib/index.ts";
+import type { UpdateWait } from "../model/index.ts";
 import type {
   ChartContent,
   CandidateVersion,
@@ -15,10 +16,7 @@ import type {
   ModuleRequest,
 } from "./types.ts";
 
-/**
- * The value of the annotation that approves a content. It contains the digest, so that it approves no other content of
- * the same version.
- */
+/** The value of the annotation that approves a content. With the digest, it approves no other content of the same version. */
 export function toApproval({ version, digest }: ResolvedCandidate): string {
   return `${version}@${digest}`;
 }
@@ -43,8 +41,8 @@ export function parseVersionTags(tags: readonly string[]): CandidateVersion[] {
 
 /**
  * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the request excludes
- * what is locked, names that version or digest, or a user has approved it. Pure; throws CrontabError for a window whose
- * line is invalid.
+ * what is locked, names that version or digest, or a user has approved it. `resolve` asks the caller to look up version and
+ * digest of a candidate, and then to choose again. Pure; throws CrontabError for a window whose line is invalid.
  */
 export function chooseContent(input: ChoiceInput): Choice {
   const { request, approved } = input;
@@ -56,19 +54,24 @@ export function chooseContent(input: ChoiceInput): Choice {
   return deferForApproval(candidate, input) ?? deferForTime(candidate, input) ?? { kind: "apply", candidate };
 }
 
-/** Finds the candidate that the request names: of a range, the approved version, else the newest one. */
+/**
+ * Finds the candidate that the request names. Of a range, that is the approved version, else the newest one: the approval
+ * stays valid when a newer version appears after it.
+ */
 function findRequestedCandidate(input: ChoiceInput): CandidateVersion | undefined {
   const { request, locked, candidates } = input;
   const { version, digest } = request;
+  // A digest can be fetched although no tag names it.
   if (digest !== undefined)
     return candidates.find((each) => each.digest === digest) ?? { version, tag: undefined, digest };
-  if (version === undefined) return candidates.find(({ tag }) => tag === request.tag);
+  const isChannel = version === undefined;
+  if (isChannel) return candidates.find(({ tag }) => tag === request.tag);
   const matching = candidates.filter((each) => matchesVersion(each.version, version));
   const approved = matching.find((each) => isApproved(each, input));
-  return (
-    approved ??
-    matching.reduce<CandidateVersion | undefined>((best, each) => pickNewer(best, each, locked), undefined)
-  );
+  let newest: CandidateVersion | undefined;
+  for (const each of matching)
+    if (newest === undefined || isNewer(each, newest, locked?.version)) newest = each;
+  return approved ?? newest;
 }
 
 /** Whether a version is the requested one, or lies in the requested range. */
@@ -77,8 +80,8 @@ function matchesVersion(version: string | undefined, request: string): boolean {
 }
 
 /**
- * Whether a user has approved a candidate that is newer than the locked version. While its digest is unknown, the version
- * decides.
+ * Whether a user has approved a candidate (`approved` is `1.2.3@sha256:…`) that is newer than the locked version. While the
+ * digest of the candidate is unknown, the version decides.
  */
 function isApproved({ version, digest }: CandidateVersion, { approved, locked }: ChoiceInput): boolean {
   if (approved === undefined || version === undefined) return false;
@@ -87,36 +90,31 @@ function isApproved({ version, digest }: CandidateVersion, { approved, locked }:
   return isNamed && (locked === undefined || isOlderVersion(locked.version, version));
 }
 
-/** Picks the newer of two candidates. Versions that differ in build metadata only are equal: then `isPreferred` decides. */
-function pickNewer(
-  best: CandidateVersion | undefined,
+/**
+ * Whether a candidate is newer than another one. Of versions that differ in build metadata only (`1.2.3+a`, `1.2.3+b`), the
+ * locked one counts as newer, so that nothing is updated without need; else the one whose tag sorts last.
+ */
+function isNewer(
+  candidate: CandidateVersion,
   other: CandidateVersion,
-  locked: LockEntry | undefined,
-): CandidateVersion | undefined {
-  const [left, right] = [best?.version, other.version];
-  if (left === undefined || right === undefined) return best ?? other;
-  if (isOlderVersion(left, right)) return other;
-  return isOlderVersion(right, left) || !isPreferred(other, best, locked) ? best : other;
+  lockedVersion: string | undefined,
+): boolean {
+  const { version = "", tag = "" } = candidate;
+  const { version: otherVersion = "", tag: otherTag = "" } = other;
+  if (isOlderVersion(otherVersion, version)) return true;
+  if (isOlderVersion(version, otherVersion) || otherVersion === lockedVersion) return false;
+  return version === lockedVersion || tag > otherTag;
 }
 
 /**
- * Whether `other` is used instead of `best`, a candidate of an equal version: the locked one is, else the one whose tag
- * sorts last.
+ * Whether a candidate is the locked content. The digest of a locked version is not looked up again, because the content of
+ * a version does not change; the content of a channel does.
  */
-function isPreferred(
-  other: CandidateVersion,
-  best: CandidateVersion | undefined,
-  locked: LockEntry | undefined,
-): boolean {
-  if (best?.version === locked?.version) return false;
-  return other.version === locked?.version || (other.tag ?? "") > (best?.tag ?? "");
-}
-
-/** Whether a candidate is the locked content. The digest of a locked version is not looked up again: versions do not change. */
 function isAlreadyLocked({ version, digest }: CandidateVersion, { request, locked }: ChoiceInput): boolean {
   if (locked === undefined) return false;
   if (digest !== undefined) return digest === locked.digest;
-  return request.tag === undefined && version === locked.version;
+  const isChannel = request.tag !== undefined;
+  return !isChannel && version === locked.version;
 }
 
 function isResolved(candidate: CandidateVersion): candidate is ResolvedCandidate {
@@ -124,8 +122,8 @@ function isResolved(candidate: CandidateVersion): candidate is ResolvedCandidate
 }
 
 /**
- * Whether the request allows the locked version: it lies in the requested range, or the request is a channel, which
- * allows all.
+ * Whether a request that does not name one exact content also accepts the locked version: a range that contains it, or a
+ * channel, which accepts each. Always false for an exact version or digest.
  */
 export function allowsVersion({ version, tag }: ModuleRequest, locked: string): boolean {
   return tag !== undefined || (version !== undefined && !isVersion(version) && isInRange(locked, version));
@@ -138,25 +136,33 @@ function namesExactContent({ version, digest }: ModuleRequest): boolean {
 
 /**
  * Defers a candidate until a user approves it: rejected content, downgrades, and updates for which the policy requires
- * approval.
+ * approval. Undefined: no approval is needed.
  */
 function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  if (isRejected(input.locked, input.request, digest)) {
-    const reason = `${version} is not tried again: it failed, and was rolled back`;
-    return { kind: "defer", candidate, waitsFor: "rejected", reason };
-  }
+  const defer = (waitsFor: UpdateWait, reason: string): Choice => ({
+    kind: "defer",
+    candidate,
+    waitsFor,
+    reason,
+  });
+  if (isRejected(input.locked, input.request, digest))
+    return defer("rejected", `${version} is not tried again: it failed, and was rolled back`);
+  // A user who names an exact version or digest has decided.
   if (namesExactContent(input.request)) return undefined;
+  if (!isVersion(version))
+    return defer("approval", `"${version}" is no semantic version: it waits for approval`);
   const downgrade = describeDowngrade(version, input);
-  const reason = downgrade ?? describeRequiredApproval(version, input);
-  if (reason === undefined) return undefined;
-  const waitsFor = downgrade === undefined || !isVersion(version) ? "approval" : "older";
-  return { kind: "defer", candidate, waitsFor, reason };
+  if (downgrade !== undefined) return defer("older", downgrade);
+  const requiredApproval = describeRequiredApproval(version, input);
+  return requiredApproval === undefined ? undefined : defer("approval", requiredApproval);
 }
 
-/** Describes why a version is not an update: it is older than the locked one, or is not a semantic version. */
+/**
+ * Describes that a version is older than the locked one; undefined if it is not. A range that excludes the locked version
+ * asks for an older one: that is no downgrade.
+ */
 function describeDowngrade(version: string, { request, locked }: ChoiceInput): string | undefined {
-  if (!isVersion(version)) return `"${version}" is no semantic version: it waits for approval`;
   const isDowngrade =
     locked !== undefined &&
     isOlderVersion(version, locked.version) &&
@@ -187,9 +193,9 @@ function isPatchUpdate(from: string, to: string): boolean {
 }
 
 /**
- * Defers an update until the operator has known its content for the minimum age and a window is open. `locked.seen` has the time
- * at which a check first found the newest content. A request for an exact digest skips the age, but not the windows. A first
- * installation (nothing is locked yet) waits for neither.
+ * Defers an update until the operator has known its content for the minimum age and a window is open; undefined: it is used
+ * at once. `locked.seen` has the time at which a check first found the newest content. A request for an exact version or
+ * digest skips the age, but not the windows. A first installation (nothing is locked yet) waits for neither.
  */
 function deferForTime(
   candidate: ResolvedCandidate,
@@ -205,11 +211,10 @@ function deferForTime(
   const deferral = { kind: "defer", candidate } as const;
   if (until === undefined)
     return { ...deferral, waitsFor: "window", reason: `${version} waits for a window, and none ever opens` };
-  const [waitsFor, reason] =
-    until === oldEnoughAt
-      ? (["age", `${version} waits until it has been known for ${formatDuration(minAgeMs)}`] as const)
-      : (["window", `${version} waits for the next window`] as const);
-  return { ...deferral, waitsFor, reason, until };
+  if (until > oldEnoughAt)
+    return { ...deferral, waitsFor: "window", reason: `${version} waits for the next window`, until };
+  const reason = `${version} waits until it has been known for ${formatDuration(minAgeMs)}`;
+  return { ...deferral, waitsFor: "age", reason, until };
 }
 
 /** Describes that the registry has nothing for the request. */
@@ -218,10 +223,7 @@ function describeNoCandidate({ version, tag = "" }: ModuleRequest): string {
   return `the registry has no version ${isVersion(version) ? version : `in the range ${version}`}`;
 }
 
-/**
- * Whether both are the same chart of the same location, or both are modules (undefined): only then their versions can be
- * compared.
- */
+/** Whether versions can be compared: both are the same chart of the same location, or both are modules (undefined). */
 export function areVersionsComparable(
   left: ChartContent | undefined,
   right: ChartContent | undefined,

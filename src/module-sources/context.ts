@@ -1,4 +1,7 @@
-/** What the leader and a standby operator share to provide modules from registries. */
+/**
+ * What the leader and a standby operator share to provide modules from registries. A ModuleSource names a registry and modules
+ * of it; the lock, a ConfigMap, records which content (version and digest) each module has.
+ */
 
 import {
   CONFIG_MAPS,
@@ -41,10 +44,7 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
   readonly serverVersion: () => Promise<string>;
   readonly hasRelease: (module: string) => boolean;
-  /**
-   * The digest of the content from which the installed revision of a module was made; undefined if the revision does not
-   * record it.
-   */
+  /** The digest of the content from which a module's installed revision was made; undefined if none is recorded. */
   readonly getInstalledDigest: (module: string) => string | undefined;
   /** Name of the operator's ConfigMap. */
   readonly configMap: string;
@@ -146,10 +146,11 @@ export class SourcesContext {
     const { client, namespace, keysConfigMap: name, logger, unsignedCharts } = this.options;
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
-    // Unsigned charts need no keys.
     this.#keysData = object === undefined ? null : (object.data ?? {});
-    const isNeeded = object !== undefined || unsignedCharts.length === 0;
-    this.#keys = isNeeded ? parseInstallerKeys(object, name) : { keys: [], problems: [] };
+    // An installer who allows unsigned charts may have no keys: then a missing ConfigMap is no problem.
+    const mayBeMissing = unsignedCharts.length > 0;
+    this.#keys =
+      object === undefined && mayBeMissing ? { keys: [], problems: [] } : parseInstallerKeys(object, name);
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
   }
@@ -179,7 +180,10 @@ export class SourcesContext {
     return result;
   }
 
-  /** Writes the modules directory. While ModuleSources cannot be read, no release is purged. */
+  /**
+   * Writes the modules directory, and returns the modules that have changed. If the ModuleSources could not be read at the
+   * start, modules may be missing in the directory: the problem is passed on, so that no release is purged for that.
+   */
   publish(): Promise<ChangedModules> {
     const startProblem = this.#problems.get("start");
     return this.lockedModules.writeModulesDir(this.#sources.requested, startProblem);

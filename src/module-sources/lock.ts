@@ -59,7 +59,7 @@ export class LockConfigMap {
     return this.parse(await get<ConfigMap>(this.#options.client, this.#target).catch(ignoreNotFound));
   }
 
-  /** The content of the ConfigMap. */
+  /** Parses the ConfigMap. Keys with an invalid name or entry are listed as `damaged`; no ConfigMap is an empty lock. */
   parse(object: Pick<ConfigMap, "data" | "metadata"> | undefined): LockContent {
     const entries = new Map<string, LockEntry>();
     const damaged: string[] = [];
@@ -89,7 +89,7 @@ export class LockConfigMap {
     return { resource: CONFIG_MAPS, namespace: this.#options.namespace, name: this.name };
   }
 
-  /** Changes the ConfigMap; creates it if there is none. */
+  /** Changes the ConfigMap (null deletes a key); creates it if there is none. */
   async #patchOrCreate({ data = {}, metadata = {} }: LockChange): Promise<void> {
     const { client, namespace } = this.#options;
     try {
@@ -156,7 +156,7 @@ function parseEntry(text: string): LockEntry | undefined {
   return Object.fromEntries(valid.map(([key]) => [key, value[key]])) as unknown as LockEntry;
 }
 
-/** Whether a value is a `ChartContent`. */
+/** Whether a value is a `ChartContent`: `unsigned` is missing or true, and `terms` is missing or an object. */
 function isChartContent(value: Json | undefined): boolean {
   const { from, name, unsigned = true, terms = {} } = objectOf(value);
   return isString(from) && isString(name) && unsigned === true && isJsonObject(terms);

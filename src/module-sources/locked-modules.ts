@@ -1,4 +1,7 @@
-/** The locked modules and their content on disk. The operator reads modules from registries only from here. */
+/**
+ * The locked modules and their content on disk. The lock records for each module the content that every process uses. The
+ * operator reads modules of registries from the modules directory, which has a link to the content of each.
+ */
 
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -75,11 +78,14 @@ export class LockedModules {
   /** The digests that the lock names, including those to which a failed update rolls back. */
   listDigests(): string[] {
     return [...this.entries.values()].flatMap(({ digest, previous }) =>
-      [digest, previous?.digest ?? []].flat(),
+      previous === undefined ? [digest] : [digest, previous.digest],
     );
   }
 
-  /** Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. */
+  /**
+   * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. `keysOf` returns
+   * the keys that may sign content of a module.
+   */
   async load(content: LockContent, keysOf: (name: string) => readonly Signer[]): Promise<void> {
     this.#lock = content;
     for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
@@ -130,8 +136,9 @@ export class LockedModules {
   }
 
   /**
-   * Writes the modules directory and the origins of its modules. Returns which modules have changed since the last call.
-   * `purgeBlocker`: why no release is purged now.
+   * Writes the modules directory and the origins of its modules: from which source and content a module comes, and why it
+   * cannot be used. Modules that are requested but not locked yet have no content. Returns which modules have changed since
+   * the last call. `purgeBlocker`: why no release is purged now.
    */
   async writeModulesDir(
     requested: ReadonlyMap<string, RequestedModule>,
@@ -164,7 +171,7 @@ export class LockedModules {
     return this.#findChangedModules(links, before, registryModules);
   }
 
-  /** Compares with the last call which modules have other files, and whether the list itself is another one. */
+  /** Returns the modules that have another origin or directory than at the last call; "all" if the list itself has changed. */
   #findChangedModules(
     links: readonly ModuleLink[],
     before: ReadonlyMap<string, ModuleOrigin>,
@@ -174,16 +181,17 @@ export class LockedModules {
     const published = JSON.stringify([rows, purgeBlockers]);
     const isSameList = published === this.#publishedList;
     this.#publishedList = published;
-    const dirs = this.#publishedDirs;
+    const dirsBefore = this.#publishedDirs;
     this.#publishedDirs = new Map(links.map(({ name, content }) => [name, content]));
     const isChanged = (name: string): boolean =>
-      before.get(name) !== now.get(name) || dirs.get(name) !== this.#publishedDirs.get(name);
+      before.get(name) !== now.get(name) || dirsBefore.get(name) !== this.#publishedDirs.get(name);
     const names = [...now.keys()].filter(isChanged);
+    // Discovery enables and disables modules for the whole list.
     const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
     return isSameList && !isRemovalChanged ? new Set(names) : "all";
   }
 
-  /** Reasons not to purge releases: a locked module still exists, even if its content cannot be read now. */
+  /** Reasons not to purge releases: a module whose content or lock entry is unreadable looks deleted, but its release must stay. */
   #listPurgeBlockers(modulesDir: string): string[] {
     const faulty = [...this.#contents]
       .filter(([, { problem }]) => problem !== undefined)
@@ -193,7 +201,10 @@ export class LockedModules {
     );
   }
 
-  /** Where a locked module comes from, and why its content cannot be used; the status and messages display it. */
+  /**
+   * Where a locked module comes from, and why its content cannot be used (`retriedAs`: the next check fetches it again); the
+   * status and messages display it. A removed module that a source names again does not count as removed.
+   */
   #buildOrigin(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;
     const failure = this.#contents.get(name)?.problem;

@@ -22,7 +22,8 @@ export class ModuleSources {
   /**
    * Reads ModuleSources, lock and keys, and verifies and unpacks the locked content from disk. Sends nothing to a registry.
    * Throws errors of the API if lock or keys cannot be read: without them, a release could look as if its module were missing.
-   * `served` resolves when the API server serves the CRD.
+   * `served` resolves when the API server serves the CRD. A standby that becomes the leader calls it a second time, because the
+   * lock may have changed.
    */
   async prepare(served: Promise<unknown> = Promise.resolve()): Promise<void> {
     const context = this.#context;

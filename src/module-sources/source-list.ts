@@ -24,6 +24,7 @@ export class SourceList {
 
   constructor(sources: readonly SourceEntry[] = []) {
     this.#byName = new Map(sources.toSorted(compareByAge).map((source) => [source.name, source]));
+    // If several sources name a module, the oldest one provides it.
     const requested = new Map<string, RequestedModule>();
     for (const { name: source, spec } of this.#byName.values())
       for (const [name, request] of spec?.modules ?? [])
@@ -72,7 +73,10 @@ function compareByAge({ object: a }: SourceEntry, { object: b }: SourceEntry): n
   return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
-/** Reads one ModuleSource. Parses the spec only if it has changed; an invalid spec leaves the earlier one in force. */
+/**
+ * Reads one ModuleSource. Parses the spec only if it has changed. If the spec is invalid, `problem` says why, and the spec of
+ * `before` stays in force.
+ */
 function readSource(object: IModuleSource, before: SourceEntry | undefined): SourceEntry {
   const { name, uid, generation } = object.metadata;
   const known = before?.object.metadata;

@@ -1,4 +1,7 @@
-/** Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. */
+/**
+ * Reads ModuleSources: what the CRD cannot check is checked here, with one clear problem for each error. The modules of a
+ * source are artifacts of a registry (`spec.registry`), or public charts of a registry or chart repository (`spec.charts`).
+ */
 
 import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
@@ -44,6 +47,7 @@ export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceS
   return { ...location, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
 }
 
+/** Parses the time between two checks, in ms. Reports a text that is no duration, and one that is too short. */
 function parseInterval(text: string | undefined, report: ReportProblem): number {
   if (text === undefined) return DEFAULT_INTERVAL_MS;
   const ms = parseDuration(text) ?? 0;
@@ -115,10 +119,7 @@ function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation |
   return { registry: { host, name: pathname.slice(1) }, charts, unsigned };
 }
 
-/**
- * Parses the mirrors of a registry. Content without a signature may come from its own location only, because a mirror
- * could change it.
- */
+/** Parses the mirrors of a registry. Unsigned content has none, because a mirror could change it. */
 function parseMirrors(
   { mirrors = [] }: Spec,
   location: SourceLocation | undefined,
@@ -145,42 +146,39 @@ function parseRegistry(text: string, key: string, report: ReportProblem): Source
   return undefined;
 }
 
-/**
- * Reports fields of a module that only charts may have, or that charts must not have. Reports nothing if the location
- * itself is invalid.
- */
+/** Reports fields of a module that only charts may have, or that charts must not have; nothing if the location is invalid. */
 function checkModuleFields(
   location: SourceLocation | undefined,
   [name, request]: readonly [string, ModuleRequest],
   report: ReportProblem,
 ): void {
   const key = `spec.modules.${name}`;
-  const isChart = request.chart !== undefined || request.module !== undefined;
+  const hasChartFields = request.chart !== undefined || request.module !== undefined;
   if (location?.charts !== undefined)
-    checkChartFields(location.charts, request, (at, ...rest) => report(key + at, ...rest));
-  else if (location !== undefined && isChart)
+    checkChartFields(location.charts, request, (field, ...problem) => report(key + field, ...problem));
+  else if (location !== undefined && hasChartFields)
     report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
 }
 
-/** Reports invalid fields of a module that is a chart. Keys are reported relative to the module. */
+/** Reports invalid fields of a module that is a chart. `report` gets keys relative to the module, such as `.chart`. */
 function checkChartFields(
   charts: string,
-  { chart, tag, module: terms = {} }: ModuleRequest,
+  { chart, tag, module: addonKeys = {} }: ModuleRequest,
   report: ReportProblem,
 ): void {
   if (chart !== undefined && !CHART_NAME.test(chart))
     report(".chart", `"${chart}" is no name of a chart`, "write it as Chart.yaml has it");
   if (tag !== undefined && isChartRepository(charts))
     report(".tag", "is for registries: chart repositories have no tags", "name a version or a range");
-  if ("chart" in terms) report(".module.chart", "is set by the operator", "remove it");
-  const problem = findAddonProblem(terms, ADDON_FILE);
+  if ("chart" in addonKeys) report(".module.chart", "is set by the operator", "remove it");
+  const problem = findAddonProblem(addonKeys, ADDON_FILE);
   if (problem !== undefined)
     report(`.module.${problem.key ?? ""}`, problem.message, problem.remedy ?? "correct it");
 }
 
 const CHART_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,249}$/;
 
-/** The chart that a source names for a module; undefined for a source of modules. */
+/** The chart that a source names for a module, with the keys of its `addon.yaml` (`terms`); undefined for a source of modules. */
 export function toChartContent(
   { charts, unsigned }: SourceLocation,
   name: string,
@@ -204,12 +202,12 @@ function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): Updat
     approval,
     parallel,
     minAgeMs: after === undefined ? 0 : parsePolicyDuration("spec.update.after", after),
-    windows: windows.map(({ cron, for: open }, index) => {
+    windows: windows.map(({ cron, for: duration }, index) => {
       const key = `spec.update.windows[${index}]`;
       checkWindowCron(cron, (message) =>
         report(`${key}.cron`, message, 'write a crontab line such as "0 2 * * 1-5"'),
       );
-      const forMs = parsePolicyDuration(`${key}.for`, open);
+      const forMs = parsePolicyDuration(`${key}.for`, duration);
       if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
       return { cron, forMs };
     }),

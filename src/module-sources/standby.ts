@@ -40,7 +40,10 @@ export class Standby {
     this.#timer = this.#context.options.clock.setTimer(ms, () => this.#refresh());
   }
 
-  /** Reads the lock again, and fetches content that is missing on disk. Tries again after an error, in growing steps. */
+  /**
+   * Reads lock and ModuleSources again, which name registries and keys, and fetches content that is missing on disk. Tries
+   * again after an error, in growing steps.
+   */
   async #refresh(): Promise<void> {
     const context = this.#context;
     try {
@@ -57,7 +60,7 @@ export class Standby {
     }
   }
 
-  /** Fetches the locked content that is missing on disk. Tries all modules, then throws the last error. */
+  /** Fetches locked content that is missing on disk, if its source has a valid spec. Tries all modules, then throws the last error. */
   async #fetchMissingContent(): Promise<void> {
     const context = this.#context;
     const { options, lockedModules, blobStore: store } = context;

@@ -25,6 +25,7 @@ export function parseInstallerKeys(object: Pick<ConfigMap, "data"> | undefined, 
     const remedy = "create it with the public keys of those who sign modules";
     return { keys: [], problems: [{ file, message: "does not exist, so no module is accepted", remedy }] };
   }
+  // `collect` adds the problems of an invalid entry to the list, and returns undefined.
   const { [TRUSTED_ROOT]: rootText, ...entries } = object.data ?? {};
   const root =
     rootText === undefined ? undefined : collect(problems, () => readTrustedRoot(rootText, TRUSTED_ROOT));

@@ -4,10 +4,7 @@ import type { MaintenanceWindow } from "../cron/index.ts";
 import type { JsonObject, UpdateWait } from "../model/index.ts";
 import type { Reference } from "../registry/index.ts";
 
-/**
- * One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is
- * exact.
- */
+/** One module of a source: either `tag`, or `version` and `digest`, of which one is enough. With a digest the version is exact. */
 export interface ModuleRequest {
   /** An exact version, or a range. */
   readonly version?: string;
@@ -89,10 +86,7 @@ export interface LockEntry {
   readonly isNew?: true;
   /** The last content that has proven itself: a failed update rolls back to it. */
   readonly previous?: { readonly version: string; readonly digest: string };
-  /**
-   * Set when an update failed and this entry was rolled back to earlier content, until another update begins or the
-   * request changes.
-   */
+  /** Set when a failed update was rolled back to this content, until another update begins or the request changes. */
   readonly isBack?: true;
   /**
    * Set when no source names the module any more: discovery disables the module, and the entry is deleted once its

@@ -12,10 +12,7 @@ export const IMAGE_CONFIG = "application/vnd.oci.image.config.v1+json";
 export const LAYER_TAR_GZIP = "application/vnd.oci.image.layer.v1.tar+gzip";
 export const EMPTY_CONFIG = "application/vnd.oci.empty.v1+json";
 
-/**
- * The `Accept` header of requests for manifests. It includes Docker's types, which this program refuses: the error
- * can then name the type.
- */
+/** The `Accept` header of requests for manifests. It includes Docker's types, so that the error that refuses one can name it. */
 export const MANIFEST_ACCEPT = [
   IMAGE_MANIFEST,
   IMAGE_INDEX,
@@ -52,10 +49,7 @@ export function describeBytes(bytes: Uint8Array, mediaType: string): Descriptor 
   return { mediaType, digest: digestOf(bytes), size: bytes.length };
 }
 
-/**
- * Parses an image manifest from a registry and checks the fields that this program uses. Throws Error for anything
- * else, also for an index.
- */
+/** Parses an image manifest and checks the fields that this program uses. Throws Error for anything else, also for an index. */
 export function parseManifest(bytes: Uint8Array): Manifest {
   const value = parseJsonObject(bytes);
   const { mediaType = IMAGE_MANIFEST, layers } = value;

@@ -77,10 +77,7 @@ export function formatReference({ host, name, tag, digest }: Reference): string 
   return `oci://${host}/${name}${tag === undefined ? "" : `:${tag}`}${digest === undefined ? "" : `@${digest}`}`;
 }
 
-/**
- * The host that serves a registry's API, in lower case. Images of Docker Hub are named `docker.io`, but another host
- * serves them.
- */
+/** The host that serves a registry's API, in lower case. Another host than `docker.io` serves the images of Docker Hub. */
 function toRegistryHost(host: string): string {
   const lower = host.toLowerCase();
   return lower === "docker.io" || lower === "index.docker.io" ? DOCKER_HUB_HOST : lower;
@@ -88,7 +85,10 @@ function toRegistryHost(host: string): string {
 
 const DOCKER_HUB_HOST = "registry-1.docker.io";
 
-/** The registry's host and the repository's name in it. Docker Hub adds `library/` to a name without a slash. */
+/**
+ * The registry's host and the repository's name in it. Docker Hub adds `library/` to a name without a slash, but not if its
+ * real host was written.
+ */
 function toHostAndName(writtenHost: string, name: string): Pick<Reference, "host" | "name"> {
   const host = toRegistryHost(writtenHost);
   const isShortHubName = host === DOCKER_HUB_HOST && writtenHost !== DOCKER_HUB_HOST && !name.includes("/");
@@ -105,12 +105,17 @@ function toReferenceError(text: string, message: string): ProblemError {
 /** `oci://HOST/PATH` in a registry, or `https://HOST/PATH` of a chart repository. Allows no user, query, fragment or escapes, so that equal locations have equal texts. */
 const CHART_LOCATION = /^(oci|https?):\/\/([^\s,/@?#%\\]+)((?:\/[^\s,/@?#%\\]+)*)\/?$/;
 
-/** Normalizes the location of charts, so that locations can be compared as texts; undefined for an invalid location. */
+/**
+ * Normalizes the location of charts (`oci://HOST/PATH` or `https://HOST/PATH`), so that locations can be compared as texts;
+ * undefined for an invalid location.
+ */
 export function normalizeChartLocation(text: string): string | undefined {
   const [, scheme = "", host = "", path = ""] = CHART_LOCATION.exec(text) ?? [];
   const hasDots = path.split("/").some((segment) => segment === "." || segment === "..");
   if (scheme === "" || hasDots || !URL.canParse(`https://${host}/`)) return undefined;
-  return `${scheme}://${scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host}${path}`;
+  // A URL has its host in lower case, without the default port.
+  const normalHost = scheme === "oci" ? toRegistryHost(host) : new URL(`${scheme}://${host}`).host;
+  return `${scheme}://${normalHost}${path}`;
 }
 
 /** Whether a normalized location equals an allowed one, or is below one. */

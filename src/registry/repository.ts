@@ -86,10 +86,7 @@ export class Repository {
     return status === 200 && isDigest(digest) ? digest : (await this.readManifest(tag))?.digest;
   }
 
-  /**
-   * Reads a small blob into memory. Throws RegistryError if it is larger than `limit`, or does not match its
-   * descriptor.
-   */
+  /** Reads a small blob into memory. Throws RegistryError if it is larger than `limit`, or does not match its descriptor. */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     if (size > limit) throw this.#toError(`the blob ${digest} is larger than ${limit} bytes`);
     const { bytes } = await this.#client.sendAndRead(this.#buildReadRequest(`blobs/${digest}`), [200], size);
@@ -97,10 +94,7 @@ export class Repository {
     return bytes;
   }
 
-  /**
-   * Writes a blob to a new file while it arrives. Throws RegistryError if it does not match its descriptor; the file
-   * is then incomplete.
-   */
+  /** Writes a blob to a new file while it arrives. Throws RegistryError, with an incomplete file, if it does not match its descriptor. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
     const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
     const saved = await this.#client.sendAndSave(request, file, size);
@@ -175,10 +169,7 @@ export class Repository {
     }
   }
 
-  /**
-   * Yields the pages of a list: sends the first request, then follows the links to the next page, up to `MAX_PAGES`.
-   * Throws RegistryError.
-   */
+  /** Yields the pages of a list: follows the links to the next page, up to `MAX_PAGES`. Throws RegistryError. */
   async *#fetchPages(
     first: RegistryRequest,
     statuses: readonly number[],

@@ -31,8 +31,8 @@ export class Bodies {
 
   /** Starts to count the body of a request from a client at this address. The caller must close it. */
   openBody(address: string): Body {
-    const bytes = this.#bytes.openShare(address);
-    const values = this.#values.openShare(address);
+    const byteShare = this.#bytes.openShare(address);
+    const valueShare = this.#values.openShare(address);
     const meter = new JsonMeter();
     let size = 0;
     // Throws at the first chunk that exceeds a limit, before the rest of the body is in memory.
@@ -40,10 +40,10 @@ export class Bodies {
       size += chunk.length;
       const valuesBefore = meter.values;
       // Bytes and values are counted even if they exceed a limit: `close` subtracts them again.
-      const fits = bytes.add(chunk.length);
+      const bytesFit = byteShare.add(chunk.length);
       if (size > limit.bytes) throw new ReviewError(`the request is larger than ${limit.bytes} bytes`, 413);
       meter.add(chunk);
-      const isAdmitted = values.add(meter.values - valuesBefore) && fits;
+      const isAdmitted = valueShare.add(meter.values - valuesBefore) && bytesFit;
       if (meter.values > limit.values)
         throw new ReviewError(`the request has more than ${limit.values} values`, 413);
       if (meter.depth > MAX_DEPTH)
@@ -62,8 +62,8 @@ export class Bodies {
         return Buffer.concat(chunks).toString("utf8");
       },
       close: () => {
-        bytes.close();
-        values.close();
+        byteShare.close();
+        valueShare.close();
       },
     };
   }
@@ -121,6 +121,7 @@ export class JsonMeter {
 
   /** Measures the next bytes of the text (UTF-8). */
   add(bytes: Uint8Array): void {
+    // Braces and brackets are recognized by one comparison: they differ only in BRACKET_BIT.
     for (const byte of bytes) {
       if (this.#isInString) this.#scanString(byte);
       else if (byte === QUOTE) this.#isInString = true;

@@ -68,7 +68,7 @@ export class WebhookConnections {
 
   /**
    * Closes the oldest connection of the address that has the most, so that a client with `ownCount` connections may open one.
-   * Returns false if no address has at least two more than the client.
+   * Returns false if no address has at least two more than the client: else the client would then have the most itself.
    */
   #closeOldestOfBusiestAddress(ownCount: number): boolean {
     let mostSockets = ownCount + 1;

@@ -1,4 +1,7 @@
-/** Forwards reviews from a standby replica to the leader, because only the leader has the state that answers need. */
+/**
+ * Forwards reviews, the requests of the API server to webhooks, from a standby replica to the leader, because only the leader
+ * has the state that answers need.
+ */
 
 import { Agent, request } from "node:https";
 import { isIP } from "node:net";
@@ -51,6 +54,7 @@ export class LeaderClient {
       if (certificate === undefined) throw new Error("there is no certificate yet");
       const address = await this.#readLeader();
       if (address !== undefined) return await this.#sendReview(address, call, certificate);
+      // A leader may be elected soon.
       this.#forgetLeader();
       throw new Error("no leader is elected");
     } catch (error) {
@@ -63,7 +67,7 @@ export class LeaderClient {
     this.#agent.destroy();
   }
 
-  /** Reads the leader's address again for the next review. */
+  /** Drops the remembered address of the leader, so that the next review reads it from the API server. */
   #forgetLeader(): void {
     const { clock, findLeader } = this.#options;
     this.#readLeader = shareCalls(clock, LEADER_CACHE_MS, findLeader);

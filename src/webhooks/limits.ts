@@ -64,7 +64,7 @@ interface Share {
   close(): void;
 }
 
-/** Counts how much of a limited resource all clients use together, and the clients of each address. */
+/** Counts how much of a limited resource all clients use together, and the clients of each address. A share is what one request uses. */
 export class Shares {
   readonly #limit: ShareLimit;
   readonly #usedByAddress = new Map<string, number>();
@@ -82,7 +82,7 @@ export class Shares {
     );
   }
 
-  /** Opens an empty share for a client of this address. The caller must close it. */
+  /** Opens a share, which counts what one request or body of this address uses. The caller must close it. */
   openShare(address: string): Share {
     let shareAmount = 0;
     // Forgets addresses without usage, so that the map does not grow with each client.

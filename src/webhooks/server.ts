@@ -1,4 +1,7 @@
-/** The TLS server that the API server calls: HTTP/2 and HTTP/1.1, with limits on connections, sizes and times. */
+/**
+ * The TLS server that the API server calls with reviews (AdmissionReview, ConversionReview): HTTP/2 and HTTP/1.1, with limits
+ * on connections, sizes and times.
+ */
 
 import { constants, createSecureServer, Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type {
@@ -67,6 +70,7 @@ export class WebhookServer {
   readonly #bodies: Bodies;
   readonly #rates: AddressRateLimiter;
 
+  /** Creates the server with its limits; `listen` opens its port. */
   private constructor(options: ServerOptions, certificate: Certificate) {
     this.#options = options;
     this.#limits = { ...WEBHOOK_LIMITS, ...options.limits };
@@ -158,9 +162,11 @@ export class WebhookServer {
    */
   #refuseExcessStream(stream: ServerHttp2Stream): boolean {
     const { session } = stream;
+    // The client has disconnected.
     if (session === undefined) return true;
     const address = addressOf(session.socket);
     if (!this.#requests.isUsedUp(address)) return false;
+    // Refusals cost time, too: a client that sends too many requests loses its connection.
     if (!this.#rates.countEvent(address)) {
       session.destroy();
       return true;
@@ -215,9 +221,10 @@ export class WebhookServer {
   #discardRestOfRequest(request: Http2ServerRequest): void {
     const { clock } = this.#options;
     const stream = request.httpVersionMajor > 1 ? request.stream : undefined;
-    if (stream === undefined ? request.complete : stream.destroyed) return;
+    const hasEnded = stream === undefined ? request.complete : stream.destroyed;
+    if (hasEnded) return;
     if (stream === undefined) request.resume();
-    // Frees the stream at once: a reset without an error, as RFC 9113 has it.
+    // The client still sends: frees the stream at once by a reset without an error, as RFC 9113 has it.
     else if (!stream.readableEnded && !stream.endAfterHeaders)
       onceResponseSent(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
     const timeout = clock.setTimer(this.#limits.arriveMs, () => {

@@ -49,7 +49,8 @@ export class Webhooks {
     this.registrar = new Registrar(options);
     const { clock, findLeader, source, target } = options;
     const { checkMs } = source;
-    // Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
+    // Clients trust a new CA for `delayMs` before the server presents a certificate of it, and the former CA for `keepMs` after
+    // that. Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
     this.#rotation = options.hasReplicas
       ? new CertificateRotation({ clock, delayMs: 2 * checkMs, keepMs: 5 * checkMs })
       : new CertificateRotation({ clock, delayMs: CA_ANNOUNCEMENT_MS, keepMs: checkMs });
@@ -90,6 +91,7 @@ export class Webhooks {
     await this.#server?.close();
   }
 
+  /** Serves reviews at a path. The result ends that, unless another handler has replaced this one. */
   #addRoute(path: string, handler: ReviewHandler): () => void {
     this.#routes.set(path, handler);
     return () => {
@@ -121,6 +123,7 @@ export class Webhooks {
     try {
       const found = await source.read();
       const isPresented = found !== undefined && (await this.#applyCertificate(found));
+      // A standby finds none until the leader has issued one.
       if (found === undefined) delay = RETRY_MS;
       else if (!isPresented) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
       this.#lastError = undefined;
@@ -143,6 +146,7 @@ export class Webhooks {
     const isReplaced = this.#certificate !== undefined && this.#certificate.cert !== presented.cert;
     if (this.#isLeader) {
       this.registrar.registerWithCa(trusted);
+      // The registered webhooks must trust the CA before the server presents its certificate.
       if (isReplaced) await this.registrar.flush();
     }
     this.#certificate = { ...presented, ca: trusted };

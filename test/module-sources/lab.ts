@@ -182,7 +182,10 @@ export async function sourcesLab(
     },
     charts(spec, name = "platform") {
       const before = api.get(`${SOURCES}/${name}`);
-      const metadata = before?.metadata ?? { creationTimestamp: new Date(clock.now()).toISOString() };
+      const metadata = before?.metadata ?? {
+        creationTimestamp: new Date(clock.now()).toISOString(),
+        uid: crypto.randomUUID(),
+      };
       api.put(`${SOURCES}/${name}`, {
         metadata: { ...metadata, generation: Number(before?.metadata["generation"] ?? 0) + 1 },
         spec: spec as never,

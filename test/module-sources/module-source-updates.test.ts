@@ -76,6 +76,24 @@ describe("a range", () => {
   });
 });
 
+it("is not updated for a source that was deleted and created anew during the check", async () => {
+  const lab = await running({ version: "*" });
+  await lab.push("1.5.0");
+  const { calls } = lab.lab.registry;
+  const before = calls.length;
+  lab.lab.registry.failures = { status: 503, left: 1, retryAfter: "4" };
+  await until(lab, () => calls.length > before);
+  lab.removeSource();
+  lab.source({ web: { version: "~1.4" } });
+  await lab.pass(2000);
+  expect(calls.length).toBe(before + 1);
+  await lab.pass(MINUTE, () => ready(lab) === "True");
+  expect([lab.content("web"), lab.events.map(({ note }) => note)]).toEqual([
+    "1.4.2",
+    ["version 1.4.2 of ModuleSource platform is in place"],
+  ]);
+});
+
 describe("a channel", () => {
   it("costs one HEAD a check, and is followed when it moves", async () => {
     const lab = await running({ tag: "stable" });
@@ -126,6 +144,28 @@ describe("an approval", () => {
     expect(lab.content("web")).toBe("1.5.0");
     const { confirmedUpdate, endedConfirmations } = lab.state.module("web") ?? {};
     expect([confirmedUpdate, endedConfirmations]).toEqual([undefined, { [APPROVE]: `1.5.0@${digest}` }]);
+  });
+
+  it("counts after an edit of the source during the check that would have used it", async () => {
+    const lab = await running({ version: "*" }, { approval: "patch" });
+    const digest = await lab.push("1.5.0");
+    await until(lab, waiting(lab));
+    await read(lab);
+    const { calls } = lab.lab.registry;
+    const before = calls.length;
+    lab.lab.registry.failures = { status: 503, left: 1, retryAfter: "4" };
+    lab.state.recordModule("web", "annotationsObserved", { [APPROVE]: `1.5.0@${digest}` });
+    await lab.pass(500, () => calls.length > before);
+    lab.source({ web: { version: "*", order: 5 } }, "platform", { approval: "patch" });
+    await lab.pass(2000);
+    expect([lab.content("web"), calls.length]).toEqual(["1.4.2", before + 1]);
+    const events = (): string[] => lab.events.map(({ reason }) => reason).slice(2);
+    await lab.pass(MINUTE, () => events().includes("SourceUpdated"));
+    expect([lab.content("web"), lab.locked("web")?.["order"], events()]).toEqual([
+      "1.5.0",
+      5,
+      ["UpdateApproved", "SourceUpdated"],
+    ]);
   });
 
   it("of a first installation is waited for", async () => {

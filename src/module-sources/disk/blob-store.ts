@@ -1,4 +1,7 @@
-/** Fetched content on disk: blobs named by their hash, from which modules are verified and unpacked. */
+/**
+ * Fetched content on disk: blobs (layers, manifests, signatures) named by their hash, from which modules are verified and
+ * unpacked. `tags` has the digest of each tag of a signature, `referrers` the descriptors that refer to a digest.
+ */
 
 import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { copyFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -14,10 +17,11 @@ import {
   isDigest,
   NotVerifiedError,
 } from "../../registry/index.ts";
+import { referrersTag, simpleSigningTag } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
-import { listSignatureTags, NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
+import { NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
 import type { RequestedContent, StoredContent } from "./content.ts";
 import { UnpackedModules } from "./unpacked-modules.ts";
 
@@ -30,8 +34,9 @@ const RETENTION_MS = 3_600_000;
 const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
 
 /**
- * Copies of what registries answered. They are trusted no more than a registry: the hash and a signature of each
- * are verified. A damaged blob counts as missing, and is deleted.
+ * Copies of what registries answered, read like a registry. They are trusted no more than a registry: the hash and a
+ * signature of each are verified. A damaged blob counts as missing, and is deleted. The modification time of a file is
+ * when it was last needed.
  */
 export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
@@ -65,6 +70,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return join(this.#dir, "trials");
   }
 
+  /** Reads the manifest that a digest or the tag of a signature names; undefined if it is not on disk. */
   async readManifest(reference: string, limit = MAX_MANIFEST_BYTES): Promise<StoredManifest | undefined> {
     const digest = isDigest(reference) ? reference : this.#readText("tags", reference);
     if (!isDigest(digest)) return undefined;
@@ -72,6 +78,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return bytes && { digest, mediaType: MANIFEST_TYPE, bytes };
   }
 
+  /** Reads a small blob into memory. Throws NotStoredError. */
   async readBlob({ digest, size }: Descriptor, limit: number): Promise<Buffer> {
     const bytes = await this.#readVerified(digest, Math.min(size, limit));
     if (bytes === undefined) throw new NotStoredError(`the blob ${digest} is not on disk`);
@@ -85,6 +92,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
     await copyFile(this.#blobPath(descriptor.digest), file);
   }
 
+  /** Lists what refers to a digest, as the registry answered; undefined if it had no referrers API, but a referrers tag. */
   async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const text = this.#readText("referrers", hexOf(digest));
     if (text === undefined) return undefined;
@@ -92,14 +100,16 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return (list as unknown as Descriptor[]).filter((each) => isDigest(each.digest)).slice(0, limit);
   }
 
-  /** Whether a blob is complete: its hash is computed, in pieces. */
+  /** Whether a blob is complete: computes its hash, in pieces. Deletes a damaged one, so that it is fetched again. */
   async hasBlob({ digest, size }: Pick<Descriptor, "digest" | "size">): Promise<boolean> {
     const file = this.#blobPath(digest);
     const found = await stat(file).catch(() => undefined);
     if (found === undefined) return false;
-    const hash = createHash("sha256");
-    if (found.size === size) for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
-    if (found.size === size && `sha256:${hash.digest("hex")}` === digest) return true;
+    if (found.size === size) {
+      const hash = createHash("sha256");
+      for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+      if (`sha256:${hash.digest("hex")}` === digest) return true;
+    }
     await rm(file, { force: true });
     return false;
   }
@@ -143,6 +153,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
       this.requireUnsignedAllowed(chart);
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
     }
+    // `findModule` would throw the error of a registry that lacks it.
     if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModuleArtifact(
@@ -208,16 +219,17 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return this.measureBytes();
   }
 
-  /** Deletes files last needed `RETENTION_MS` before `now`. */
+  /** Marks the files of these digests as needed at `now`, and deletes others that were not needed for `RETENTION_MS`. */
   async #deleteUnneeded(digests: Iterable<string>, now: number): Promise<void> {
     const needed = new Set<string>();
     for (const digest of digests) await this.#markNeeded(digest, needed);
     const hexes = new Set([...needed].map(hexOf));
+    // Each name contains a hash, as that of the tag `sha256-0a1b….sig`.
     const isNeeded = (name: string): boolean => hexes.has(/[0-9a-f]{64}/.exec(name)?.[0] ?? "");
     for (const folder of ["blobs/sha256", "blobs/tags", "blobs/referrers", "unpacked"])
       for (const name of await readdir(join(this.#dir, folder))) {
         const path = join(this.#dir, folder, name);
-        // No other task runs between this look and the rename: an unpack may replace or return the directory meanwhile.
+        // Synchronous up to the rename in `#delete`: else an unpack could replace or return the directory in between.
         const stats = lstatSync(path, { throwIfNoEntry: false });
         if (stats === undefined) continue;
         if (isNeeded(name)) lutimesSync(path, now / 1000, now / 1000);
@@ -232,18 +244,19 @@ export class BlobStore implements ArtifactReader, BlobReader {
     await rm(part, { recursive: true, force: true });
   }
 
-  /** Adds to `needed` each digest that the verification of `digest` reads: layers, signatures and their manifests. */
+  /** Adds to `needed` the digest and each one that its verification reads: layers, signatures and their manifests. */
   async #markNeeded(digest: string, needed: Set<string>): Promise<void> {
     if (needed.has(digest)) return;
     needed.add(digest);
     const bytes = await this.#readVerified(digest, MAX_MANIFEST_BYTES).catch(() => undefined);
-    // An archive of a chart names nothing.
+    // The archive of a chart and a layer are no JSON: they name no further digests.
     if (bytes === undefined || bytes[0] !== JSON_FIRST_BYTE) return;
-    const tags = listSignatureTags(digest).map((tag) => this.#readText("tags", tag));
+    const signatureTags = [referrersTag(digest), simpleSigningTag(digest)];
+    const signatures = signatureTags.map((tag) => this.#readText("tags", tag));
     const referrers = (await this.listReferrers(digest, Infinity)) ?? [];
     const { parts, manifests } = parseReferencedDigests(bytes);
     for (const each of parts) if (isDigest(each)) needed.add(each);
-    const further = [...manifests, ...referrers.map((each) => each.digest), ...tags];
+    const further = [...manifests, ...referrers.map((each) => each.digest), ...signatures];
     for (const each of further) if (isDigest(each)) await this.#markNeeded(each, needed);
   }
 

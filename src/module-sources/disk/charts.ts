@@ -1,4 +1,7 @@
-/** Charts on disk: verifies them, and makes the directory of a module from a chart. */
+/**
+ * Charts on disk: verifies them, and makes the directory of a module from a chart. A chart of a registry is an artifact with
+ * a manifest, which may be signed; a chart of a chart repository is only an archive.
+ */
 
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
@@ -22,7 +25,7 @@ interface ChartStore extends ArtifactReader, BlobReader {
 }
 
 /**
- * Finds a complete chart on disk and verifies it: by its signature, or by its hash if it needs none. Throws
+ * Finds a complete chart on disk and verifies it: by its signature, or, if the chart is unsigned, by its hash only. Throws
  * NotStoredError, NotVerifiedError, CannotVerifyError.
  */
 export async function findStoredChart(
@@ -42,22 +45,22 @@ export async function findStoredChart(
 }
 
 /**
- * The version of a content: of a chart, what the `Chart.yaml` in its archive says. Throws RefusedError if that is another
- * chart or version.
+ * The version of a content: of a module, what its verified manifest says; of a chart, what the `Chart.yaml` in its archive
+ * says. Throws WrongContentError if that is another chart or version.
  */
 export async function readContentVersion(
   store: ChartStore,
-  { layer, version: known = "" }: StoredContent,
+  { layer, version: manifestVersion = "" }: StoredContent,
   { chart, version, digest }: RequestedContent,
 ): Promise<string> {
-  if (chart === undefined) return known;
+  if (chart === undefined) return manifestVersion;
   const file = join(store.scratchDir, `${randomUUID()}.tgz`);
   const archives = new ChartArchives(store.scratchDir);
   try {
     await store.saveBlob(layer, file);
-    const found = readChartYaml((await archives.unpack(file)).dir);
-    const [name, chartVersion] = [readChartWord(found, "name"), readChartWord(found, "version")];
-    const isRequested = name === chart.name && chartVersion === (version ?? chartVersion);
+    const chartYaml = readChartYaml((await archives.unpack(file)).dir);
+    const [name, chartVersion] = [readChartWord(chartYaml, "name"), readChartWord(chartYaml, "version")];
+    const isRequested = name === chart.name && (version === undefined || version === chartVersion);
     if (!isRequested || chartVersion === undefined)
       throw new WrongContentError(
         `${digest} is the chart "${name}" in version "${chartVersion}", not "${chart.name}" in version "${version ?? "any"}"`,
@@ -75,21 +78,22 @@ export async function readContentVersion(
 }
 
 /**
- * Creates the directory of a module from a chart: the archive, and a generated `addon.yaml`. Returns its path, which
- * begins with `prefix`.
+ * Creates the directory of a module from a chart, unless it exists: the archive, and a generated `addon.yaml`. Returns its
+ * path: `prefix` and a hash of that file.
  */
 export async function makeChartModule(
   store: ChartStore,
   { layer, version = "", chart }: StoredContent,
   prefix: string,
 ): Promise<string> {
-  const { from = "", name = "", terms } = chart ?? {};
+  const { from = "", name = "", terms: addonKeys } = chart ?? {};
   const source = isChartRepository(from) ? { repo: from, chart: name } : { chart: `${from}/${name}` };
   const location = { path: ARCHIVE_FILE, digest: layer.digest, source: { ...source, version } };
-  const text = `# Generated from a ModuleSource.\n${toYaml({ ...terms, chart: location } as Json)}`;
+  const text = `# Generated from a ModuleSource.\n${toYaml({ ...addonKeys, chart: location } as Json)}`;
   const dir = `${prefix}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
-  if (markNeeded(dir)) return dir;
-  // Two modules of the same chart and settings have one directory, and may be made at the same time.
+  const exists = markNeeded(dir);
+  if (exists) return dir;
+  // Two modules of the same chart and settings share one directory. Both may make it at the same time: one rename fails.
   const part = `${dir}.${randomUUID()}`;
   try {
     await mkdir(part, { mode: 0o755 });

@@ -41,9 +41,3 @@ export function parseReferencedDigests(
     manifests: digests(objectsIn(manifests)),
   };
 }
-
-/** Tags that signatures of a digest may have. */
-export function listSignatureTags(digest: string): readonly string[] {
-  const tag = digest.replace(":", "-");
-  return [tag, `${tag}.sig`];
-}

@@ -33,11 +33,12 @@ export function describeNameProblem(name: string): string | undefined {
 
 /**
  * Makes the directory contain exactly these modules. Each link is replaced by one rename, so that it always leads to
- * complete content. Makes what is new before it removes what is old.
+ * complete content. A module without content gets an empty directory below `emptyDirs`. New links are made before old ones
+ * are removed.
  */
 export async function writeModuleLinks(
   dir: string,
-  absent: string,
+  emptyDirs: string,
   links: readonly ModuleLink[],
 ): Promise<void> {
   await mkdir(dir, { recursive: true });
@@ -45,7 +46,7 @@ export async function writeModuleLinks(
   for (const link of links) {
     const entry = toLinkName(link);
     wanted.add(entry);
-    const target = link.content ?? join(absent, link.name);
+    const target = link.content ?? join(emptyDirs, link.name);
     if (link.content === undefined) await mkdir(target, { recursive: true });
     const path = join(dir, entry);
     if (attempt(() => readlinkSync(path)) !== target)
@@ -65,7 +66,7 @@ async function createAtomically(path: string, make: (part: string) => Promise<vo
   await rename(part, path);
 }
 
-/** Writes the flags of the modules, unless the file has them already. */
+/** Writes the flags of the modules (`someModuleEnabled: true`), unless the file has them already. */
 async function writeEnabledFlags(path: string, links: readonly ModuleLink[]): Promise<void> {
   const flags = links.filter(({ enabled }) => enabled !== undefined);
   const lines = flags.map(({ name, enabled }) => `${camelCase(name)}Enabled: ${enabled}\n`).sort();

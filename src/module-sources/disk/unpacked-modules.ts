@@ -1,4 +1,4 @@
-/** Directories with unpacked modules. */
+/** Directories with unpacked modules. The garbage collection deletes those whose modification time is long ago. */
 
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +38,10 @@ export class UnpackedModules {
         rmSync(join(this.#dir, entry.name), { recursive: true, force: true });
   }
 
-  /** Unpacks a verified layer into a directory, unless this process has done so before. Returns the directory. */
+  /**
+   * Unpacks a verified layer into a directory, unless this process has done so before. Two callers at the same time wait
+   * for one unpacking. Returns the directory.
+   */
   async unpack(dir: string, readLayer: () => Promise<Buffer | string>): Promise<string> {
     const unpacking = this.#unpackingByDir.get(dir) ?? this.#unpackOnce(dir, readLayer);
     this.#unpackingByDir.set(dir, unpacking);
@@ -46,9 +49,11 @@ export class UnpackedModules {
     return dir;
   }
 
+  /** Unpacks a layer with read-only files, and marks the directory as needed; only marks it if it was unpacked before. */
   async #unpackOnce(dir: string, readLayer: () => Promise<Buffer | string>): Promise<void> {
-    // Only this process unpacks here, and a directory gets its name when it is complete.
-    if (!this.#unpackedDirs.has(dir) || !existsSync(dir)) await unpackLayer(await readLayer(), dir, true);
+    // The first time, `unpackLayer` compares a directory that an earlier process has left with the layer.
+    const isVerified = this.#unpackedDirs.has(dir) && existsSync(dir);
+    if (!isVerified) await unpackLayer(await readLayer(), dir, true);
     markNeeded(dir);
     this.#unpackedDirs.add(dir);
   }

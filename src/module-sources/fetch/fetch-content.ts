@@ -1,4 +1,7 @@
-/** Fetches content of modules from registries, verifies it, and stores it on disk. */
+/**
+ * Fetches content of modules from registries, verifies it, and stores it on disk. The content is an artifact, whose manifest
+ * names one layer and may be signed, or the archive of a chart from a chart repository.
+ */
 
 import { stat } from "node:fs/promises";
 
@@ -8,6 +11,7 @@ import {
   findChart,
   findModuleArtifact,
   isChartRepository,
+  isDigest,
   NotVerifiedError,
   RegistryError,
   type ArtifactReader,
@@ -51,17 +55,17 @@ export async function fetchContent(
   wanted: RequestedContent,
   refused: RefusalMemo,
 ): Promise<VerifiedContent> {
-  const hints = fetching.keys.map(({ hint }) => hint).join();
-  const key = `${wanted.name} ${wanted.digest} ${hints} ${JSON.stringify(wanted.chart)}`;
-  const memory = refused.getOrMake(key, () => ({ why: undefined }));
-  if (memory.why !== undefined) throw new NotVerifiedError(memory.why);
+  const keyHints = fetching.keys.map(({ hint }) => hint).join();
+  const memoKey = `${wanted.name} ${wanted.digest} ${keyHints} ${JSON.stringify(wanted.chart)}`;
+  const refusal = refused.getOrMake(memoKey, () => ({ why: undefined }));
+  if (refusal.why !== undefined) throw new NotVerifiedError(refusal.why);
   try {
     const stored = await findStoredOrFetch(fetching, wanted);
     return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError) {
-      memory.why = plainLine(oneLine(error, 1000), 1000);
-      fetching.onNotVerified?.(memory.why);
+      refusal.why = plainLine(oneLine(error, 1000), 1000);
+      fetching.onNotVerified?.(refusal.why);
     }
     throw error;
   }
@@ -77,18 +81,23 @@ function describeDiskError(error: unknown, size: number): unknown {
 async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent): Promise<StoredContent> {
   const { store, keys } = fetching;
   store.requireUnsignedAllowed(wanted.chart);
-  const known = await store.verifyContent(wanted, keys).catch((error: unknown) => {
-    const incomplete = [NotStoredError, CannotVerifyError, NotVerifiedError];
-    const isIncomplete = incomplete.some((type) => error instanceof type);
-    if (!isIncomplete || error instanceof WrongContentError) throw error;
+  const stored = await store.verifyContent(wanted, keys).catch((error: unknown) => {
+    // Content that was signed again, or by another key, is verified with the signatures that the registry has today.
+    const mayBeOutdated = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
+      (type) => error instanceof type,
+    );
+    if (!mayBeOutdated || error instanceof WrongContentError) throw error;
     return undefined;
   });
-  if (known !== undefined && (await store.hasBlob(known.layer))) return known;
+  if (stored !== undefined && (await store.hasBlob(stored.layer))) return stored;
   const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);
   return isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted);
 }
 
-/** Fetches an artifact of a registry. Its signature is verified before its layer is fetched. */
+/**
+ * Fetches an artifact of a registry. Its signature is verified before its layer is fetched, and again with the copies on
+ * disk, which the next start uses.
+ */
 async function fetchArtifact(
   { store, registry, keys, maxBytes, onFetched }: FetchTools,
   wanted: RequestedContent,
@@ -128,8 +137,6 @@ async function fetchArchive(
   return stored;
 }
 
-const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
-
 /**
  * A registry whose answers are remembered, so that the next start can verify without it. Without a valid signature nothing
  * is stored: a registry could fill the disk with signatures that do not count.
@@ -145,6 +152,7 @@ class RecordingRegistry implements ArtifactReader {
     this.#registry = registry;
   }
 
+  /** Reads a manifest from the registry, and remembers it by its digest or tag. */
   async readManifest(reference: string, limit?: number): Promise<StoredManifest | undefined> {
     const stored = await this.#registry.readManifest(reference, limit);
     if (stored !== undefined) this.#manifests.set(reference, stored);
@@ -156,6 +164,7 @@ class RecordingRegistry implements ArtifactReader {
     return this.#signature;
   }
 
+  /** Lists from the registry what refers to a digest, and remembers the list. */
   async listReferrers(digest: string, limit: number): Promise<readonly Descriptor[] | undefined> {
     const list = await this.#registry.listReferrers(digest, limit);
     if (list !== undefined) this.#referrers.set(digest, list);
@@ -166,7 +175,8 @@ class RecordingRegistry implements ArtifactReader {
   async storeAnswers(store: BlobStore): Promise<void> {
     for (const [reference, { bytes, digest }] of this.#manifests) {
       await store.saveBytes(bytes);
-      if (SIGNATURE_TAG.test(reference)) await store.saveSignatureTag(reference, digest);
+      // The artifact was read by its digest: only its signatures are read by tags.
+      if (!isDigest(reference)) await store.saveSignatureTag(reference, digest);
     }
     for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
     if (this.#signature !== undefined) await store.saveBytes(this.#signature);

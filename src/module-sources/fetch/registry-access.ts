@@ -58,6 +58,7 @@ export class RegistryAccess {
   readonly #failed = new Set<OpenRegistry>();
   #index: Promise<KnownIndex> | undefined;
 
+  /** `onAnswer` gets the HTTP status of each answer, and `error` if there is none. */
   constructor(options: AccessOptions, spec: SourceSpec, onAnswer: (code: string) => void) {
     this.#options = options;
     this.#spec = spec;
@@ -65,9 +66,9 @@ export class RegistryAccess {
   }
 
   /**
-   * Requests a module or a chart from the mirrors and then from the registry, until one answers. One that fails is not used
-   * again as long as there is another one. Throws the combined errors of all of them, ProblemError for a Secret that cannot be used,
-   * and errors of the API.
+   * Requests a module or a chart from the mirrors and then from the registry, until one answers with it; undefined: none has
+   * it. One that fails is not used again as long as there is another one. Throws the combined errors of all of them,
+   * ProblemError for a Secret that cannot be used, and errors of the API.
    */
   async requestFromAny<T>(
     name: string,
@@ -82,6 +83,7 @@ export class RegistryAccess {
         if (answer !== undefined) return answer;
       } catch (error) {
         if (!allowsNextRegistry(error)) throw error;
+        // With 404 or a bad signature the registry works, and only this request failed.
         if (error instanceof RegistryError && error.status !== 404) this.#failed.add(each);
         errors.push(error);
       }
@@ -100,10 +102,7 @@ export class RegistryAccess {
     return new ChartRepository(client, name, { base, readVersions });
   }
 
-  /**
-   * Requests the versions or the tag of a module from mirrors and registry, or from the chart repository. Throws as
-   * `requestFromAny`.
-   */
+  /** Requests versions or the tag of a module from mirrors and registry, or the chart repository. Throws as `requestFromAny`. */
   async queryVersions<T>(
     module: string,
     ask: (offers: Pick<Repository, "listTags" | "resolveTag">) => Promise<T | undefined>,
@@ -116,7 +115,7 @@ export class RegistryAccess {
   }
 
   async close(): Promise<void> {
-    // The caller of `requestFromAny` got the error.
+    // If the registries could not be opened, `requestFromAny` has thrown why.
     const registries = await this.#registries?.catch(() => []);
     for (const { client } of registries ?? []) await client.close();
   }
@@ -126,25 +125,29 @@ export class RegistryAccess {
     return (this.#registries ??= this.#openRegistries());
   }
 
-  /** Reads the index once for all charts of the source, and not at all if it is as it was at the last check. */
+  /**
+   * Reads the index of the chart repository for all charts of the source. If it has not changed since the last check, the
+   * index of that check is used (`known`).
+   */
   async #readIndex(client: RegistryClient, base: URL): Promise<KnownIndex> {
     const charts = [...this.#spec.modules].map(([name, { chart = name }]) => chart).sort();
     const key = `${base.href} ${charts.join()}`;
-    const memory = this.#options.indexes?.getOrMake(key, () => ({ known: undefined }));
-    const index = await fetchIndex(client, { base, charts }, memory?.known);
-    if (memory !== undefined) memory.known = index;
+    const lastCheck = this.#options.indexes?.getOrMake(key, () => ({ known: undefined }));
+    const index = await fetchIndex(client, { base, charts }, lastCheck?.known);
+    if (lastCheck !== undefined) lastCheck.known = index;
     return index;
   }
 
-  /** Creates the clients of mirrors and registry with their credentials. */
+  /** Creates the clients of mirrors and registry, or of the chart repository, with their credentials. */
   async #openRegistries(): Promise<readonly OpenRegistry[]> {
-    const { registry, mirrors, plainHttp, ca, charts = "oci:" } = this.#spec;
+    const { registry, mirrors, plainHttp, ca, charts } = this.#spec;
     const { clock, env: proxies } = this.#options;
     const secret = await this.#readSecret();
-    const usesBasicAuth = isChartRepository(charts);
+    // A chart repository has no token server, and its URL says whether it uses TLS.
+    const chartRepository = charts !== undefined && isChartRepository(charts) ? charts : undefined;
     const options = {
-      plainHttp: usesBasicAuth ? charts.startsWith("http:") : plainHttp,
-      usesBasicAuth,
+      plainHttp: chartRepository?.startsWith("http:") ?? plainHttp,
+      usesBasicAuth: chartRepository !== undefined,
       ca,
       proxies,
       clock,
@@ -173,7 +176,7 @@ export class RegistryAccess {
   #findLogin(data: Secret["data"], registry: Registry): Login | undefined {
     if (data === undefined) return undefined;
     const { username, password = "" } = data;
-    // A user without a host is one of the source's own place, not of its mirrors.
+    // Such a Secret names no host: its user is one of the source's registry, and is not sent to the mirrors.
     if (username !== undefined)
       return registry === this.#spec.registry
         ? { username: decodeBase64(username), password: decodeBase64(password) }
@@ -215,13 +218,16 @@ async function requestFromOne<T>(
   }
 }
 
-/** Whether the next registry is tried after this error. */
+/** Whether the next registry is tried after this error of a registry or its content. Other errors are our own: API, disk. */
 function allowsNextRegistry(error: unknown): error is Error {
   const types = [NotVerifiedError, RegistryError, CannotVerifyError, NotStoredError];
   return types.some((type) => error instanceof type);
 }
 
-/** Combines the errors of all registries into one. Only if all refuse the content, a retry does not help. */
+/**
+ * Combines the errors of all registries into one. It is a NotVerifiedError, after which the content is not requested again,
+ * only if the content of each was refused.
+ */
 function combineErrors(errors: readonly Error[]): Error {
   const [first] = errors;
   if (first !== undefined && errors.length === 1) return first;

@@ -24,6 +24,7 @@ export async function describeContentProblem(
 ): Promise<string | undefined> {
   const parent = await mkdtemp(join(context.blobStore.scratchDir, "check-"));
   try {
+    // Reads the content as the one module of a modules directory.
     await symlink(content.dir, join(parent, toLinkName(content)));
     const tree = await context.options.readModulesDir(parent);
     const module = tree.modules.find(({ name }) => name === content.name);
@@ -37,18 +38,16 @@ export async function describeContentProblem(
   }
 }
 
-/**
- * Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in
- * force.
- */
+/** Finds the first problem of the new content: its schemas, a cycle of requirements, its requirements, or the values in force. */
 async function findModuleProblem(context: SourcesContext, module: Module): Promise<Problem | undefined> {
   const problems: Problem[] = [];
   collect(problems, () => compileSchemas(module.schemas));
   if (problems.length > 0) return problems[0];
   const { tree } = context.options.state;
-  const before = tree.modules.find(({ name }) => name === module.name);
-  const candidate = before === undefined ? module : { ...module, common: before.common };
-  const others = tree.modules.filter((each) => each !== before);
+  const running = tree.modules.find(({ name }) => name === module.name);
+  // `common` comes from the `values.yaml` of the modules directory, which the directory of this check does not have.
+  const candidate = running === undefined ? module : { ...module, common: running.common };
+  const others = tree.modules.filter((each) => each !== running);
   const next: Tree = { ...tree, modules: [...others, candidate] };
   return (
     findCycleProblem(next, module.name) ??
@@ -57,29 +56,31 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
   );
 }
 
-/** Finds the first value in force that the schemas of the new content refuse. A disabled module is not checked. */
+/**
+ * Finds the first value in force (of the operator's ConfigMap and its overlay) that the schemas of the new content refuse. A
+ * disabled module is not checked.
+ */
 function findValuesProblem(
   { options: { state, configMap } }: SourcesContext,
   module: Module,
   tree: Tree,
 ): Problem | undefined {
   const { config, overlay } = state.values;
+  // The operator has not read its ConfigMap yet.
   if (config === undefined) return undefined;
   const values = new ValuesStore();
   values.setTree(tree);
   values.setConfig(config, overlay);
   if (!values.flag(module).enabled) return undefined;
-  const isOfModule = ({ key = "" }: Problem): boolean => key.startsWith(module.valuesKey);
+  // Keys are such as `web/replicas`.
+  const isOfModule = ({ key = "" }: Problem): boolean => key.split("/")[0] === module.valuesKey;
   return (
     checkConfig(values, { name: configMap, config, overlay }).find(isOfModule) ??
     explainInvalidValues(values, module)
   );
 }
 
-/**
- * Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it
- * requires.
- */
+/** Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it requires. */
 async function findRequirementProblem(
   { options: { state, serverVersion }, lockedModules }: SourcesContext,
   { name, requires = {} }: Module,
@@ -91,7 +92,8 @@ async function findRequirementProblem(
     if (!isInRange(releaseNumbersOf(version), kubernetes))
       return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
   }
-  if (!lockedModules.entries.has(name)) return undefined;
+  const isFirstInstallation = !lockedModules.entries.has(name);
+  if (isFirstInstallation) return undefined;
   for (const [other, range] of Object.entries(modules)) {
     const found = state.tree.modules.find((each) => each.name === other);
     const key = `requires.modules.${other}`;

@@ -1,4 +1,7 @@
-/** Checks one ModuleSource: chooses the content of its modules, and locks content that passes verification and tests. */
+/**
+ * Checks one ModuleSource: chooses the content of its modules, and locks content that passes verification and tests. The
+ * lock records the content of each module that the operator uses; a pending update is newer content that has to wait.
+ */
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -34,7 +37,10 @@ import {
 import { buildKeptEntry, buildUpdatedEntry, findUnrequestedRollback, toEntryContent } from "./next-entry.ts";
 import { describeBlockingUpdate, getApproval } from "./update-progress.ts";
 
-/** Checks modules of a source, the `names` among those that its spec requests. `onAnswer` gets the status of each answer of its registry. A failure of one does not affect the others. Never throws. */
+/**
+ * Checks the modules `names` of a source. `onAnswer` gets the status of each answer of its registry (`200`, `error` without
+ * an answer). A failure of one module does not affect the others. Never throws.
+ */
 export async function checkSource(
   tools: ModuleCheckTools,
   source: SourceEntry,
@@ -54,7 +60,8 @@ export async function checkSource(
       if (error !== undefined) errors.set(name, error);
       if (pending !== undefined) pendingUpdates.set(name, pending);
       const problem = tools.context.lockedModules.getContent(name)?.problem;
-      tools.reporter.onModuleChecked(name, error, problem?.reason === "SourceUnavailable");
+      const isContentMissing = problem?.reason === "SourceUnavailable";
+      tools.reporter.onModuleChecked(name, error, isContentMissing);
     }
   } finally {
     await registry.close();
@@ -62,7 +69,10 @@ export async function checkSource(
   return { errors, pendingUpdates };
 }
 
-/** Checks one module. Returns its error, and its update that has to wait. Never throws. */
+/**
+ * Checks one module. Returns its error, and its update that has to wait. To wait is an error, too, if a failed update was
+ * rolled back to a version that the source does not request. Never throws.
+ */
 async function findModuleState(
   check: ModuleCheck,
 ): Promise<{ readonly error?: ModuleError; readonly pending?: PendingUpdate }> {
@@ -101,8 +111,9 @@ async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefine
   await restoreLostEntry(check);
   // The registry may have lost the locked content for good: a newer version can still replace it.
   const fetchFailure = await fetchLockedContent(check).catch((error: unknown) => ({ error }));
-  if (fetchFailure === undefined && findComparableEntry(check) !== undefined)
-    await rollBackFailedUpdate(check);
+  // An update of a chart that the source does not name any more is not rolled back.
+  const isSameChart = findComparableEntry(check) !== undefined;
+  if (fetchFailure === undefined && isSameChart) await rollBackFailedUpdate(check);
   const choice = applyParallelLimit(check, await chooseNext(check));
   if (choice.kind === "apply") {
     await applyCandidate(check, choice.candidate);
@@ -117,7 +128,7 @@ async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefine
 
 /**
  * Defers an update while as many updates of the source are under way as its policy allows, unless a user has approved
- * this one.
+ * this one. A first installation (no entry in the lock) is not deferred.
  */
 function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
   const { context, name: module, source } = check;
@@ -132,11 +143,15 @@ function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
     : { kind: "defer", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
 }
 
-/** Chooses the content of a module from what the registry has, the request and the update policy. */
+/**
+ * Chooses the content of a module from what the registry has, the request and the update policy. Contents of earlier checks
+ * are passed on, so that they are not fetched again only to learn their version.
+ */
 function chooseNext(check: ModuleCheck): Promise<Choice> {
   const { context, name, source, request, registry, chart, getPendingUpdate } = check;
   const { clock, timeZone } = context.options;
   const locked = findComparableEntry(check);
+  const earlierContents = [locked, locked?.seen, getPendingUpdate(source.name, name)];
   return chooseFromRegistry({
     name,
     request,
@@ -146,7 +161,7 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
     now: clock.now(),
     update: source.spec?.update,
     approved: getApproval(context, name),
-    verifiedContents: [locked ?? [], locked?.seen ?? [], getPendingUpdate(source.name, name) ?? []].flat(),
+    verifiedContents: earlierContents.filter((each) => each !== undefined),
     fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
   });
 }
@@ -158,8 +173,8 @@ function findComparableEntry({ context, name, chart }: ModuleCheck): LockEntry |
 }
 
 /**
- * Records newer content that has to wait. The lock keeps when the content was first seen, because its age may decide when
- * it is used.
+ * Records newer content that has to wait, and reports it when it is found first. The lock keeps that time, because the age
+ * may decide when the content is used; for a module that is not locked, only the findings of the last check have it.
  */
 async function recordPendingUpdate(
   check: ModuleCheck,
@@ -168,9 +183,9 @@ async function recordPendingUpdate(
   const { context, name, source, getPendingUpdate, reporter } = check;
   const { version, digest } = candidate;
   const locked = context.lockedModules.entries.get(name);
-  const before = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
-  const isKnown = before?.digest === digest;
-  const since = isKnown ? before.since : context.options.clock.now();
+  const seenBefore = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
+  const isKnown = seenBefore?.digest === digest;
+  const since = isKnown ? seenBefore.since : context.options.clock.now();
   const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
   if (isKnown) return pending;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
@@ -186,11 +201,15 @@ async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<
   const { context, source, name, request, chart } = check;
   const locked = findComparableEntry(check);
   if (locked === undefined || context.lockedModules.getContent(name)?.dir === undefined) return;
+  // The choice "keep" without a reason means that the locked content is the requested one.
   const isRequested = choice.kind === "keep" && choice.reason === undefined;
   const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
   if (isDeepStrictEqual(next, locked)) return;
-  const isSameChart = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
-  if (isSameChart) return commitEntry(check, next);
+  const hasSameChartSettings = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
+  if (hasSameChartSettings) {
+    await commitEntry(check, next);
+    return;
+  }
   const { found, dir } = await fetchAndCheck(check, { ...locked, chart });
   const { verifiedBy } = toEntryContent(found, locked);
   await commitEntry(check, { ...next, verifiedBy }, dir);
@@ -207,14 +226,18 @@ async function fetchLockedContent(check: ModuleCheck): Promise<void> {
   if (lockedModules.getContent(name)?.dir !== undefined) check.reporter.onRecovered(name);
 }
 
-/** Fetches and checks new content, locks it, and so puts it into use. An approval of the content ends with that. */
+/**
+ * Fetches and checks new content, locks it, and so puts it into use. A user's approval of this content has served its
+ * purpose then: the state forgets it.
+ */
 async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate): Promise<void> {
   const { context, name, request, chart, reporter } = check;
   const { version, digest } = candidate;
   const { found, dir } = await fetchAndCheck(check, { version, digest, chart });
   const locked = context.lockedModules.entries.get(name);
   const next = buildUpdatedEntry(toNewEntryContent(check, found), request, locked);
-  await commitEntry(check, next, dir);
+  const isLocked = await commitEntry(check, next, dir);
+  if (!isLocked) return;
   const approval = toApproval(candidate);
   if (getApproval(context, name) === approval) reporter.onApproved(name, next.version);
   reporter.onLocked(name, next, locked);

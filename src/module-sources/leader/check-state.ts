@@ -40,7 +40,10 @@ export function readCheckToken({ metadata }: IModuleSource): string | undefined 
   return metadata.annotations?.[REQUESTED_AT]?.slice(0, MAX_TOKEN_CHARS);
 }
 
-/** Checks the modules of a source, unless it is suspended. Records findings and the next check. */
+/**
+ * Checks the modules of a source, unless it is suspended. Records in `checkState` the findings, the time of the next check,
+ * the checked spec, and the token of the annotation by which a user requested this check.
+ */
 export async function runCheck(
   checkTools: ModuleCheckTools,
   source: SourceEntry,
@@ -53,6 +56,7 @@ export async function runCheck(
   let { isReachable } = checkState.findings;
   const onAnswer = (code: string): void => {
     checkTools.reporter.onAnswer(name, code);
+    // The last answer counts: "error" means none, and with 5xx the registry does not work.
     isReachable = code !== "error" && !code.startsWith("5");
   };
   const isSuspended = spec === undefined || spec.suspend;

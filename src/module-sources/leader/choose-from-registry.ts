@@ -1,4 +1,7 @@
-/** Chooses the next content of a module with as few requests to the registry as possible. */
+/**
+ * Chooses the next content of a module with as few requests to the registry as possible. A candidate is a content that the
+ * registry offers: its version, tag and digest, as far as they are known.
+ */
 
 import { isVersion } from "../../lib/index.ts";
 import { RegistryError, versionToTag } from "../../registry/index.ts";
@@ -16,43 +19,52 @@ export interface RegistryChoiceInput extends Omit<ChoiceInput, "candidates"> {
   readonly fetchVersion: (content: { version: string | undefined; digest: string }) => Promise<string>;
 }
 
+const NO_TAGS = { tags: [], isAll: true };
 /** Most candidates that are resolved for one choice: the approved one and the highest one. */
 const MAX_RESOLVED = 3;
 
 /**
- * Chooses the next content of a module. Sends no request for an exact version or a digest that is locked, one HEAD for a
- * tag that has not moved, and one GET for a range without a newer version. Throws RegistryError and what `verify` throws.
+ * Chooses the next content of a module. `chooseContent` decides, and says of which candidate it needs version and digest.
+ * Sends no request for an exact version or a digest that is locked, one HEAD for a tag that has not moved, and one GET for a
+ * range without a newer version. Throws RegistryError and what `fetchVersion` throws.
  */
 export async function chooseFromRegistry(question: RegistryChoiceInput): Promise<Choice> {
   let candidates = await listCandidates(question);
-  for (let resolved = 0; ; resolved += 1) {
+  for (let resolvedCount = 0; ; resolvedCount += 1) {
     const choice = chooseContent({ ...question, candidates });
     if (choice.kind !== "resolve") return choice;
-    if (resolved === MAX_RESOLVED) throw new RegistryError("its tags change all the time");
-    const complete = await resolveCandidate(question, choice.candidate);
-    candidates = candidates.map((each) => (each === choice.candidate ? complete : each));
+    if (resolvedCount === MAX_RESOLVED) throw new RegistryError("its tags change all the time");
+    const resolved = await resolveCandidate(question, choice.candidate);
+    candidates = candidates.map((each) => (each === choice.candidate ? resolved : each));
   }
 }
 
-/** Lists the candidates for a request: the exact version or digest, the digest of the tag, or all version tags for a range. */
+/**
+ * Lists the candidates for a request: the exact version or digest, the digest of the tag, or all version tags for a range.
+ * None if the registry does not have the tag or the repository.
+ */
 async function listCandidates(question: RegistryChoiceInput): Promise<readonly CandidateVersion[]> {
   const { version, tag, digest } = question.request;
   if (digest !== undefined) return [{ version, tag: undefined, digest }];
   if (tag !== undefined) {
-    const named = await readTagDigest(question, tag);
-    return named === undefined ? [] : [{ version: undefined, tag, digest: named }];
+    const tagDigest = await readTagDigest(question, tag);
+    return tagDigest === undefined ? [] : [{ version: undefined, tag, digest: tagDigest }];
   }
+  // The digest of an exact version is looked up only if that version is not locked.
   if (version !== undefined && isVersion(version))
     return [{ version, tag: versionToTag(version), digest: undefined }];
   const { name, registry } = question;
-  const found = await registry.queryVersions(name, (offers) => offers.listTags());
-  if (found?.isAll !== false) return parseVersionTags(found?.tags ?? []);
+  const { tags, isAll } = (await registry.queryVersions(name, (offers) => offers.listTags())) ?? NO_TAGS;
+  if (isAll) return parseVersionTags(tags);
   throw new RegistryError(
-    `the registry has more than ${found.tags.length} tags of ${name}, too many for a range: name a version or a channel`,
+    `the registry has more than ${tags.length} tags of ${name}, too many for a range: name a version or a channel`,
   );
 }
 
-/** Looks up version and digest of a candidate. Content that was verified before is not fetched again for its version. */
+/**
+ * Looks up version and digest of a candidate. Content that was verified before is not fetched again for its version, unless
+ * the request names another one: then the fetch throws an error that names both.
+ */
 async function resolveCandidate(
   question: RegistryChoiceInput,
   { version, tag, digest }: CandidateVersion,

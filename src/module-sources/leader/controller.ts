@@ -1,6 +1,6 @@
 /**
- * What only the leader does for ModuleSources: it checks them in their intervals, locks content that passes, and writes
- * their statuses.
+ * What only the leader does for ModuleSources: it checks them in their intervals, records content that passes in the lock,
+ * from which every process reads which content a module has, and writes their statuses.
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
@@ -21,7 +21,10 @@ const MAX_REFUSALS = 1000;
 /** Most indexes of chart repositories that are kept in memory between checks. */
 const MAX_INDEXES = 100;
 
-/** The controller of ModuleSources on the leader. Each source has a timer for its next check. */
+/**
+ * The controller of ModuleSources on the leader. Each source has a timer for its next check, which looks for newer content.
+ * Work that changes the lock runs one after another (`#commit`).
+ */
 export class SourceController {
   readonly #context: SourcesContext;
   readonly #removals: SourceRemovals;
@@ -36,6 +39,7 @@ export class SourceController {
   #isStartOver = false;
   #closed = false;
 
+  /** Starts to watch the ModuleSources, the installer's keys and the state of the operator. */
   constructor(context: SourcesContext) {
     this.#context = context;
     const { options } = context;
@@ -70,7 +74,10 @@ export class SourceController {
     this.#scheduleReconcile();
   }
 
-  /** A change of the state may decide or approve an update, or complete the deletion of a module. */
+  /**
+   * Reacts to changes of the operator's state: an update has worked or failed, a user has approved one, a removed module is
+   * deleted, or the first converge has ended.
+   */
   #observeState(ports: Pick<UpdateObserverPorts, "runInBackground" | "commit">): { close(): void } {
     const context = this.#context;
     const { state, clock } = context.options;
@@ -125,7 +132,7 @@ export class SourceController {
     });
   }
 
-  /** Schedules checks of new and changed sources, and forgets deleted sources and the modules that no source names. */
+  /** Schedules checks of new and changed sources, forgets deleted sources, and begins to remove modules that no source names. */
   async #reconcile(): Promise<void> {
     const context = this.#context;
     context.setSources([...this.#sourceObjects.values()].map(({ object }) => object));
@@ -145,7 +152,10 @@ export class SourceController {
     });
   }
 
-  /** Checks a source now if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
+  /**
+   * Checks a source if its spec is new or a user requests a check by annotation; otherwise only updates its status. A token
+   * of the annotation was handled if this process or, as the status says, an earlier leader has checked for it.
+   */
   #checkIfDue(source: SourceEntry): void {
     const checkState = this.#getOrCreateState(source.name);
     const { uid, generation } = source.object.metadata;
@@ -159,7 +169,10 @@ export class SourceController {
     else this.#statusWriter.writeIfChanged(source.name);
   }
 
-  /** The time that a check waits after the start of the operator, in ms: its modules do not need it, and run first. */
+  /**
+   * How long the first check of a source waits after the start of the operator, in ms. If all its modules have content on
+   * disk, they can run without the check, and the first converge comes first.
+   */
   #getStartDelay({ name }: SourceEntry): number {
     const { options, lockedModules, sources } = this.#context;
     const isComplete = sources
@@ -169,7 +182,7 @@ export class SourceController {
     return Math.max(0, this.#startedAt + MAX_START_DELAY_MS - options.clock.monotonic());
   }
 
-  /** Starts checks that wait for the end of the first converge. */
+  /** Starts checks that wait for the end of the first converge (see `#getStartDelay`), once it has ended. */
   #startDelayedChecks(): void {
     if (this.#isStartOver || this.#context.options.state.view.boot !== "running") return;
     this.#isStartOver = true;
@@ -219,6 +232,7 @@ export class SourceController {
     }
     const { clock } = this.#context.options;
     const waitMs = (checkState.findings.nextCheck ?? 0) - clock.now();
+    // Scheduled first: an error of the work below must not end the checks.
     this.#scheduleCheck(name, checkState.isCheckDue ? 0 : waitMs);
     await this.#publish();
     this.#statusWriter.writeIfChanged(name);
@@ -226,10 +240,14 @@ export class SourceController {
     await this.#collectGarbage();
   }
 
-  /** Whether the source still names the module, with the same spec: a user may edit the source during a check. */
+  /**
+   * Whether the source still names the module, with the same spec: a user may edit the source, or delete it and create it
+   * again (`uid`), during a check.
+   */
   #isStillRequested({ name, object }: SourceEntry, module: string): boolean {
     const { sources } = this.#context;
-    const isSameSpec = sources.get(name)?.object.metadata.generation === object.metadata.generation;
+    const { uid, generation } = sources.get(name)?.object.metadata ?? {};
+    const isSameSpec = uid === object.metadata.uid && generation === object.metadata.generation;
     return !this.#closed && isSameSpec && sources.requested.get(module)?.source === name;
   }
 

@@ -1,4 +1,7 @@
-/** The check of one module of a ModuleSource: fetches, verifies, tests and locks content. */
+/**
+ * The check of one module of a ModuleSource: fetches, verifies, tests and locks content. Content is locked when its digest is
+ * in the lock, a ConfigMap: then every process uses it.
+ */
 
 import { NotVerifiedError, RegistryError, type Signer } from "../../registry/index.ts";
 import type { SourcesContext } from "../context.ts";
@@ -41,10 +44,7 @@ export interface ModuleCheck extends ModuleCheckTools {
 /** Content that passes verification, but not the check with the values in force. */
 export class BlockedError extends Error {}
 
-/**
- * Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it can be
- * accepted.
- */
+/** Throws NotVerifiedError if no key or identity of the installer may sign for this source: then no module of it is accepted. */
 export function requireSigners(check: ModuleCheck): void {
   check.context.blobStore.requireUnsignedAllowed(check.chart);
   if (check.chart?.unsigned !== true && keysForSource(check).length === 0)
@@ -97,12 +97,19 @@ export function toNewEntryContent({ context, source }: ModuleCheck, found: Verif
   return toEntryContent(found, { source: source.name, at: context.options.clock.now() });
 }
 
-/** Writes the entry of the lock, unless the source was edited meanwhile and no longer requests the module in this way. */
-export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<void> {
+/**
+ * Writes the entry of the lock, unless the source was edited meanwhile: then returns false, and the next check decides for the
+ * new spec. `dir` has the unpacked content; without it, the content stays.
+ */
+export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<boolean> {
   const { source, name, context } = check;
+  let isWritten = false;
   await check.commit(async () => {
-    if (check.isStillRequested(source, name)) await context.lockedModules.writeEntry(name, entry, dir);
+    if (!check.isStillRequested(source, name)) return;
+    await context.lockedModules.writeEntry(name, entry, dir);
+    isWritten = true;
   });
+  return isWritten;
 }
 
 /**
@@ -120,8 +127,8 @@ export async function rollBackFailedUpdate(check: ModuleCheck): Promise<void> {
     (version) => `${failed.version} failed, and ${version} cannot be used again`,
   );
   const next = buildRolledBackEntry(toNewEntryContent(check, found), request, failed);
-  await commitEntry(check, next, dir);
-  reporter.onUpdateRejected(name, next, { version: failed.version, why });
+  const isRolledBack = await commitEntry(check, next, dir);
+  if (isRolledBack) reporter.onUpdateRejected(name, next, { version: failed.version, why });
 }
 
 /**

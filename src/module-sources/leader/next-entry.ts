@@ -1,4 +1,8 @@
-/** Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. */
+/**
+ * Builds the next entry of a module in the lock: after an update, after a rollback, and after an edit of its source. An entry
+ * with `isNew` has content that has not proven itself yet: the module has not been Ready with it. `isBack` marks an entry
+ * that a failed update was rolled back to.
+ */
 
 import { omitUndefined } from "../../status/index.ts";
 import { allowsVersion, areVersionsComparable, serializeRequest } from "../choose.ts";
@@ -14,13 +18,10 @@ export interface EntryContent extends Pick<
   readonly at: number;
 }
 
-/**
- * Value of `verifiedBy` for a chart without a signature. It cannot be a key: names of keys and identities have an
- * extension.
- */
+/** Value of `verifiedBy` for a chart without a signature. It cannot be a key: names of keys and identities have an extension. */
 const VERIFIED_BY_NONE = "unsigned";
 
-/** Turns verified content into the fields by which an entry of the lock names it. */
+/** Turns verified content into the fields by which an entry of the lock names it. `at`: when the content was locked. */
 export function toEntryContent(
   { version, digest, verified, chart }: VerifiedContent,
   { source, at }: Pick<EntryContent, "source" | "at">,
@@ -97,8 +98,8 @@ export function buildKeptEntry(
 }
 
 /**
- * The version to which a failed update was rolled back, if the request does not allow that version; a range or a channel
- * may allow it.
+ * The version to which a failed update was rolled back, if the request does not accept that version; a range or a channel
+ * may accept it. Such a module lacks what its source requires. Undefined for all other modules.
  */
 export function findUnrequestedRollback(
   locked: LockEntry | undefined,

@@ -1,7 +1,4 @@
-/**
- * Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are
- * deleted.
- */
+/** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, getMetadata, type NamedMeta } from "../../kube/index.ts";
 import { oneLine, type Timer } from "../../lib/index.ts";
@@ -13,7 +10,11 @@ import type { LockEntry } from "../types.ts";
 
 const CRD = "modulesources.addon-operator.io";
 
-/** Decides what is removed. Nothing but a user's change of a ModuleSource removes a module. */
+/**
+ * Decides which modules are removed. Nothing but a user's change of a ModuleSource removes a module: if the CRD is deleted,
+ * all ModuleSources vanish with it. So the lock records the uid of the CRD, and while the uid of today's CRD is another one,
+ * a missing ModuleSource does not count as deleted.
+ */
 export class SourceRemovals {
   readonly #context: SourcesContext;
   readonly #commit: (work: () => Promise<void>) => Promise<void>;
@@ -53,14 +54,15 @@ export class SourceRemovals {
     const deleted = [...lockedModules.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
     if (deleted.length === 0) return;
     await this.#commit(async () => {
+      // Other work may have changed an entry before this work began.
       for (const [name, entry] of deleted)
         if (lockedModules.entries.get(name) === entry) await lockedModules.deleteEntry(name);
     });
   }
 
   /**
-   * Records in the lock to which CRD the ModuleSources belong, once they name every locked module. Before that, nothing is
-   * removed. Throws errors of the API.
+   * Records the uid of a new CRD in the lock, once the ModuleSources name every locked module: then none is lost, and
+   * removals are possible. Once that is done, does not ask again while nothing blocks removals. Throws errors of the API.
    */
   async recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
@@ -73,7 +75,10 @@ export class SourceRemovals {
     this.#isCrdRecorded = uid !== undefined;
   }
 
-  /** The locked modules that no source names, and that are not marked as removed yet. */
+  /**
+   * The locked modules that no source names, and that are not marked as removed yet. A module whose source has an invalid
+   * spec or is suspended is not listed: the source may still name it.
+   */
   #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
     return [...this.#context.lockedModules.entries].filter(
       ([name, { source, removed }]) =>
@@ -82,14 +87,14 @@ export class SourceRemovals {
   }
 
   /**
-   * The second check, with a list from the API server: disables modules that still no source names. Tries again while
-   * blocked.
+   * The second check, with a list from the API server: disables modules that still no source names. While something blocks
+   * removals, this check is repeated.
    */
   async #confirmRemovals(): Promise<void> {
     const { lockedModules, options } = this.#context;
     const { logger, clock } = options;
     this.#timer = undefined;
-    const before = this.#unnamedAtFirstCheck;
+    const unnamedBefore = this.#unnamedAtFirstCheck;
     try {
       const sources = this.#context.sources.withObjects(await this.#context.listSources());
       const blocker = await this.#describeBlocker();
@@ -98,8 +103,8 @@ export class SourceRemovals {
       this.#context.setProblem("removal", undefined);
       await this.#commit(async () => {
         for (const [name, entry] of this.#listUnnamed(sources)) {
-          // Only the second check found it, or a source names it again.
-          if (!before.has(name) || this.#context.sources.requested.has(name)) continue;
+          // A module that only this check has found waits for another one; a source may name a module again meanwhile.
+          if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
           const fields = { module: name, source: entry.source };
           logger.info("No ModuleSource names the module any more; it is switched off", fields);
@@ -124,10 +129,7 @@ export class SourceRemovals {
     this.#context.setProblem("removal", `Modules that no ModuleSource names are not removed: ${why}`);
   }
 
-  /**
-   * Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their
-   * CRD.
-   */
+  /** Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their CRD. */
   async #describeBlocker(): Promise<string | undefined> {
     const { lockedModules } = this.#context;
     const uid = await this.#readCrdUid();
@@ -143,7 +145,10 @@ export class SourceRemovals {
     return metadata.deletionTimestamp === undefined ? metadata.uid : undefined;
   }
 
-  /** Whether a removed module is deleted completely, or a directory of the same name has replaced it. */
+  /**
+   * Whether a removed module is deleted completely, or a directory of the same name has replaced it. False while the state
+   * has not read the module.
+   */
   #isDeleted(name: string, { removed }: LockEntry): boolean {
     const { options, sources } = this.#context;
     if (removed !== true || sources.requested.has(name)) return false;

@@ -44,6 +44,7 @@ export class CheckReporter {
     logger.error("Content of a module is refused", { module, source, error: message });
   }
 
+  /** New content is in use; `before` is the entry that it replaced, undefined at a first installation. */
   onLocked(module: string, { version, digest, source }: LockEntry, before: LockEntry | undefined): void {
     const from = before === undefined ? "" : `, before it ${before.version}`;
     const note = `version ${version} of ModuleSource ${source} is in place${from}`;
@@ -61,6 +62,7 @@ export class CheckReporter {
     this.#options.announce({ module, reason: "UpdateApproved", note });
   }
 
+  /** The update to the version `failed` was rolled back, and the lock has this earlier entry again. */
   onUpdateRejected(
     module: string,
     { version, source }: LockEntry,
@@ -90,15 +92,12 @@ export class CheckReporter {
   }
 }
 
-/**
- * The Event for a module whose content is missing or withdrawn. Content that fails verification has its own Event, when
- * that happens.
- */
+/** The Event for a module whose content is missing or withdrawn. Content that fails verification has its own Event. */
 function toCheckEvent(
-  { reason, message: note }: Partial<ModuleError> = { message: "the locked content is not on disk" },
+  error: ModuleError | undefined,
   isContentMissing: boolean,
 ): Pick<OperatorEvent, "reason" | "note"> | undefined {
-  if (note === undefined) return undefined;
-  if (isContentMissing) return { reason: "SourceUnavailable", note };
-  return reason === "Withdrawn" ? { reason, note } : undefined;
+  if (isContentMissing)
+    return { reason: "SourceUnavailable", note: error?.message ?? "the locked content is not on disk" };
+  return error?.reason === "Withdrawn" ? { reason: "Withdrawn", note: error.message } : undefined;
 }

@@ -1,4 +1,7 @@
-/** The status of a ModuleSource (docs/guides/module-sources.md): what this process has locked, verified and put in place. */
+/**
+ * The status of a ModuleSource (docs/guides/module-sources.md): what this process has locked, verified and put in place. It
+ * has a row for each module that the source names. The lock entry of such a module may still belong to another source.
+ */
 
 import { formatUtc, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
@@ -51,7 +54,7 @@ interface StatusInput {
   readonly namespace: string;
 }
 
-/** Builds the status of a ModuleSource. Pure. */
+/** Builds the status of a ModuleSource. Modules with an error come first. Pure. */
 export function buildStatus(facts: StatusInput): Status {
   const { source, findings, now } = facts;
   const { object, spec } = source;
@@ -82,15 +85,19 @@ export function isSameStatus(a: Status | undefined, b: Status): boolean {
 
 type ModuleRow = NonNullable<Status["modules"]>[number];
 
-/** Builds the row of one module: its locked content, its error, and its pending update. */
+/**
+ * Builds the row of one module: the content that is locked for this source, its error, and its pending update. Before a
+ * first installation, the pending update is also the error: the module has no content.
+ */
 function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   const { source, lockedModules, findings, namespace } = facts;
   const entry = lockedModules.entries.get(name);
-  const own = entry?.source === source.name ? entry : undefined;
+  const locked = entry?.source === source.name ? entry : undefined;
   const pending = findings.pendingUpdates.get(name);
   const next = pending && toNextField(pending, describePendingUpdate(pending, namespace, name));
-  const error = describeModuleError(name, facts, own) ?? (own === undefined ? describeWait(next) : undefined);
-  const { version, digest, verifiedBy, rejected }: Partial<LockEntry> = own ?? {};
+  const error =
+    describeModuleError(name, facts, locked) ?? (locked === undefined ? describeWait(next) : undefined);
+  const { version, digest, verifiedBy, rejected }: Partial<LockEntry> = locked ?? {};
   return {
     name,
     ...omitUndefined({ version, digest, verifiedBy, rejected }),
@@ -121,14 +128,14 @@ const formatIfKnown = (time: number | undefined): string | undefined =>
 function describeModuleError(
   name: string,
   { source, lockedModules, findings }: StatusInput,
-  own: LockEntry | undefined,
+  locked: LockEntry | undefined,
 ): string | undefined {
   const failure = findings.errors?.get(name);
   const request = source.spec?.modules.get(name);
   const problem = lockedModules.getContent(name)?.problem;
   if (failure === undefined) return problem?.message;
-  if (!onlyDelaysUpdates(failure, own, request)) return failure.message;
-  // Nothing is delayed where the content is missing: why it cannot be fetched is what helps.
+  if (!onlyDelaysUpdates(failure, locked, request)) return failure.message;
+  // The locked content is not on disk, and the failed check says why it cannot be fetched.
   return problem?.reason === "SourceUnavailable"
     ? `${problem.message}: ${failure.message}`
     : problem?.message;
@@ -137,14 +144,14 @@ function describeModuleError(
 /** Whether an error only delays updates: the locked version satisfies the request. */
 function onlyDelaysUpdates(
   { reason }: ModuleError,
-  own: LockEntry | undefined,
+  locked: LockEntry | undefined,
   request: ModuleRequest | undefined,
 ): boolean {
   const isDelay = reason === "CheckFailed" || reason === "Withdrawn";
-  return isDelay && own !== undefined && request !== undefined && allowsVersion(request, own.version);
+  return isDelay && locked !== undefined && request !== undefined && allowsVersion(request, locked.version);
 }
 
-/** The field `next` of a row: the pending update. */
+/** The field `next` of a row: the pending update. `held` says why the update waits. */
 function toNextField(
   { version, digest, since, until }: PendingUpdate,
   held: string,
@@ -170,10 +177,11 @@ function buildRejectedCondition(
   rows: readonly ModuleRow[],
   { lockedModules, findings }: StatusInput,
 ): UntimedCondition[] {
-  const back = rows.filter(
+  // A row has a version only if the lock entry belongs to this source.
+  const rolledBack = rows.filter(
     ({ name, version }) => version && lockedModules.entries.get(name)?.isBack === true,
   );
-  const texts = back.map(({ name, version }) => {
+  const texts = rolledBack.map(({ name, version }) => {
     const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });

@@ -1,4 +1,7 @@
-/** Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. */
+/**
+ * Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. Findings
+ * are the errors and pending updates, by module, that the last check of a source has found.
+ */
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -52,7 +55,7 @@ export class StatusWriter {
     this.#retries.delete(name);
   }
 
-  /** Builds the status of a source from its findings and writes it if it has changed. */
+  /** Builds the status of a checked source and writes it if it has changed. Also records its metrics and pending updates. */
   writeIfChanged(name: string): void {
     const { options, lockedModules, sources } = this.#context;
     const findings = this.#ports.getFindings(name);
@@ -120,8 +123,9 @@ const WAIT_BY_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefin
 };
 
 /**
- * Turns the findings about a module into the update that the state displays as waiting; undefined if none waits. An error
- * of a module that has no content in use is a problem of the module instead.
+ * Turns the findings about a module into the update that the state displays as waiting; undefined if none waits. Errors that
+ * keep newer content away count as a waiting update, too. An error of a module that has no content in use does not: it is a
+ * problem of the module.
  */
 export function toWaitingUpdate(findings: ModuleFindings): WaitingUpdate | undefined {
   const { source, pendingUpdate, error, locked, now } = findings;
@@ -158,8 +162,8 @@ export class PendingUpdateRecorder {
   ): void {
     const { namespace, clock } = this.#context.options;
     const names = new Set([...pendingUpdates.keys(), ...(errors?.keys() ?? [])]);
-    for (const [module, { source: before }] of this.#updates)
-      if (before === source && !names.has(module)) this.#setUpdate(module, undefined);
+    for (const [module, update] of this.#updates)
+      if (update.source === source && !names.has(module)) this.#setUpdate(module, undefined);
     for (const module of names) {
       const found = { pendingUpdate: pendingUpdates.get(module), error: errors?.get(module) };
       const locked = this.#findUsableEntry(source, module);
@@ -172,10 +176,9 @@ export class PendingUpdateRecorder {
   /** Finds the locked entry of a module of this source, if its content can be used. */
   #findUsableEntry(source: string, module: string): LockEntry | undefined {
     const { lockedModules } = this.#context;
-    const own = lockedModules.entries.get(module);
-    return own?.source === source && lockedModules.getContent(module)?.problem === undefined
-      ? own
-      : undefined;
+    const entry = lockedModules.entries.get(module);
+    const isUsable = lockedModules.getContent(module)?.problem === undefined;
+    return entry?.source === source && isUsable ? entry : undefined;
   }
 
   /** Replaces the pending update of a module, and its series. */
@@ -191,6 +194,7 @@ export class PendingUpdateRecorder {
 
   /** Writes the updates into the records of the modules. Called again after each change of the state, see the constructor. */
   #recordInState(): void {
+    // Without updates, a record has to be cleared only if the last call has written one.
     if (this.#updates.size === 0 && !this.#hasRecorded) return;
     this.#hasRecorded = this.#updates.size > 0;
     const { state } = this.#context.options;
@@ -203,7 +207,7 @@ export class PendingUpdateRecorder {
 
 /**
  * Keeps the time at which an error first occurred, and the earlier object if nothing has changed: the state compares
- * objects.
+ * objects. A pending update, which has a version, keeps its own time.
  */
 function keepEarlierTime(before: WaitingUpdate | undefined, found: WaitingUpdate): WaitingUpdate {
   const isSame = before?.source === found.source && before.waitsFor === found.waitsFor;

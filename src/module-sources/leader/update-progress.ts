@@ -1,4 +1,7 @@
-/** Decides whether an update may begin: the last one of its source works, or a user has approved this one. */
+/**
+ * Decides whether an update may begin: the last one of its source works, or a user has approved this one. An update that
+ * works has proven itself: its lock entry loses the mark `isNew`. After a failed one, the entry has the mark `isBack`.
+ */
 
 import type { Clock, Timer } from "../../lib/index.ts";
 import type { ModuleView, State } from "../../state/index.ts";
@@ -10,7 +13,10 @@ import type { Lock, LockEntry } from "../types.ts";
 /** After this time a module that is Ready counts as proven, although nothing of the update made it run. */
 const SETTLED_MS = 60_000;
 
-/** Whether an update works: the module has run with it and is Ready, or it is off or suspended. */
+/**
+ * Whether an update works: the module has run with it and is Ready, or it is off or suspended. False while the state has not
+ * read the new content (`digest`). A module that is Ready long after the update counts without a run: nothing needed one.
+ */
 export function isProven({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
   if (view === undefined || view.module.origin?.digest !== digest) return false;
   const { state } = evaluateModule(view, { now });
@@ -50,7 +56,7 @@ export function describeBlockingUpdate(
  * Describes why an update has failed; undefined if it has not. An update has failed when the operator refused its run and
  * helm has rolled the release back to the content before the update. `getInstalledDigest` returns the digest of the content
  * from which the installed revision was made; undefined if the revision does not record it, then an update that has not
- * proven itself yet counts as rolled back.
+ * proven itself yet counts as rolled back. Not failed: a module of which the state has not read the new content yet.
  */
 export function describeUpdateFailure(
   { previous, digest, isNew }: LockEntry,
@@ -101,7 +107,7 @@ export class UpdateObserver {
     this.#ports = ports;
   }
 
-  /** To be called after changes of the state. */
+  /** Looks in the state, after it has changed, for updates that have failed or have proven themselves. */
   reviewUpdates(): void {
     const { lockedModules, options } = this.#context;
     const { state, clock } = options;
@@ -146,13 +152,13 @@ export class UpdateObserver {
 export class ApprovalObserver {
   #lastApprovals: ReadonlyMap<string, string | undefined> = new Map();
 
-  /** Returns the sources of modules whose approval is new since the last call. */
+  /** Returns the sources of modules whose approval is new since the last call. `readApproval` reads that of a module. */
   findNewlyApproved(
     requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
-    approvedOf: (module: string) => string | undefined,
+    readApproval: (module: string) => string | undefined,
   ): ReadonlySet<string> {
     const before = this.#lastApprovals;
-    const now = new Map([...requested.keys()].map((module) => [module, approvedOf(module)]));
+    const now = new Map([...requested.keys()].map((module) => [module, readApproval(module)]));
     this.#lastApprovals = now;
     const isNew = (module: string): boolean =>
       now.get(module) !== undefined && now.get(module) !== before.get(module);
@@ -163,7 +169,7 @@ export class ApprovalObserver {
 /** Changes of the state within this time cause one review, in ms: a converge changes the state many times. */
 const REVIEW_DELAY_MS = 50;
 
-/** Calls `review` soon after changes of the state, until the result is closed. */
+/** Calls `review` once soon after several changes of the state, until the result is closed. */
 export function reviewAfterChanges(
   state: Pick<State, "onChange">,
   clock: Clock,

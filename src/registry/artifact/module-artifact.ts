@@ -173,10 +173,7 @@ export async function unpackModule(
   }
 }
 
-/**
- * Whether the artifact already has a valid signature by this key. Counts an error as no, so that the caller signs
- * again.
- */
+/** Whether the artifact already has a valid signature by this key. Counts an error as no, so that the caller signs again. */
 async function isSignedBy(repository: Repository, { digest }: Descriptor, key: SigningKey): Promise<boolean> {
   return (await verifySignature(repository, digest, [key]).catch(() => undefined)) !== undefined;
 }
@@ -193,9 +190,7 @@ async function fetchManifest({ repository, reference }: ReadableRepository): Pro
   return stored;
 }
 
-/**
- * Parses a manifest. Throws NotVerifiedError for an invalid one, because the same digest always has the same content.
- */
+/** Parses a manifest. Throws NotVerifiedError for an invalid one, because the same digest always has the same content. */
 function parseManifestOrRefuse(stored: StoredManifest, reference: Reference): Manifest {
   try {
     return parseManifest(stored.bytes);
@@ -236,10 +231,7 @@ function findIdentityProblem(
   return isVersion && tag !== versionToTag(version) ? `its version is "${version}", not "${tag}"` : undefined;
 }
 
-/**
- * Builds the image config and the manifest of a module's artifact. Equal input gives equal bytes, so that a repeated
- * push has the same digest.
- */
+/** Builds image config and manifest of a module's artifact. Equal input gives equal bytes: a repeated push has the same digest. */
 function buildManifest(
   { name, version }: ModuleIdentity,
   { layer, diffId }: Packed,

@@ -38,8 +38,9 @@ export async function packDirectory(dir: string): Promise<Packed> {
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   if (bytes > LAYER_LIMITS.unpacked)
     throw toPackProblem(dir, `is larger than ${LAYER_LIMITS.unpacked >> 20} MiB`);
-  const contents = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
-  const options = { ...contents, cwd: root, strict: true };
+  // `portable` leaves out owners, `follow` replaces links by copies.
+  const reproducible = { portable: true, noDirRecurse: true, follow: true, mtime: new Date(0) };
+  const options = { ...reproducible, cwd: root, strict: true };
   const paths = entries.map(({ path }) => path);
   const tar = await buffer(create({ ...options, onWriteEntry: normalizeMode }, paths));
   const layer = gzipSync(tar, { level: 9 });
@@ -53,10 +54,7 @@ interface TarEntry {
   stat?: { mode: number };
 }
 
-/**
- * Sets the mode of an entry to 0755 if its owner may execute it, otherwise to 0644, so that the mode does not depend
- * on the umask.
- */
+/** Sets the mode of an entry to 0755 if its owner may execute it, else to 0644, so that it does not depend on the umask. */
 function normalizeMode(entry: TarEntry): void {
   if (entry.stat === undefined) return;
   const { mode } = entry.stat;

@@ -13,10 +13,7 @@ const DIRECTORY_MODE = 0o755;
 /** Permissions for owner, group and others, without the type of the file. */
 const PERMISSION_BITS = 0o7777;
 
-/**
- * The mode that an entry gets: 0755 for directories and executable files, otherwise 0644. With `isReadOnly`, files lose
- * the write permissions.
- */
+/** The mode that an entry gets: 0755 for directories and executable files, else 0644. With `isReadOnly`, files are not writable. */
 export function modeOf({ type, mode = 0 }: ReadEntry, isReadOnly: boolean): number {
   const isDirectory = type === "Directory";
   const normalMode = isDirectory || (mode & 0o100) !== 0 ? 0o755 : 0o644;
@@ -72,6 +69,7 @@ export class SmallTree {
    * than to delete and to write: a start finds the files of the process before.
    */
   isOnDisk(dir: string): boolean {
+    // An entry that differs throws, and one that is missing makes the count smaller.
     const foundCount = attempt(() => this.#countEqualEntries(dir, ""));
     return foundCount === this.#files.size + this.#directories.size;
   }
@@ -79,7 +77,7 @@ export class SmallTree {
   /** Adds a directory and those above it. */
   #addDirectories(path: string): void {
     const above = dirname(path);
-    // The root of a path is above itself.
+    // The directory of `.`, the root of the archive, is `.` again.
     if (path === above || this.#directories.has(path)) return;
     this.#addDirectories(above);
     this.#directories.add(path);
@@ -106,7 +104,7 @@ export class SmallTree {
   }
 }
 
-/** Returns what is known of a path. Throws if its mode or its owner are others: who owns a file can change it. */
+/** Reads the metadata of a path. Throws if it has another mode, or is not of this user: who owns a file can change it. */
 function requireMode(path: string, mode: number): Stats {
   const stats = lstatSync(path);
   if ((stats.mode & PERMISSION_BITS) !== mode) throw new Error("it has another mode");

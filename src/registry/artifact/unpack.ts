@@ -37,7 +37,7 @@ const FILE_TYPES: ReadonlySet<string> = new Set(["File", "OldFile", "ContiguousF
  * archive, it stays. Throws NotVerifiedError that names the refused entry, and Error if the file system fails.
  */
 export async function unpackLayer(layer: string | Buffer, dir: string, isReadOnly = false): Promise<void> {
-  // Undefined if the archive is larger, or cannot be decompressed: then the stream has the error.
+  // A larger archive, and one that cannot be decompressed, are read as a stream, which throws the error.
   const decompress = (bytes: Buffer): Buffer => gunzipSync(bytes, { maxOutputLength: MAX_IN_MEMORY_BYTES });
   const smallArchive = typeof layer === "string" ? undefined : attempt(() => decompress(layer));
   const small = smallArchive && new SmallTree(isReadOnly);
@@ -145,10 +145,7 @@ async function readArchive(archive: Archive, parser: Parser): Promise<void> {
   await ended;
 }
 
-/**
- * First bytes of gzip data. The tar parser would decompress an archive that begins with them once more, without a
- * limit.
- */
+/** First bytes of gzip data. The tar parser would decompress an archive that begins with them once more, without a limit. */
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
 
 /** Quotes an untrusted path for messages, shortened and without control characters. */
@@ -197,7 +194,8 @@ function findNameProblem(name: string): string | undefined {
 
 /**
  * The paths of an archive so far, to refuse conflicting ones. Names that a case-insensitive file system treats as
- * equal count as equal.
+ * equal (`A` and `a`) count as equal: their folded paths are the same. `#entries` has the entries of the archive (whether each is a
+ * file), `#parents` all directories as written, also those that only occur in the path of an entry.
  */
 class SeenPaths {
   /** The folded paths of all entries; the value tells whether the entry is a file. */
@@ -211,9 +209,9 @@ class SeenPaths {
     if (this.#entries.has(folded)) return "occurs twice";
     if (this.#entries.size === LAYER_LIMITS.entries)
       return `is one of more than ${LAYER_LIMITS.entries} entries`;
-    const parent = this.#parents.get(folded);
-    if (parent !== undefined && (!isDirectory || parent !== path))
-      return "is also the directory of another entry";
+    const knownDirectory = this.#parents.get(folded);
+    const isKnownDirectory = isDirectory && knownDirectory === path;
+    if (knownDirectory !== undefined && !isKnownDirectory) return "is also the directory of another entry";
     this.#entries.set(folded, !isDirectory);
     if (isDirectory) this.#parents.set(folded, path);
     return this.#addParents(path);

@@ -18,10 +18,7 @@ import { IndexScanner, type ChartVersion, type ChartVersions } from "./index-sca
 /** Most bytes of an archive: helm has the same limit. */
 export const MAX_ARCHIVE_BYTES = 32 * 1024 * 1024;
 
-/**
- * Digests of archives for which the index has none. Keyed by the objects of the parsed index, so that a changed index
- * forgets them.
- */
+/** Digests of archives for which the index has none, by the objects of the parsed index: a changed index forgets them. */
 const computedDigests = new WeakMap<ChartVersion, string>();
 
 interface ChartRepositoryOptions {
@@ -90,10 +87,7 @@ export class ChartRepository {
     return (await this.#options.readVersions()).get(this.name)?.find(isWanted);
   }
 
-  /**
-   * Downloads the archive of a version and computes its digest. Without `file`, only computes the digest. Throws
-   * RegistryError.
-   */
+  /** Downloads the archive of a version and computes its digest. Without `file`, only computes the digest. Throws RegistryError. */
   async #downloadArchive(
     { version, url }: ChartVersion,
     file: string | undefined,
@@ -156,6 +150,7 @@ export async function fetchIndex(
 async function scanBody({ headers, body }: RegistryAnswer, scan: IndexScanner): Promise<void> {
   const deadline = performance.now() + MAX_READ_MS;
   const isCompressed = getFirstHeader(headers, "content-encoding") === "gzip";
+  // Drops a byte order mark.
   const decoder = new TextDecoder();
   const consume = async (chunks: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of chunks) {

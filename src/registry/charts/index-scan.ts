@@ -38,7 +38,8 @@ const EMPTY_VALUE = /^\s*(?:\[\s*\]|\{\s*\}|null|~)\s*(?:#.*)?$/;
 
 /**
  * Scans an index line by line: `addText` takes its text in pieces, and `finish` returns the versions. Supports YAML
- * in block style, as helm and all known servers write it, and JSON of at most 16 MiB.
+ * in block style, as helm and all known servers write it, and JSON of at most 16 MiB. Below the key `entries` come names of
+ * charts, below each name a list of versions (`- version: 1.2.3`), and below each dash the keys of one version.
  */
 export class IndexScanner {
   readonly #requestedCharts: ReadonlySet<string>;
@@ -73,8 +74,9 @@ export class IndexScanner {
     this.#totalLength += text.length;
     if (this.#totalLength > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
     this.#pendingText += text;
+    // The first character tells the form. JSON is collected, and parsed at the end.
     if (this.#isJson === undefined) {
-      const start = /^\uFEFF?\s*(\S)/.exec(this.#pendingText)?.[1];
+      const start = /^\s*(\S)/.exec(this.#pendingText)?.[1];
       if (start !== undefined) this.#isJson = start === "{";
     }
     if (this.#isJson === true) return this.#requireSize(LIMITS.json, "JSON");
@@ -126,7 +128,7 @@ export class IndexScanner {
    */
   #handleTopLevelKey(content: string): void {
     this.#finishChart();
-    const [key, value] = splitKey(content.replace(/^\uFEFF/, ""));
+    const [key, value] = splitKey(content);
     this.#isInEntries = key === "entries";
     if (!this.#isInEntries) return;
     this.#hasEntries = true;
@@ -146,7 +148,10 @@ export class IndexScanner {
     this.#currentChart = name;
   }
 
-  /** Handles a line below the name of a chart: a dash at the indentation of the first dash begins a version. */
+  /**
+   * Handles a line below the name of a chart: a dash at the indentation of the first dash begins a version. The first key of
+   * the version may stand after the dash: then the line is handled as if spaces stood for the dash.
+   */
   #handleLineOfChart(line: string, indent: number, isDash: boolean): void {
     if (isDash) this.#dashIndent ??= indent;
     if (isDash && indent === this.#dashIndent) {
@@ -154,6 +159,7 @@ export class IndexScanner {
       this.#versionLines = [];
       const content = line.slice(indent + 1).trimStart();
       if (content === "") {
+        // The next line has the first key.
         this.#keyIndent = undefined;
         return;
       }
@@ -164,7 +170,10 @@ export class IndexScanner {
     this.#handleLineOfVersion(line, indent);
   }
 
-  /** Handles a line of a version: keeps the line if the last key at the indentation of keys is a used one. */
+  /**
+   * Handles a line of a version. Keeps it only if it belongs to a key that this program uses, such as `urls`: the other keys
+   * can be long. A line that is indented deeper than keys, and a list item, belong to the last key.
+   */
   #handleLineOfVersion(line: string, indent: number): void {
     const content = line.trimStart();
     if (indent === this.#keyIndent && !isListItem(content))
@@ -206,7 +215,7 @@ export class IndexScanner {
 
   /** Reads the requested charts out of an index that is JSON. */
   #scanJson(): void {
-    const entries = objectOf(objectOf(parseJson(this.#pendingText.replace(/^\uFEFF/, "")))["entries"]);
+    const entries = objectOf(objectOf(parseJson(this.#pendingText))["entries"]);
     this.#hasEntries = true;
     for (const chart of this.#requestedCharts)
       for (const entry of objectsIn(Object.hasOwn(entries, chart) ? entries[chart] : []))
@@ -239,10 +248,7 @@ function isListItem(content: string): boolean {
   return content === "-" || content.startsWith("- ");
 }
 
-/**
- * Checks an entry of the index. Returns undefined for a version that is marked as removed or has no archive. Throws
- * Error for an invalid digest.
- */
+/** Checks an entry of the index. Undefined: the version is marked as removed or has no archive. Throws Error for an invalid digest. */
 function toChartVersion(
   chart: string,
   { version, urls, digest, removed }: JsonObject,

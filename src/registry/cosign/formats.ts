@@ -23,10 +23,7 @@ const IN_TOTO_TYPE = "application/vnd.in-toto+json";
 const STATEMENT_TYPE_PREFIX = "https://in-toto.io/Statement/";
 const SIMPLE_SIGNATURE_KIND = "cosign container image signature";
 const MAX_PAYLOAD_BYTES = 64 * 1024;
-/**
- * Most bytes of a bundle with a certificate, because the time to verify it grows with its size. Only attestations are
- * longer.
- */
+/** Most bytes of a bundle with a certificate, because the time to verify it grows with its size. Only attestations are longer. */
 const MAX_CERTIFIED_BUNDLE_BYTES = 64 * 1024;
 
 /**
@@ -90,9 +87,7 @@ export async function verifySimpleSigning(
   return signer;
 }
 
-/**
- * Verifies a bundle as a signature of `digest`. Returns the signer. Throws Error with the reason if it is not valid.
- */
+/** Verifies a bundle as a signature of `digest`. Returns the signer. Throws Error with the reason if it is not valid. */
 export async function verifyBundle(
   signers: readonly Signer[],
   digest: string,
@@ -102,6 +97,7 @@ export async function verifyBundle(
   const envelope = parseEnvelope(bundle);
   const { payload, signature } = envelope;
   const key = findSigningKey(pickPublicKeys(signers), preAuthEncoding(payload), signature);
+  // The verification of a long bundle by its certificate would take too much time.
   const isShort = bytes.length <= MAX_CERTIFIED_BUNDLE_BYTES;
   const evidence = isShort && key === undefined ? buildBundleEvidence(bundle, envelope) : undefined;
   const signer = key ?? (await verifyCertificateSigner(signers, evidence));
@@ -181,10 +177,7 @@ function buildSimpleSigningEvidence(
   };
 }
 
-/**
- * Converts an entry of a transparency log from the form of annotations to the form of bundles. Throws Error for an
- * invalid entry.
- */
+/** Converts a log entry from the form of annotations to the form of bundles. Throws Error for an invalid entry. */
 function toBundleLogEntry({ SignedEntryTimestamp, Payload: entry }: JsonObject): JsonObject {
   const { body = null, integratedTime = null, logIndex = null, logID } = objectOf(entry);
   const { kind = null, apiVersion: version = null } = parseJsonObject(decodeBase64(asString(body) ?? ""));
@@ -229,10 +222,7 @@ export function readKeyHint(bytes: Buffer): string | undefined {
   return asString(objectOf(material["publicKey"])["hint"]);
 }
 
-/**
- * Encodes the bytes that a DSSE signature signs: the payload with its type and both lengths ("PAE" of the DSSE
- * specification).
- */
+/** Encodes the bytes that a DSSE signature signs: the payload with its type and both lengths ("PAE" of the DSSE specification). */
 function preAuthEncoding(payload: Buffer): Buffer {
   return Buffer.concat([
     Buffer.from(`DSSEv1 ${IN_TOTO_TYPE.length} ${IN_TOTO_TYPE} ${payload.length} `),

@@ -12,10 +12,7 @@ import { parseMap } from "../../values/index.ts";
 import { parseJsonObject } from "../manifest.ts";
 import type { PublicKey } from "./keys.ts";
 
-/**
- * Certificate authorities and logs that are trusted: a `trusted_root.json` of Sigstore, which the installer
- * configures.
- */
+/** Certificate authorities and logs that are trusted: a `trusted_root.json` of Sigstore, which the installer configures. */
 export interface TrustedRoot {
   /** File or name for messages. */
   readonly source: string;
@@ -44,10 +41,7 @@ export function isIdentity(signer: Signer): signer is SignerIdentity {
 const ROOT_TYPE = "application/vnd.dev.sigstore.trustedroot";
 const ROOT_REMEDY = "use a trusted_root.json of Sigstore, such as `cosign trusted-root create` writes";
 
-/**
- * Reads and checks a trusted root. Its certificates are parsed later, when a signature is verified. Throws
- * ProblemError.
- */
+/** Reads and checks a trusted root. Its certificates are parsed later, when a signature is verified. Throws ProblemError. */
 export function readTrustedRoot(text: string, source: string): TrustedRoot {
   const problem = (message: string): ProblemError =>
     new ProblemError({ file: source, message, remedy: ROOT_REMEDY });
@@ -85,7 +79,7 @@ const IDENTITY_KEYS = ["issuer", "issuerPattern", "subject", "subjectPattern"] a
 const IDENTITY_REMEDY =
   "write `issuer: https://…` and `subject: …`; issuerPattern and subjectPattern are patterns of the whole text";
 
-/** Reads an identity: YAML with `issuer` and `subject`, or with patterns of them. Throws ProblemError. */
+/** Reads an identity: YAML with `issuer` and `subject`, or with patterns of them. `hint` is a hash of all that. Throws ProblemError. */
 export function readIdentity(text: string, source: string, root: TrustedRoot | undefined): SignerIdentity {
   const { value } = parseMap(text, source);
   const problem = (key: string, message: string, remedy = IDENTITY_REMEDY): ProblemError =>

@@ -154,10 +154,7 @@ function verifyEntity(
   throw new Error("its certificate names no issuer or no subject");
 }
 
-/**
- * Parses the certificates and keys of a trusted root for the library. Throws Error that names the file if one is
- * invalid.
- */
+/** Parses the certificates and keys of a trusted root for the library. Throws Error that names the file if one is invalid. */
 function toVerifierMaterial({ json, source }: TrustedRoot): TrustMaterial {
   try {
     return toTrustMaterial(RootMessage.fromJSON(json));

@@ -24,10 +24,7 @@ const PEM_BLOCK = /-----BEGIN ([A-Z ]+)-----[^-]*-----END \1-----/g;
 /** Shorter RSA keys are no longer considered secure. */
 const MIN_RSA_BITS = 2048;
 
-/**
- * Reads all public keys of a PEM file. Throws ProblemError if it contains no key, a private key, or a key of an
- * unsupported type.
- */
+/** Reads all public keys of a PEM file. Throws ProblemError for no key, a private key, or a key of an unsupported type. */
 export function readPublicKeys(text: string, source: string): PublicKey[] {
   const blocks = text.match(PEM_BLOCK) ?? [];
   const remedy = "use the .pub file of `cosign generate-key-pair`";
@@ -72,10 +69,7 @@ export function findSigningKey(
   return keys.find(({ key }) => verify("sha256", bytes, key, signature));
 }
 
-/**
- * Checks the type of a public key and computes its hint. Throws ProblemError for anything but P-256 and RSA of at
- * least 2048 bits.
- */
+/** Checks the type of a public key and computes its hint. Throws ProblemError unless it is P-256, or RSA of 2048 bits or more. */
 function toPublicKey(key: KeyObject, source: string): PublicKey {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   const isSupported =

@@ -80,7 +80,7 @@ async function addToReferrersTag(
   await repository.pushManifest(newIndex, IMAGE_INDEX, tag);
 }
 
-/** Adds a simple-signing signature as a layer to the manifest with the existing signatures of the artifact. */
+/** Adds a simple-signing signature to the manifest, found by its tag, that has the artifact's signatures as layers. */
 async function storeSimpleSigning(
   repository: Repository,
   subject: Descriptor,

@@ -1,4 +1,8 @@
-/** Verifies that one of the keys or identities signed a digest, by the signatures that the registry stores beside it. */
+/**
+ * Verifies that one of the keys or identities signed a digest, by the signatures that the registry stores beside it. The search
+ * for a valid one goes on after signatures that are rejected, and after errors: with those, it is incomplete, and a retry may
+ * find a valid signature.
+ */
 
 import { attempt, oneLine, systemClock } from "../../lib/index.ts";
 import { parseIndex, parseManifest, type Descriptor } from "../manifest.ts";
@@ -29,10 +33,7 @@ const MAX_INDEX_BYTES = 2 * 1024 * 1024;
 const MAX_BUNDLE_BYTES = 1024 * 1024;
 const MAX_PAYLOAD_BYTES = 64 * 1024;
 
-/**
- * The tag of the list of referrers, in registries without a referrers API ("referrers tag schema" of the OCI
- * specification).
- */
+/** The tag of the list of referrers, in registries without a referrers API ("referrers tag schema" of the OCI specification). */
 export function referrersTag(digest: string): string {
   return digest.replace(":", "-");
 }
@@ -107,10 +108,7 @@ async function tryStep(
   }
 }
 
-/**
- * Verifies the bundles among the referrers of the digest, and returns the first valid one; undefined if there is
- * none.
- */
+/** Verifies the bundles among the referrers of the digest, and returns the first valid one; undefined if there is none. */
 async function searchBundles(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
   const { repository, digest } = search;
   const referrers =
@@ -163,10 +161,7 @@ function findBundleLayer({ bytes }: StoredManifest, digest: string): Descriptor 
   return layer;
 }
 
-/**
- * Verifies the simple-signing signatures, which are the layers of one manifest, and returns the first valid one;
- * undefined if there is none.
- */
+/** Verifies simple-signing signatures, the layers of one manifest. Returns the first valid one; undefined if there is none. */
 async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
   const { repository, digest } = search;
   const tag = simpleSigningTag(digest);
@@ -219,10 +214,7 @@ async function tryOrReject<T>(
   }
 }
 
-/**
- * Names the key of a bundle in a rejection, which helps users to find the right key. Empty if the bundle names none
- * or cannot be read.
- */
+/** Names the key of a bundle in a rejection, so that users find the right key. Empty if the bundle names none or is unreadable. */
 function describeKeyHint(bundle: Buffer): string {
   const hint = attempt(() => readKeyHint(bundle));
   return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;

@@ -96,9 +96,9 @@ export class RegistryClient {
   }
 
   /**
-   * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns
-   * the answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last
-   * attempt fails.
+   * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns the
+   * answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last attempt
+   * fails or has a transient status.
    */
   async send(request: RegistryRequest): Promise<RegistryAnswer> {
     for (let attempts = 1; ; attempts += 1) {
@@ -107,9 +107,11 @@ export class RegistryClient {
       const isLast = pause === undefined || attempts === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS;
       if (answer instanceof RegistryError) {
         if (isLast) throw answer;
-      } else if (pause === undefined) return answer;
-      else if (isLast) throw await this.toStatusError(request, answer);
-      else await discardBody(answer.body);
+      } else {
+        if (pause === undefined) return answer;
+        if (isLast) throw await this.toStatusError(request, answer);
+        await discardBody(answer.body);
+      }
       await sleep(this.#clock, Math.max(pause, exponentialDelay(attempts, RETRY_DELAY)));
     }
   }
@@ -240,6 +242,7 @@ export class RegistryClient {
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
     const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
+    // The time limit grows with what is sent (`body`) and received (`size`).
     const transferMs = Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS);
     const response = await this.#dispatcher.request({
       origin: url.origin,
@@ -273,6 +276,7 @@ function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptio
   const [httpProxy, httpsProxy, noProxy] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(readProxy);
   const connect = { ...tls, timeout: TIMEOUT_MS };
   if (httpProxy === undefined && httpsProxy === undefined) return new Agent({ ...options, connect });
+  // `connect` is for direct connections, `requestTls` for those through a proxy.
   return new EnvHttpProxyAgent({
     ...options,
     ...(httpProxy === undefined ? {} : { httpProxy }),

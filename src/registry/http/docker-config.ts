@@ -68,10 +68,7 @@ function parseLogin(value: Json | undefined): Login | undefined {
   return Object.keys(login).length === 0 ? undefined : login;
 }
 
-/**
- * User and password of an entry: in fields of their own, or in `auth` as base64 of `USER:PASSWORD`. Empty without a
- * user.
- */
+/** User and password of an entry: in fields of their own, or in `auth` as base64 of `USER:PASSWORD`. Empty without a user. */
 function parseUserAndPassword(value: JsonObject): readonly [user?: string, password?: string | undefined] {
   const user = readNonEmptyString(value, "username");
   if (user !== undefined) return [user, readNonEmptyString(value, "password")];

@@ -35,9 +35,7 @@ interface RegistryAuthOptions {
   readonly timeoutMs: number;
 }
 
-/**
- * Authenticates requests to one registry: handles its challenges and caches the tokens of its token server by scope.
- */
+/** Authenticates requests to one registry: handles its challenges and caches the tokens of its token server by scope. */
 export class RegistryAuth {
   readonly #options: RegistryAuthOptions;
   readonly #tokens = new Map<string, Token>();
@@ -153,10 +151,7 @@ export class RegistryAuth {
     }
   }
 
-  /**
-   * Parses the token server's answer and computes when the token expires. Throws RegistryError if the answer contains
-   * no token.
-   */
+  /** Parses the token server's answer and computes when the token expires. Throws RegistryError if the answer contains no token. */
   #parseToken(body: Buffer, realm: URL): Token {
     try {
       const { token, access_token: access, expires_in: seconds } = parseJsonObject(body);
@@ -200,10 +195,7 @@ const CHALLENGE_PART =
 /** Characters of a header that are read; a registry is not trusted to send a short one. */
 const MAX_HEADER_LENGTH = 16_384;
 
-/**
- * The first Bearer or Basic challenge of all `WWW-Authenticate` headers; other schemes are not supported and are
- * skipped.
- */
+/** The first Bearer or Basic challenge of all `WWW-Authenticate` headers; other schemes are not supported and are skipped. */
 export function findChallenge(headers: readonly string[]): Challenge | undefined {
   return headers.flatMap(parseChallenges).find(({ scheme }) => scheme === "bearer" || scheme === "basic");
 }

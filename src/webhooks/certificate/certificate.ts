@@ -117,7 +117,10 @@ export class CertificateRotation {
     this.#options = options;
   }
 
-  /** Decides for the certificate that was read now. Presents it at once if its CA has not changed. */
+  /**
+   * Decides for the certificate that was read now. The server presents it at once if its CA has not changed, else once
+   * clients trust the new CA. Clients trust the former CA for `keepMs` longer.
+   */
   applyCertificate(found: Certificate): RotationState {
     const { clock, keepMs } = this.#options;
     const now = clock.monotonic();

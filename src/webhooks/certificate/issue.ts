@@ -1,4 +1,7 @@
-/** Issues the certificates of the webhook server: a CA of its own, and certificates that it signs (ECDSA with P-256). */
+/**
+ * Issues the certificates of the webhook server: a CA of its own, and certificates that it signs (ECDSA with P-256). Node has
+ * no function for that, so this file encodes the fields of a certificate in DER, the binary form of ASN.1.
+ */
 
 import { X509Certificate, createHash, createPrivateKey, createPublicKey } from "node:crypto";
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
@@ -63,7 +66,10 @@ export const contextConstructed = (tag: number, ...parts: readonly Uint8Array[])
 export const contextPrimitive = (tag: number, content: Uint8Array): Buffer =>
   encodeElement(0x80 + tag, content);
 
-/** Encodes an OBJECT IDENTIFIER such as `2.5.29.17`: seven bits a byte, and the high bit on all but the last byte of a number. */
+/**
+ * Encodes an OBJECT IDENTIFIER such as `2.5.29.17`: seven bits a byte, and the high bit on all but the last byte of a number.
+ * The first two numbers are encoded as one.
+ */
 export function oid(text: string): Buffer {
   const [first = 0, second = 0, ...rest] = text.split(".").map(Number);
   const bytes = [first * 40 + second, ...rest].flatMap((arc) => {

@@ -122,26 +122,30 @@ function parseStoredCertificate(secret: Secret): StoredCertificate | undefined {
 
 /**
  * Returns the certificate to store at the time `now` (ms since the epoch): `stored` itself if nothing is due. One step at a
- * time: a new CA joins the bundle first; after ANNOUNCEMENT_MS it signs the next certificate.
+ * time: a new CA joins the bundle first; after ANNOUNCEMENT_MS it signs the next certificate. A server certificate that
+ * cannot be used is replaced at once.
  */
 export function renewIfDue(
   stored: StoredCertificate | undefined,
   hosts: readonly string[],
   now: number,
 ): StoredCertificate {
-  const [newest, ...older] = stored === undefined ? [] : parseCertificates(stored.ca);
-  if (stored === undefined || !canSign(newest, stored, now))
+  const [newestCa, ...formerCas] = stored === undefined ? [] : parseCertificates(stored.ca);
+  if (stored === undefined || !canSign(newestCa, stored, now))
     return issueCertificate(issueNewCa(now), [], { hosts, now });
-  const leaf = new X509Certificate(stored.cert);
+  const serverCert = new X509Certificate(stored.cert);
   const reissue = (): StoredCertificate =>
-    issueCertificate({ cert: newest.toString(), key: stored.caKey }, older, { hosts, now });
-  if (!coversHosts(leaf, hosts) || !isSignedBy(leaf, [newest, ...older], now)) return reissue();
-  if (!isValid(newest, now, RENEW_CA_MS)) {
+    issueCertificate({ cert: newestCa.toString(), key: stored.caKey }, formerCas, { hosts, now });
+  if (!coversHosts(serverCert, hosts) || !isSignedBy(serverCert, [newestCa, ...formerCas], now))
+    return reissue();
+  if (!isValid(newestCa, now, RENEW_CA_MS)) {
     const ca = issueNewCa(now);
-    return { ...stored, ca: bundleCas(ca.cert, [newest], now), caKey: ca.key };
+    return { ...stored, ca: bundleCas(ca.cert, [newestCa], now), caKey: ca.key };
   }
-  const isAnnounced = older.length === 0 || now - validFromMs(newest) - BACKDATE_MS >= ANNOUNCEMENT_MS;
-  return isAnnounced && !isValid(leaf, now, RENEW_SERVER_MS) ? reissue() : stored;
+  // With one CA in the bundle, there is no new one that API servers may not know yet.
+  const caIssuedAt = validFromMs(newestCa) + BACKDATE_MS;
+  const isAnnounced = formerCas.length === 0 || now - caIssuedAt >= ANNOUNCEMENT_MS;
+  return isAnnounced && !isValid(serverCert, now, RENEW_SERVER_MS) ? reissue() : stored;
 }
 
 /** Whether the CA is valid and `caKey` is its private key. */
@@ -158,19 +162,19 @@ function issueNewCa(now: number): KeyPair {
   return issueCa({ from: now - BACKDATE_MS, to: now + CA_VALIDITY_MS });
 }
 
-/** Issues a server certificate by the CA, and puts the newest older CA beside it in the bundle. */
+/** Issues a server certificate by the CA. The bundle contains the CA and the newest of the former ones. */
 function issueCertificate(
   ca: KeyPair,
-  older: readonly X509Certificate[],
+  formerCas: readonly X509Certificate[],
   { hosts, now }: { hosts: readonly string[]; now: number },
 ): StoredCertificate {
   const server = issueServerCertificate(ca, hosts, { from: now - BACKDATE_MS, to: now + SERVER_VALIDITY_MS });
-  return { ...server, ca: bundleCas(ca.cert, older, now), caKey: ca.key };
+  return { ...server, ca: bundleCas(ca.cert, formerCas, now), caKey: ca.key };
 }
 
-/** The bundle of the CA and the newest older CA, if the older one is still valid: it has signed the previous certificate. */
-function bundleCas(ca: string, older: readonly X509Certificate[], now: number): string {
-  const valid = older.slice(0, 1).filter((each) => isValid(each, now, 0));
+/** The bundle of the CA and, while it is valid, the newest of the former ones: it has signed the previous certificate. */
+function bundleCas(ca: string, formerCas: readonly X509Certificate[], now: number): string {
+  const valid = formerCas.slice(0, 1).filter((each) => isValid(each, now, 0));
   return [ca, ...valid.map(String)].map((each) => `${each.trim()}\n`).join("");
 }
 
@@ -182,9 +186,9 @@ function isValid(certificate: X509Certificate, now: number, ms: number): boolean
 }
 
 /** Whether the certificate and one of the CAs that signed it are valid. */
-function isSignedBy(leaf: X509Certificate, cas: readonly X509Certificate[], now: number): boolean {
-  if (!isValid(leaf, now, 0)) return false;
-  return cas.some((ca) => isValid(ca, now, 0) && leaf.verify(ca.publicKey));
+function isSignedBy(serverCert: X509Certificate, cas: readonly X509Certificate[], now: number): boolean {
+  if (!isValid(serverCert, now, 0)) return false;
+  return cas.some((ca) => isValid(ca, now, 0) && serverCert.verify(ca.publicKey));
 }
 
 /** Whether `key` is the private key of the certificate; false for a malformed key. */
@@ -193,6 +197,8 @@ function hasPrivateKey(certificate: X509Certificate, key: string): boolean {
 }
 
 /** Whether the certificate is for all hosts. */
-function coversHosts(leaf: X509Certificate, hosts: readonly string[]): boolean {
-  return hosts.every((host) => (isIP(host) === 0 ? leaf.checkHost(host) : leaf.checkIP(host)) !== undefined);
+function coversHosts(serverCert: X509Certificate, hosts: readonly string[]): boolean {
+  return hosts.every(
+    (host) => (isIP(host) === 0 ? serverCert.checkHost(host) : serverCert.checkIP(host)) !== undefined,
+  );
 }

@@ -1,4 +1,7 @@
-/** The wanted webhooks, and the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register them. */
+/**
+ * The wanted webhooks, and the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that register them. Webhooks
+ * of hooks and those of the operator itself (the groups) have objects of their own.
+ */
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
@@ -85,6 +88,7 @@ export class AdmissionObjects {
 
   constructor(options: AdmissionObjectsOptions) {
     this.#options = options;
+    // One object for each group and type, such as `NAME-hooks` of the kind ValidatingWebhookConfiguration.
     this.objects = GROUPS.flatMap((group) =>
       (["validating", "mutating"] as const).map((type) => {
         return { group, type, resource: RESOURCES[type], name: `${options.name}-${group}` };
@@ -104,7 +108,10 @@ export class AdmissionObjects {
     }
   }
 
-  /** Computes the webhooks of one object from the wanted and the registered ones, and stores them. */
+  /**
+   * Computes the webhooks of one object from the wanted and the registered ones, and stores them. `mayAdd` is false while the
+   * Service of the server is missing, `keepUnwanted` is true while the hooks of registered webhooks may not be loaded yet.
+   */
   async #applyObject(
     object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
@@ -185,7 +192,10 @@ const UNPROCESSABLE = 422;
 /** The begin of a field of an invalid object, such as `webhooks[2].rules[0]`: the index of the webhook. */
 const WEBHOOK_INDEX = /^webhooks\[(\d+)\]/;
 
-/** Reads from an error which items of `webhooks` the API server refuses: the message by index. Empty for other errors. */
+/**
+ * Reads from an error which items of `webhooks` the API server refuses: the message by index. The `field` of a cause is such
+ * as `webhooks[2].rules`. Empty for other errors.
+ */
 function readRefusals(error: unknown): Map<number, string> {
   const refused = new Map<number, string>();
   if (!(error instanceof ApiError) || error.status !== UNPROCESSABLE) return refused;
@@ -218,6 +228,7 @@ function buildWebhookItem(
   { config, namespace }: { readonly config: JsonObject; readonly namespace: string },
 ): JsonObject {
   const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
+  // With "Ignore", a webhook that does not answer blocks nothing.
   const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
   const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
   const { namespaceSelector } = webhook;

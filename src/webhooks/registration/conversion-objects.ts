@@ -16,7 +16,10 @@ interface ConversionObjectsOptions extends RegistrationOptions {
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
 }
 
-/** Reconciles the conversion webhooks of CRDs. Never changes a webhook that another owner has configured. */
+/**
+ * Reconciles the conversion webhooks of CRDs. An annotation of a CRD names the operator that has configured its webhook; a
+ * webhook of another owner is never changed. `onIssue` tells why a CRD is not as wanted, and clears that with undefined.
+ */
 export class ConversionObjects {
   readonly #options: ConversionObjectsOptions;
 

@@ -1,4 +1,4 @@
-/** Registers webhooks at the API server, and keeps them registered as wanted. */
+/** Registers webhooks at the API server, and keeps them registered as their owners want. Owners are hooks, and the operator itself. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
@@ -74,7 +74,7 @@ export class Registrar {
     this.#reconcileLoop.trigger();
   }
 
-  /** Replaces the webhooks of an owner. */
+  /** Replaces the webhooks of an owner, such as a hook. Conversions that it has no longer are removed from their CRDs. */
   set(owner: string, webhooks: OwnedWebhooks): void {
     this.#removeOwner(owner);
     this.#wanted.set(owner, webhooks);
@@ -114,11 +114,14 @@ export class Registrar {
     for (const { crdName } of before?.conversions ?? []) this.#withdrawn.add(crdName);
   }
 
-  /** One reconcile: writes all configuration objects and conversions. */
+  /** One reconcile: writes all configuration objects and conversions. Adds none while the Service of the server is missing. */
   async #applyWanted(): Promise<void> {
     const ca = this.#ca;
+    // Only the leader is told the CA; a standby registers nothing.
     if (ca === undefined) return;
+    // Sorted, so that the same webhooks give the same objects.
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
+    // Without wanted webhooks, a missing Service is no issue.
     const mayAdd = owners.length === 0 || (await this.#hasTarget());
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
@@ -238,7 +241,7 @@ export class ReconcileLoop {
   async flush(): Promise<void> {
     this.#isDue = true;
     await this.#running?.catch(() => {});
-    // Another caller of `flush` may have started the run while this one waited.
+    // Another caller of `flush` may have started the run that serves both, or even have ended it, while this one waited.
     if (this.#running !== undefined || !this.#isDue) return this.#running;
     this.#timers.cancel("next");
     this.#isDue = false;

@@ -47,6 +47,15 @@ test("absolute URLs of the same host", async () => {
   expect(sha256(await save(repositoryAt(server), digest))).toBe(digest);
 });
 
+test.each([
+  ["YAML", "entries:\n  web:\n  - version: 1.0.0\n    urls: [web-1.0.0.tgz]\n"],
+  ["JSON", '{"entries": {"web": [{"version": "1.0.0", "urls": ["web-1.0.0.tgz"]}]}}'],
+])("a byte order mark before the index is ignored: %s", async (_, index) => {
+  const server = await chartServer();
+  server.index = `\uFEFF${index}`;
+  expect((await repositoryAt(server).listTags())?.tags).toEqual(["1.0.0"]);
+});
+
 test("an index that has not changed is not sent again", async () => {
   const server = await chartServer();
   server.publish(chartOf("web", "1.0.0"));

@@ -58,7 +58,6 @@ test.each([
     "with a beginning of a document and comments",
     `# index\n---\n${HELM.replace("  web:", "  # web\n  web: # w")}`,
   ],
-  ["with a byte order mark", `\uFEFF${HELM}`],
   [
     "with indented lists",
     toYaml({

@@ -1,0 +1,72 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import { expect, it } from "vitest";
+
+import { describeContentProblem } from "../../../src/module-sources/leader/check-content.ts";
+import type { SourcesContext } from "../../../src/module-sources/context.ts";
+import { ChartArchives, readTree } from "../../../src/modules/index.ts";
+import { State } from "../../../src/state/index.ts";
+import { parseConfigMap } from "../../../src/values/index.ts";
+import { tempDir } from "../../registry/artifact/lab.ts";
+import { ManualClock } from "../../support/clock.ts";
+
+const CHART = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
+const SCHEMA = "type: object\nproperties: {replicas: {type: integer}}\n";
+
+function write(dir: string, files: Record<string, string>): string {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(dir, path)), { recursive: true });
+    writeFileSync(join(dir, path), text);
+  }
+  return dir;
+}
+
+/** What is wrong with content of the module `web`, with these values, while another module `webhook` has a schema. */
+async function problemOf(data: Record<string, string>): Promise<string | undefined> {
+  const clock = new ManualClock();
+  const archives = new ChartArchives(tempDir());
+  const read = (modulesDir: string): ReturnType<typeof readTree> =>
+    readTree({
+      modulesDirs: [modulesDir],
+      globalHooksDir: undefined,
+      unnumberedOrder: 1,
+      strict: false,
+      archives,
+      clock,
+    });
+  const tree = await read(
+    write(tempDir(), {
+      "web/Chart.yaml": CHART,
+      "webhook/Chart.yaml": CHART,
+      "webhook/openapi/config-values.yaml": SCHEMA,
+    }),
+  );
+  const state = new State({ clock });
+  state.recordTree(tree);
+  const content = parseConfigMap("ConfigMap cm", data, tree.modules);
+  const seen = { condition: "ok", problems: [], resourceVersion: "1", content } as const;
+  state.inputs.recordConfig(seen, { kind: "config" });
+  const context = {
+    blobStore: { scratchDir: tempDir() },
+    lockedModules: { entries: new Map() },
+    options: {
+      state,
+      configMap: "cm",
+      readModulesDir: read,
+      serverVersion: () => Promise.resolve("v1.35.0"),
+    },
+  } as unknown as SourcesContext;
+  const dir = write(tempDir(), { "Chart.yaml": CHART, "openapi/config-values.yaml": SCHEMA });
+  return describeContentProblem(context, { name: "web", order: undefined, dir });
+}
+
+const ON = { webEnabled: "true", webhookEnabled: "true" };
+
+it("names a value in force that new content refuses", async () => {
+  expect(await problemOf({ ...ON, web: "replicas: many" })).toContain("web/replicas");
+});
+
+it("refuses no content for the values of another module whose name begins alike", async () => {
+  expect(await problemOf({ ...ON, webhook: "replicas: many" })).toBeUndefined();
+});
