@@ -1,4 +1,4 @@
-/** A small schema language for hook configurations. */
+/** A small schema language for hook configurations: a shape says of which type a value is, and which keys an object may and must have. */
 
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
@@ -77,19 +77,19 @@ const SCALAR_TYPES: Readonly<Partial<Record<Shape["kind"], string>>> = {
   integer: "number",
 };
 
-/** The violations of a shape by a value that is no list or object, or where the shape requires none. */
+/** The violation of a shape, if any, by a value that is a scalar, or should be one, or has another type than the shape requires. */
 function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
   if (shape.kind === "string" && typeof value === "string") {
     const { oneOf = [value] } = shape;
     return oneOf.includes(value) ? [] : [`${path} should be one of [${oneOf.join(" ")}]`];
   }
-  const fits =
+  const hasType =
     shape.kind === "integer" && shape.fraction !== true
       ? Number.isInteger(value)
       : typeof value === SCALAR_TYPES[shape.kind];
-  if (fits) return [];
-  const wanted = shape.kind === "map" ? "object" : shape.kind;
-  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
+  if (hasType) return [];
+  const requiredType = shape.kind === "map" ? "object" : shape.kind;
+  return [`${describePath(path)} must be of type ${requiredType}: "${typeName(value)}"`];
 }
 
 /**
@@ -124,6 +124,7 @@ function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" },
   return list.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
+/** The violations of a shape by the members of an object: too few, a required one missing, an unknown one, or a wrong value. */
 function memberMismatches(value: JsonObject, shape: ObjectShape | MapShape, path: string): string[] {
   const { min = 0, required = [], open = false }: Partial<ObjectShape> = shape.kind === "map" ? {} : shape;
   const entries = definedEntries(value);

@@ -1,4 +1,7 @@
-/** Dispatches tasks by kind (`tasks/ports.ts` declares what they reach). */
+/**
+ * Runs the tasks of the queues: each kind by its function, and records its progress in the state. `ports` are the interfaces to other packages
+ * (`tasks/ports.ts`); the outcome tells the queue whether the task is done, is retried, or runs again after other tasks (`expand`).
+ */
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
@@ -13,7 +16,7 @@ import { ensureModuleCrds, restoreModule } from "./module/repair-module.ts";
 import type { Ports } from "./ports.ts";
 import { runModule } from "./module/run-module.ts";
 
-/** The queues that run tasks. `ports` is evaluated when a task runs: the ports need the queues. */
+/** Creates the queues that run tasks. `ports` is called only when a task runs, because the ports contain the queues. */
 export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>, "run">): Queues<Task> {
   return new Queues<Task>({
     ...options,
@@ -107,13 +110,13 @@ async function recordIfStuck(
   const recordStuck = (isStuck: boolean): void => {
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };
-  const checkLater = (): Timer =>
+  // Again and again, because a converge that schedules the next run resets the flag.
+  const startTimer = (): Timer =>
     clock.setTimer(LONG_RUN_MS, () => {
       recordStuck(true);
-      // A converge that schedules the next run resets the flag meanwhile.
-      timer = checkLater();
+      timer = startTimer();
     });
-  let timer = checkLater();
+  let timer = startTimer();
   let isStuck = false;
   try {
     const outcome = await work();
@@ -131,18 +134,19 @@ function recordConvergeStep({ state }: Ports, { kind }: Outcome<Task>): void {
   if (state.view.converge.isBlocked !== isBlocked) state.record("convergeProgressed", { isBlocked });
 }
 
-/** Removes a removal that is done, or no longer due, from the list of due removals. */
+/** Takes the removal from the list of pending removals in the state, because it is done or has turned out not to be due. */
 function recordRemovalEnd({ state }: Ports, task: Task): void {
   if (task.kind === "delete-module") state.record("removalEnded", task.module);
   if (task.kind === "purge-release") state.record("removalEnded", task.release);
 }
 
-/** Records a finished module as progress of its converge. */
+/** After a run of a module, removes the module from the list of those that the converge still waits for (`remaining`). */
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
+  // Runs in the modules' own queues: a run that ends may release others, so the list is made anew.
   if (phase === "scheduledRuns")
     state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
-  // None remain when the converge was reset.
+  // Runs in `main`. The list is empty if the converge was reset meanwhile.
   if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
     state.record("convergeProgressed", { remaining: remaining.filter((name) => name !== task.module) });
 }

@@ -72,7 +72,10 @@ export class KubeBindings {
     this.#options = options;
   }
 
-  /** Opens the watches of a hook; resolves when each binding is listed or blocked. After a FirstListError, the next call lists again. */
+  /**
+   * Opens the watches of a hook, if they are not open; resolves when all objects of each binding are listed, or the binding cannot work. Throws a
+   * FirstListError if a filter fails for an object of the first list: then the next call lists again.
+   */
   async enable(hook: Hook): Promise<void> {
     if (this.#findFirstListFailure(hook) !== undefined) this.#closeHook(hook.id);
     if (!this.#hooks.has(hook.id)) {
@@ -166,6 +169,7 @@ export class KubeBindings {
     );
   }
 
+  /** Closes the watches of a hook and forgets them; a pending `enable` returns. */
   #closeHook(hookId: string): void {
     for (const { monitor, stop, resolveEnabled } of this.#bindingsOf(hookId)) {
       stop.abort();
@@ -175,6 +179,7 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
+  /** Creates the monitor of a binding, and begins to open its watches. `enabled` resolves when `enable` need not wait for the binding any more. */
   #startBinding(hook: Hook, binding: KubernetesBinding): WatchedBinding {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, queues, keepManagedFields = false, createTimes } = this.#options;
@@ -200,7 +205,10 @@ export class KubeBindings {
     return watched;
   }
 
-  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
+  /**
+   * Waits until a binding can work (its kind exists, its filter compiles, its module has the permissions), and opens its watches. Starts all over
+   * if the module loses the permissions. A binding that has to wait is reported as an issue, and `enable` does not wait for it.
+   */
   async #openWhenPossible(watched: WatchedBinding): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
     const { hook, binding } = monitor;
@@ -209,9 +217,11 @@ export class KubeBindings {
       this.#reportIssue(watched, error);
       resolveEnabled();
     };
-    const finding = { signal: stop.signal, onMissing: reportBlocked };
-    const resource = await this.#options.kinds.find(binding, finding);
-    if (resource === undefined) return;
+    const resource = await this.#options.kinds.find(binding, {
+      signal: stop.signal,
+      onMissing: reportBlocked,
+    });
+    if (resource === undefined) return; // Closed before the kind existed.
     let filter: Filter | undefined;
     try {
       if (binding.jqFilter !== undefined) filter = await this.#options.filters.compile(binding.jqFilter);
@@ -240,11 +250,13 @@ export class KubeBindings {
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
-  /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
-  #handleListed({ monitor, isEnabled, resolveEnabled }: WatchedBinding): void {
+  /**
+   * Called when all objects of a binding are listed: lets `enable` return, whose caller runs the Synchronization. If `enable` has returned before,
+   * because the binding could not work yet, queues the Synchronization here.
+   */
+  #handleListed({ monitor, isEnabled: hasEnableReturned, resolveEnabled }: WatchedBinding): void {
     resolveEnabled();
-    if (!isEnabled) return;
-    // `enable` has not waited for this binding, so nothing else queues its Synchronization.
+    if (!hasEnableReturned) return;
     const { hook, binding } = monitor;
     const needsSynchronization = hook.config.version === "v1" && binding.executeOnSynchronization;
     if (needsSynchronization) enqueueHook(this.#options.queues, hook, { type: "synchronization", binding });
@@ -255,6 +267,7 @@ export class KubeBindings {
   #reportIssue(watched: WatchedBinding, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
+    // Only a user can solve such an error: `enable` does not wait for that.
     if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
     if (message === watched.issue) return;
     watched.issue = message;
@@ -265,7 +278,10 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
-  /** Logs that the filter failed for an object. In the first list, that blocks the binding: see FirstListError. */
+  /**
+   * Logs that the filter failed for an object. In the first list, `enable` then throws a FirstListError, so that no snapshot lacks the object
+   * unnoticed. Objects that are nested too deep for the operator are left out instead: no retry can help.
+   */
   #handleFilterError(watched: WatchedBinding, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;

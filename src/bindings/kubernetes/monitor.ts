@@ -1,4 +1,4 @@
-/** The watches, the snapshot and the pending events of one kubernetes binding. */
+/** The watches, the snapshot and the pending events of one kubernetes binding. An informer is one watch and its objects. */
 
 import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
@@ -96,6 +96,7 @@ export class Monitor {
       binding,
       filter,
       shared,
+      // They are dropped to save memory, unless the filter may use them.
       keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
@@ -112,14 +113,15 @@ export class Monitor {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
-    const selected = new ObjectStore({
+    const namespaces = new ObjectStore({
       toStored: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
     });
-    this.#namespaces = selected.watch(this.#options.hub, spec, {
+    this.#namespaces = namespaces.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
         const { name } = splitKey(key);
+        const isNew = before === undefined;
         if (now === undefined) this.#closeNamespace(name, owner);
-        else if (before === undefined && (this.binding.namespaces?.includes(name) ?? true)) open(name);
+        else if (isNew && (this.binding.namespaces?.includes(name) ?? true)) open(name);
       },
       onSynced: () => {
         this.#areNamespacesListed = true;
@@ -148,10 +150,12 @@ export class Monitor {
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
       const informer = new Informer(owner, namespace, this.isReady);
       this.informers.add(informer);
-      const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
-      return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
+      const selectors = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(
+        Boolean,
+      );
+      return { informer, watchSpec: { ...spec, fieldSelector: selectors.join(",") || undefined } };
     });
-    for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
+    for (const { informer, watchSpec } of newInformers) informer.open(this.#options.hub, watchSpec);
   }
 
   /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
@@ -227,7 +231,10 @@ class Outbox {
     else this.#emit(event);
   }
 
-  /** Call before the hook receives the snapshot. Drops the events that a locked binding has buffered: the snapshot contains them. */
+  /**
+   * Call before the hook receives the snapshot. Drops the events that are buffered before the Synchronization: the snapshot contains their
+   * changes. Restarts the counters of what happened since the hook's last execution.
+   */
   markSnapshotRead(): void {
     if (this.#locked) this.#buffer = [];
     this.sinceLastExecution = { ...ZERO_COUNTS };
@@ -250,7 +257,7 @@ class Outbox {
   }
 }
 
-/** Adds the total, as the first member as in the Go operator. */
+/** Adds the total of the counters, as the first member as in the Go operator. */
 function addTotal(operations: Operations): Operations & { count: number } {
   const { added, modified, deleted, cleaned } = operations;
   return { count: added + modified + deleted + cleaned, ...operations };

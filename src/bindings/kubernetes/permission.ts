@@ -14,12 +14,12 @@ interface Permission {
   readonly signal: AbortSignal;
 }
 
-/** Repeats the check until it succeeds or the binding is closed, and calls `onRefused` with each failure. */
+/** Repeats the check of permissions until it succeeds or the binding is closed (`signal`), and calls `onRefused` with each failure. */
 export async function waitUntilPermitted(
   { check, clock, signal }: Permission,
   onRefused: (error: Error) => void,
 ): Promise<void> {
-  if (check === undefined) return;
+  if (check === undefined) return; // The module has no account of its own.
   while (!signal.aborted) {
     const refusal = await check().then(() => undefined, toError);
     if (refusal === undefined || signal.aborted) return;

@@ -1,4 +1,4 @@
-/** Data of objects that several bindings share. */
+/** Data of objects that several bindings share to save memory and time: texts of whole objects, counted by references, and results of filters. */
 
 import { FilterError, type Filter } from "../../filter/index.ts";
 import type { WatchedObject } from "../../kube/index.ts";
@@ -48,7 +48,7 @@ export class SharedObjects {
     if (text.referenceCount === 0) this.#texts.delete(text.key);
   }
 
-  /** Evaluates the filter, synchronously if it can; repeats a failed jq run once. Never rejects. */
+  /** Evaluates the filter, once for all bindings with the same object and filter text; synchronously if it can. Repeats a failed jq run once. Never rejects. */
   evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
     let outcomes = this.#outcomes.get(object);
     if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
@@ -66,6 +66,7 @@ function toExactBytes(object: JsonObject): Uint8Array {
   return bytes;
 }
 
+/** Evaluates a filter up to `triesLeft` times; an error becomes an outcome. Waits only if jq, a process, evaluates this filter. */
 function evaluateWithRetry(
   filter: Filter,
   object: WatchedObject,

@@ -1,6 +1,7 @@
 /**
  * Reads the directories again: in a converge and after files have changed (docs/guides/running.md, "Changes on disk"), and
- * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write").
+ * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write"). A tree is the result: all modules and
+ * global files. The reader gets the current tree (`before`), and returns its objects for all that is unchanged.
  */
 
 import { sameJson } from "../../lib/index.ts";
@@ -21,10 +22,10 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
+    // Hooks and schemas of a disabled module are not used, unless a delete is due: a problem of theirs does not matter.
     if (mustLoadModule(factsOf(ports, module)))
       await applyLoadResult(ports, module, await configureModule(ports, module));
     else if (ports.state.module(module.name)?.loadProblem !== undefined)
-      // Its hooks and schemas are not used, because it is disabled and no delete is due.
       ports.state.recordModule(module.name, "hooksUnloaded");
   }
   return read.tree;
@@ -57,7 +58,7 @@ function isSameTree({ before, tree }: TreeRead): boolean {
   );
 }
 
-/** Records a tree that was read, and ends what belongs to removed modules. */
+/** Records a tree that was read, ends what belongs to removed modules, and validates the ConfigMap again if it may now be valid. */
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
   scheduleRecheck(ports, { before, tree });
@@ -67,16 +68,19 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const namesBefore = moduleNames(ports.state.tree);
   recordTree(ports, tree);
-  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one now.
+  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one.
   const haveNamesChanged = moduleNames(ports.state.tree) !== namesBefore;
   if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
-  // This converge handles what the files alone have changed.
+  // New schemas and default values change the digest of the global configuration. This converge handles that, so no other is due.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
   await stopRemovedModules(ports, missing);
   await recordServerVersion(ports, signal);
 }
 
-/** Reads based on the current tree, again if the tree changed meanwhile. The caller records the result. */
+/**
+ * Reads based on the current tree. Reads again if another task has recorded a tree meanwhile, whose changes the result would revert. The
+ * caller records the result.
+ */
 async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
   for (;;) {
     const before = state.tree;
@@ -85,7 +89,7 @@ async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promi
   }
 }
 
-/** Schedules another converge at the time when missing files can be confirmed as deleted. */
+/** Schedules another converge for the time `recheckAt` of the new tree, when missing files can be confirmed as deleted. */
 function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
   if (recheckAt === undefined || recheckAt === before.recheckAt) return;
@@ -107,10 +111,10 @@ export async function recordServerVersion(
 
 /** Records the tree, and logs problems of global files that were not logged before. */
 function recordTree({ state, logger }: Ports, tree: Tree): void {
-  const loggedSchemas = new Set(state.values.globalProblems);
+  const loggedProblems = new Set(state.values.globalProblems);
   state.recordTree(tree);
   for (const error of state.values.globalProblems)
-    if (!loggedSchemas.has(error))
+    if (!loggedProblems.has(error))
       logger.error("Global files are broken; the last good values and schemas stay", { error });
 }
 
@@ -134,8 +138,8 @@ async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]
 }
 
 /**
- * Reads and loads changed modules without a converge, so that each runs next. If a change may affect other modules, records
- * nothing and requests a converge.
+ * Reads and loads the modules whose files have changed without a converge. The new state makes a run of each due. If a change may affect
+ * other modules, records nothing and requests a converge.
  */
 export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, logger } = ports;
@@ -146,23 +150,23 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
     ports.reader.readTree(current, modulesWithChangedFiles),
   );
   const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
-  // Missing files may mean that a module is deleted, which a converge decides.
+  // `recheckAt`: files are missing, which may mean that a module is deleted. A converge decides that.
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
   if (!isListSame || !modules.every((module) => affectsOnlyModule(ports, module))) {
     state.record("filesChanged", "all");
     return { kind: "done" };
   }
-  const wanted = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
+  const modulesToLoad = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
   const loaded = await Promise.all(
-    wanted.map(async (module) => [module, await configureModule(ports, module)] as const),
+    modulesToLoad.map(async (module) => [module, await configureModule(ports, module)] as const),
   );
   logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
   reportTree(logger, tree, before);
   // Without an await in between, so that no run begins with half of the change.
   state.recordTree(tree);
   for (const { name } of modules) state.recordModule(name, "filesRead");
-  const applying = loaded.map(([module, found]) => applyLoadResult(ports, module, found));
+  const applying = loaded.map(([module, result]) => applyLoadResult(ports, module, result));
   // An invalid ConfigMap may be valid with the new schemas.
   if (state.view.config.condition === "invalid") ports.config.validateAgain();
   await Promise.all(applying);
@@ -191,8 +195,8 @@ export class FilesUnusable extends Error {
 }
 
 /**
- * Reads changed files of a module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
- * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable.
+ * Called in a run, after a hook. Reads changed files of the module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
+ * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable if the module cannot run with the new files.
  */
 export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
   const { state, logger } = ports;
@@ -209,7 +213,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   assertUsable(ports, name);
 }
 
-/** As `applyWrittenFiles`, with hooks; call it before the first hook runs. Throws FilesUnusable. */
+/** As `applyWrittenFiles`, but also configures changed hooks. Only a first run can do that, before it has run any hook. Throws FilesUnusable. */
 export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
   await applyWrittenFiles(ports, name);
   const record = ports.state.module(name);
@@ -219,7 +223,7 @@ export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Pro
   assertUsable(ports, name);
 }
 
-/** Throws FilesUnusable if the module cannot run with its files. A problem means that a user must fix them. */
+/** Throws FilesUnusable if the module cannot run with its files: with a problem if a user must fix them, without one if files are missing for a moment. */
 function assertUsable(ports: Ports, name: string): void {
   const record = ports.state.module(name);
   if (record === undefined) return;

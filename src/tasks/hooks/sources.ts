@@ -1,6 +1,7 @@
 /**
  * Activates and deactivates what triggers hooks: watches, schedules, and the tasks that these have queued. Hooks are
- * activated after loading, and deactivated when they are deleted or changed, or when their module is removed.
+ * activated after loading, and deactivated when they are deleted or changed, or when their module is removed. Synchronization is the first
+ * run of a hook for a `kubernetes` binding, with all objects that exist. It runs in the queue of the binding.
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
@@ -85,8 +86,9 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
   const queued: QueuedSync[] = [];
   for (const hook of hooks) {
     await ports.watches.enable(hook);
-    const waiting = ports.watches.listUnlistedBindings(hook);
-    const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    // A binding whose objects cannot be listed yet, for example because the CRD is missing, is synchronized once they can.
+    const unlistedIds = ports.watches.listUnlistedBindings(hook);
+    const listed = hook.config.bindings.kubernetes.filter((binding) => !unlistedIds.includes(binding.id));
     for (const bindings of groupByQueue(listed)) {
       if (bindings.every((binding) => isSynchronized(ports, hook, binding))) continue;
       run.signal.throwIfAborted();
@@ -107,11 +109,14 @@ interface QueuedSync {
   readonly settled: Promise<Failure<Task> | undefined>;
 }
 
-/** Waits, without a slot, until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. */
+/**
+ * Waits until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. The run gives its slot of parallel runs
+ * to others meanwhile.
+ */
 async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<void> {
-  const [first, ...more] = all;
-  const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${rest}`);
+  const [first, ...others] = all;
+  const andOthers = others.length === 0 ? "" : ` and ${others.length} more`;
+  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${andOthers}`);
   // Abortable: a hanging run in a named queue must not keep the module from being disabled or configured.
   const failures = await run.withoutSlot(() =>
     orAborted(Promise.all(all.map(({ settled }) => settled)), run.signal),
@@ -134,8 +139,8 @@ function toHookFailure({ hook, queue, key }: QueuedSync, { task, message }: Fail
 function groupByQueue(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
   const groups: KubernetesBinding[][] = [];
   for (const binding of bindings) {
-    const last = groups.at(-1);
-    if (last?.[0]?.queue === binding.queue) last.push(binding);
+    const lastGroup = groups.at(-1);
+    if (lastGroup?.[0]?.queue === binding.queue) lastGroup.push(binding);
     else groups.push([binding]);
   }
   return groups;
@@ -204,7 +209,7 @@ function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchroni
   return awaited;
 }
 
-/** The key deduplicates the task, but not with a run of a former generation of the hook's watches. */
+/** The key prevents a second such task in the queue, but not beside one of an earlier generation: of watches that have been closed since. */
 function synchronizationTask(
   ports: Ports,
   hook: Hook,

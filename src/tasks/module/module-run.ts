@@ -1,4 +1,7 @@
-/** A run of a module in progress, or its removal: what it records, and its hooks. */
+/**
+ * A run of a module in progress, or its removal: what it records, and its hooks. The record of the module, in the state, contains among others
+ * its last run, its hooks, and what its runs have attempted and handled.
+ */
 
 import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
@@ -34,7 +37,10 @@ export class ModuleRun {
   /** Hooks have changed files of the module. If files are watched, that causes another run. */
   hasWritten = false;
 
-  /** Records the begin of the run with its inputs. */
+  /**
+   * Records the begin of the run with its inputs. A user requests a run by a new token in an annotation: `isRequested` makes helm upgrade even if
+   * nothing has changed, unless the request is one to roll back.
+   */
   constructor(ports: Ports, { record, activity, trigger }: RunStart, context: RunContext) {
     this.name = record.module.name;
     this.ports = ports;
@@ -89,7 +95,7 @@ export class ModuleRun {
     this.#record("runInputsRefreshed");
   }
 
-  /** Records that all steps are done: the inputs of the run are handled. */
+  /** Records that all steps are done, so the inputs of the run are handled, and whether hooks changed files, which may cause another run. */
   recordStepsDone(): void {
     const { contentOf } = this.ports;
     this.hasWritten =

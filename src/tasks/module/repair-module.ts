@@ -42,7 +42,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
         ports.state.recordModule(name, "factsObserved", { crdWork: progress });
       },
       onDropped: (dropped) => {
-        // Once for each content of the module, not at each converge.
+        // `crdsAppliedFor` is the module as read when its CRDs were applied last: if no file has changed since, the fields are logged already.
         if (module !== crdsAppliedFor) logDroppedFields(ports, name, dropped);
       },
     });
@@ -80,7 +80,7 @@ function logDroppedFields(
   });
 }
 
-/** Restores missing objects from the release record. Runs no hook; the due run follows later. */
+/** Applies missing objects again as the release record has them. Runs no hook: a run of the module is due, but it waits behind a failure. */
 export async function restoreModule(
   ports: Ports,
   { module: name }: RestoreTask,

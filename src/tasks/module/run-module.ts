@@ -1,4 +1,7 @@
-/** The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). */
+/**
+ * The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). Errors of some classes end a run in a
+ * special way: FilesUnusable (the files of the module cannot be used), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
+ */
 
 import { provesBroken } from "../../health/index.ts";
 import {
@@ -93,10 +96,12 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   await applyWrittenFiles(ports, name);
   run.recordValues();
   const outcome = await runHelmStep(run);
+  // Helm has rolled back, in this run or for the same inputs before: the new inputs are refused.
   const rollbackReason = outcome?.refusal;
   if (rollbackReason === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
   ports.recorder.moduleReleased(name, outcome);
+  // Rounds are the runs in a row that caused the next run.
   if (rollbackReason === undefined && run.record.run.rounds >= MAX_ROUNDS) {
     const cause = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
     throw new Unstable(`${cause} at every run`);
@@ -143,10 +148,10 @@ async function prepareFirstRun(run: ModuleRun): Promise<void> {
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
 async function activateNewHooks(run: ModuleRun): Promise<void> {
   const { ports, record, context } = run;
-  const inactive = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
-  if (inactive.length === 0) return;
+  const newHooks = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
+  if (newHooks.length === 0) return;
   run.beginStep("synchronization");
-  await activateHooks(ports, inactive, {
+  await activateHooks(ports, newHooks, {
     ...context,
     onStart: ({ name }) => run.beginStep("synchronization", name),
     onWait: (what) => run.recordWait(what),
@@ -164,11 +169,12 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   run.beginStep("helm");
   const { module, missingObjects, confirmedTakeover } = run.record;
   const { values } = ports.state;
-  const missing = describeIncompleteValues(values, module);
-  if (missing !== undefined) throw new IncompleteValues(missing);
+  const missingValues = describeIncompleteValues(values, module);
+  if (missingValues !== undefined) throw new IncompleteValues(missingValues);
   if (getHelmSkipReason(values, module) !== undefined) return undefined;
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
+  // A failed upgrade must not go back to a revision whose objects are broken.
   if (provesBroken(unhealthy))
     ports.state.recordModule(name, "revisionFoundUnhealthy", run.record.release?.revision);
   const circumstances = { missingObjects, isRequested, unhealthy, confirmedTakeover };
@@ -196,7 +202,7 @@ async function repairCrds({ ports, name, record, isRequested, context }: ModuleR
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem));
 }
 
-/** Calls helm within a span of its own. */
+/** Calls helm, traced as a span of its own. */
 function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<ReleaseOutcome> {
   const attributes = { release: request.module.name };
   return span({ kind: "helm", name: "reconcile", attributes }, async (open) => {
@@ -217,13 +223,14 @@ function endRun(run: ModuleRun, { cause }: RunModuleTask, rollbackReason: string
 }
 
 /**
- * The run was interrupted. If the module's section changed during a converge, the run starts again in its place; else the
+ * The run was interrupted. If the module's part of the ConfigMap changed during a converge, the run starts again in its place; else the
  * converge is superseded or the operator stops, and the plan decides again.
  */
 function cancelRun(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
   run.endInterrupted();
   const continuesConverge = task.group === "converge" && run.ports.state.view.converge.phase === "modules";
-  return continuesConverge ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
+  const startAgain: Outcome<Task> = { kind: "expand", tasks: [] };
+  return continuesConverge ? startAgain : { kind: "cancelled" };
 }
 
 /** Records why the run failed. Retries it, unless only a user or changed files can help. */
@@ -251,7 +258,10 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
   return { kind: "done" };
 }
 
-/** Makes the module Invalid until files or configuration change, or until the next converge checks missing files. */
+/**
+ * Makes the module Invalid until files or configuration change. Without a problem, files are missing only for a moment: the module stays
+ * valid, and the next converge checks the files.
+ */
 function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
   const { ports, name, record } = run;
   run.endWithoutResult(message);
