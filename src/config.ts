@@ -1,4 +1,4 @@
-/** Reads the settings from command line and environment; `settings.ts` defines them. */
+/** Reads the settings from command line and environment; `settings.ts` defines them. A check returns errors that name the flag or variable; empty if all is well. */
 
 import { join } from "node:path";
 

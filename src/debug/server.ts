@@ -1,4 +1,4 @@
-/** Serves the debug socket: paths, formats and errors. */
+/** Serves the debug socket, a unix socket, at which the command line asks the running operator: parses paths, renders formats and errors. */
 
 import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
 import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";
@@ -81,14 +81,15 @@ async function answerRequest(
   }
 }
 
-/** Splits a path such as `/module/web/values.yaml` into its decoded segments and its format. */
+/** Splits a path such as `/module/web/values.yaml` into its decoded segments and its format. Segments are undefined if one cannot be decoded. */
 function parsePath(path: string): { segments: string[] | undefined; format: string | undefined } {
   const format = FORMATS.find((each) => path.endsWith(`.${each}`));
-  const bare = format === undefined ? path : path.slice(0, -format.length - 1);
-  return { segments: attempt(() => bare.split("/").filter(Boolean).map(decodeURIComponent)), format };
+  const pathWithoutFormat = format === undefined ? path : path.slice(0, -format.length - 1);
+  const segments = attempt(() => pathWithoutFormat.split("/").filter(Boolean).map(decodeURIComponent));
+  return { segments, format };
 }
 
-/** The response as text, YAML or JSON. */
+/** Renders the response as text, YAML or JSON. Without a requested format, a response that has a text is sent as text, others as YAML. */
 function renderResponse(response: RouteResponse, format: string | undefined): string {
   const { data } = response;
   if ("text" in response && (data === undefined || format === undefined || format === "text"))

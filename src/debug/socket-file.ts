@@ -1,4 +1,7 @@
-/** The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed. */
+/**
+ * The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed, for example by a program that
+ * cleans up. The inode tells whether the file at the path is still the one of this server.
+ */
 
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";

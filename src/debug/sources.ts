@@ -1,4 +1,4 @@
-/** What the debug socket reads, and the log level, which alone it changes by itself. */
+/** What the debug socket reads, and the log level, which it may change. */
 
 import type { Clock, KnownSecrets, LogLevel } from "../lib/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
@@ -50,7 +50,7 @@ interface LevelSources {
 export class LogLevelControl {
   readonly #sources: LevelSources;
   /** The level to revert to; undefined while no temporary change is in force. */
-  #baseLevel: LogLevel | undefined;
+  #permanentLevel: LogLevel | undefined;
   #changeCount = 0;
 
   constructor(sources: LevelSources) {
@@ -61,19 +61,19 @@ export class LogLevelControl {
     return this.#sources.log.level;
   }
 
-  /** Sets the level for `ms` milliseconds; without `ms` permanently. */
+  /** Sets the level for `ms` milliseconds, after which the last permanent level returns; without `ms` permanently. A second temporary level replaces the first. */
   set(level: LogLevel, ms: number | undefined): void {
     const { log, clock } = this.#sources;
-    const base = this.#baseLevel ?? log.level;
+    const permanentLevel = this.#permanentLevel ?? log.level;
     const changeNumber = ++this.#changeCount;
     log.level = level;
-    this.#baseLevel = ms === undefined ? undefined : base;
+    this.#permanentLevel = ms === undefined ? undefined : permanentLevel;
     if (ms === undefined) return;
     clock.setTimer(ms, () => {
       // A later change has replaced this one.
       if (changeNumber !== this.#changeCount) return;
-      log.level = base;
-      this.#baseLevel = undefined;
+      log.level = permanentLevel;
+      this.#permanentLevel = undefined;
     });
   }
 }

@@ -28,8 +28,8 @@ export class Children implements ChildHost {
   }
 
   /**
-   * Lets `run` start a child only while `isAllowed` returns true, and cancel it otherwise: a process that was frozen
-   * resumes old work before it learns that another operator is the leader now.
+   * From now on, `run` starts a child only while `isAllowed` returns true; otherwise its result is "cancelled". An operator that was frozen for a
+   * while resumes its old work before it learns that another one has become the leader.
    */
   startOnlyWhile(isAllowed: () => boolean): void {
     this.#isStartAllowed = isAllowed;

@@ -1,4 +1,4 @@
-/** A long-lived helper process that answers lines with lines. */
+/** A long-lived helper process, such as jq, that answers lines on stdin with lines on stdout. Its host starts children, and ends them when the operator stops. */
 
 import { systemClock } from "../lib/index.ts";
 import type { Child, ChildHost, LaunchSpec } from "./child.ts";

@@ -87,6 +87,7 @@ let cachedLibc: Libc | false | undefined;
  */
 export function getLibc(): Libc | undefined {
   const isSupported = process.platform === "linux" && isMainThread;
+  // `false`: loading was tried in vain.
   cachedLibc ??= (isSupported ? loadLibc() : undefined) ?? false;
   return cachedLibc === false ? undefined : cachedLibc;
 }
@@ -162,7 +163,7 @@ class Reaper {
     process.on("SIGCHLD", () => this.#reapExited());
   }
 
-  /** Resolves when the child has exited. Call it synchronously after the start, or SIGCHLD may come before. */
+  /** Resolves when the child has exited. Call it in the same turn of the event loop as the start, or SIGCHLD may come before. */
   waitForExit(pid: number): Promise<ProcessExit> {
     this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
     return new Promise((resolve) => this.#onExitByPid.set(pid, resolve));
@@ -207,7 +208,10 @@ function decodeWaitStatus(status: number): Pick<ProcessExit, "code" | "signal"> 
   return { code: undefined, signal: name ?? `signal ${signalNumber}` };
 }
 
-/** Converts the result of getrusage(2). */
+/**
+ * Converts the resource usage of a child (getrusage(2)). A child inherits the operator's peak memory before it executes its program: only a higher
+ * peak tells something of the child.
+ */
 function toUsage({ ru_utime, ru_stime, ru_maxrss }: Rusage): Usage {
   const seconds = ({ tv_sec, tv_usec }: Timeval): number => tv_sec + tv_usec / 1e6;
   return {

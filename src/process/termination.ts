@@ -44,8 +44,8 @@ export class GroupTerminator {
   }
 
   /**
-   * Call it after the child has exited. If the group was terminated, waits until its other processes have ended or were
-   * killed; otherwise they may go on in the background.
+   * Call it after the child has exited. If `terminate` was called, waits until the other processes of the group have ended or were
+   * killed; otherwise returns at once, and they may go on in the background.
    */
   async waitForGroupEnd(): Promise<void> {
     const deadline = this.#killAt + AFTER_KILL_MS;
@@ -90,7 +90,7 @@ export interface EndOrphansOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The pids of processes, other than this one, whose environment variables match. Empty where there is no /proc. */
+/** The pids of processes, other than this one, whose environment variables (`NAME=value`) match. Empty where there is no /proc. */
 export async function findOrphanedProcesses(isOrphan: OrphanMatcher): Promise<number[]> {
   const allPids = await listPids();
   const isOrphanAt = await Promise.all(

@@ -1,4 +1,7 @@
-/** Records spans of tasks, and tracks the current span across async calls. */
+/**
+ * Records spans of tasks, and tracks the current span across async calls (AsyncLocalStorage). A trace begins with a cause, the external event that led to
+ * tasks, such as a changed object. Its children are the tasks; theirs are the calls of helm, hooks and the API server.
+ */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
@@ -74,7 +77,7 @@ const store = new AsyncLocalStorage<TraceContext | undefined>();
 /** What work gets that no tracer records: it ignores attributes and failures. */
 const UNRECORDED_SPAN: OpenSpan = { set: () => {}, fail: () => {} };
 
-/** The innermost context that is not over: timers and connections may run in one that is. Undefined outside all spans. */
+/** The context of the current span, or of the nearest outer span that has not ended: a timer may run after the span that set it. Undefined outside all spans. */
 function currentContext(): TraceContext | undefined {
   let context = store.getStore();
   while (context?.isOver === true) context = context.outer;
@@ -86,7 +89,7 @@ export function currentSpan(): Span | undefined {
   return currentContext()?.span;
 }
 
-/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. */
+/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. The end `01` means "sampled". */
 export function currentTraceParent(): string | undefined {
   const context = currentContext();
   if (context?.recorder === undefined) return undefined;
@@ -100,7 +103,8 @@ export function currentVisibleTraceId(): string | undefined {
   const context = currentContext();
   if (context?.recorder === undefined) return undefined;
   const { traceId } = context.span;
-  return context.recorder.isExported(traceId) === false ? undefined : traceId;
+  const isLeftOutBySampling = context.recorder.isExported(traceId) === false;
+  return isLeftOutBySampling ? undefined : traceId;
 }
 
 /** Runs `work` outside all spans: work that outlives the current span, such as a watch, must not belong to it. */
@@ -209,16 +213,16 @@ export class Tracer {
     const { name, attributes, module, from, waitingSince: startMs } = start;
     const ids = makeChildIds(from);
     const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
-    this.#reportCauseOnce(from, Math.max(from.startMs, startMs));
+    this.#reportCauseOnce(from, Math.max(from.startMs, startMs)); // The cause ends when its first task is queued.
     for (const each of this.#listeners) each.onTaskBegan?.(task, from);
     const { clock } = this.#options;
     this.recordFinishedSpan(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
-    const last = { task, endMs: Infinity };
-    this.#lastTasks.set(module, last);
+    const lastTask = { task, endMs: Infinity };
+    this.#lastTasks.set(module, lastTask); // For `traceStatusWrite`.
     try {
       return await this.#runSpan(task, work);
     } finally {
-      last.endMs = clock.now();
+      lastTask.endMs = clock.now();
     }
   }
 
@@ -227,11 +231,12 @@ export class Tracer {
    * task of the module, which has caused it, unless that task ended more than a minute ago.
    */
   traceStatusWrite<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
-    const last = this.#lastTasks.get(module);
-    const belongsToTask = last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS;
+    const lastTask = this.#lastTasks.get(module);
+    const now = this.#options.clock.now();
+    const belongsToTask = lastTask !== undefined && now < lastTask.endMs + STATUS_AFTER_TASK_MS;
     if (!belongsToTask) this.#lastTasks.delete(module);
     return withoutActiveSpan(() =>
-      belongsToTask ? this.span(last.task, { kind: "status", name }, write) : write(),
+      belongsToTask ? this.span(lastTask.task, { kind: "status", name }, write) : write(),
     );
   }
 
@@ -255,18 +260,18 @@ export class Tracer {
     this.#report({ ...child, endMs, error });
   }
 
-  /** Runs `work` within the span, and reports the span to the listeners when `work` has ended. */
+  /** Runs `work` within the span, and reports the span to the listeners when `work` has ended. `work` may add attributes, or mark the span as failed. */
   async #runSpan<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { clock } = this.#options;
     const [now, monotonic] = [clock.now(), clock.monotonic()];
     let { attributes } = span;
     let error: string | undefined;
-    const open: OpenSpan = {
+    const openSpan: OpenSpan = {
       set: (more) => (attributes = { ...attributes, ...more }),
       fail: (text) => (error = text),
     };
     try {
-      return await runInContext({ span, recorder: this }, () => work(open));
+      return await runInContext({ span, recorder: this }, () => work(openSpan));
     } catch (thrown) {
       error = oneLine(thrown);
       throw thrown;

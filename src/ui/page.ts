@@ -1,4 +1,7 @@
-/** The read-only web page: access control, files, stream and data (docs/guides/web-page.md). */
+/**
+ * The read-only web page: access control, files, stream and data (docs/guides/web-page.md). The page follows the state by a stream of
+ * server-sent events, and requests details when the user opens them.
+ */
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -191,7 +194,8 @@ export class Page {
   /** Answers with what a run would change. Requests for the same module share one computation; others are refused meanwhile. */
   async #answerDiff(module: Module): Promise<PageResponse> {
     const { moduleName = module.name } = this.#currentDiff ?? {};
-    if (moduleName !== module.name)
+    const isBusyWithOther = moduleName !== module.name;
+    if (isBusyWithOther)
       return errorResponse(503, `the difference of module ${moduleName} is being computed; try again later`);
     const { secrets, diff } = this.#sources;
     const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
@@ -215,7 +219,7 @@ export class Page {
       : jsonResponse(secrets.redactDeep(found));
   }
 
-  /** The graph of requirements between modules. */
+  /** Which modules each module requires, whether the requirement is met (`met`), and after which it runs, for the page's graph. */
   #buildGraph(): readonly GraphNode[] {
     return buildGraph(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
       name: module,

@@ -1,4 +1,7 @@
-/** Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket. */
+/**
+ * Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket, and the web page. `base` is what all packages share, such as
+ * settings, clock and API client; `parts` are the operator's parts that the outputs show.
+ */
 
 import { socketPaths } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
@@ -118,7 +121,7 @@ export class Adapters {
     connectMetrics(metrics, { ...this.#base, ...this.#parts });
   }
 
-  /** Opens a separate server for the page. A follower proxies to the same port of the leader. */
+  /** Opens the page on a port of its own (`--ui-port`). A follower proxies to the same port of the leader. */
   async #openPage(): Promise<void> {
     const { settings, failures } = this.#base;
     const { leadership, scope } = this.#parts;
@@ -146,7 +149,7 @@ export class Adapters {
     this.#statusMirror.followState(state, queues);
   }
 
-  /** Updates statuses and page after a change of the queues: statuses display it, but only changes of the state update them. */
+  /** Updates statuses and page after a change of the queues that they display: on their own, they only follow changes of the state. */
   refresh(): void {
     const { state, queues } = this.#parts;
     this.#statusMirror.update({ view: state.view, queues: queues.views() });
@@ -169,14 +172,15 @@ export class Adapters {
    * the next leader writes the rest.
    */
   async flush(isLeader = true): Promise<void> {
-    const timeoutAbort = new AbortController();
-    const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
-    const writePending = () => this.#statusMirror.flush().then(() => this.#events.flush());
-    if (isLeader) await Promise.race([writePending(), timeout]);
-    timeoutAbort.abort();
+    if (isLeader) {
+      const timeoutAbort = new AbortController();
+      const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
+      const allWritten = this.#statusMirror.flush().then(() => this.#events.flush());
+      await Promise.race([allWritten, timeout]);
+      timeoutAbort.abort(); // Ends the timer.
+    }
     this.#statusMirror.close();
     this.#events.close();
-    await timeout;
   }
 
   /** Queues an Event of Kubernetes to be written. */

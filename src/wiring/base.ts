@@ -1,4 +1,7 @@
-/** Builds the objects that all packages share: settings, log, clock, API client, releases. */
+/**
+ * Builds the objects that all packages share: settings, log, clock, API client, releases. The scope closes what is built when the operator or
+ * the command ends.
+ */
 
 import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "../config.ts";
 import type { Environment, Settings } from "../config.ts";
@@ -105,7 +108,10 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   };
 }
 
-/** Builds the registry of the ServiceAccounts that modules may name. */
+/**
+ * Builds the registry of the ServiceAccounts that modules may name: in `--service-account-namespaces`, a list with commas. A module whose
+ * `addon.yaml` names no namespace gets it from the template, if there is one, else the operator's.
+ */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
   const { moduleNamespaceTemplate: template } = settings;
@@ -182,6 +188,7 @@ export function makeReleases(
   > = {},
 ): Releases {
   const { settings, namespace, env } = base;
+  // Releases that the operator must never change: those that the user names, and its own.
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
   const reserved = [...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== "");
   return new Releases({
@@ -237,7 +244,7 @@ export function readTimeZone(env: Readonly<Record<string, string | undefined>>):
 /** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
 const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
 
-/** Builds the reader of modules, global hooks and charts in the directories that the settings name. */
+/** Builds the reader of modules, global hooks and charts in the directories that the settings name. Modules of registries (`--sources`) are not known yet. */
 function makeReader(
   settings: Settings,
   { accounts, archives, clock }: { accounts: Accounts; archives: ChartArchives; clock: Clock },

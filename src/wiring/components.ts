@@ -1,4 +1,8 @@
-/** Builds the packages' objects of an operator and connects them. */
+/**
+ * Builds the packages' objects of an operator and connects them by callbacks. `base` is what all packages share (settings, clock, log, API client);
+ * the scope closes at the end what it gets; `state` records what is known; the engine adds the due tasks to the queues. After a pause without work,
+ * the idle collector collects garbage and frees memory.
+ */
 
 import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -66,7 +70,7 @@ export class Components {
   readonly #longQueues = new Set<string>();
   #watchedReleases: WatchedReleases | undefined;
 
-  /** `scope` releases everything that is acquired. */
+  /** The order matters: each object gets those that are built before it; those that it needs only later, it reads through a function. */
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
     this.#base = base;
     this.#scope = scope;
@@ -161,6 +165,7 @@ export class Components {
         this.#idleCollector.restart();
         this.adapters.handleQueueChange();
       },
+      // Statuses show failures and long runs: they are updated after a run that was, or becomes, one of these.
       onEnd: (batch, outcome, { failures, queue }) => {
         const wasLong = this.#longQueues.delete(queue);
         this.#onRunEnded(batch, wasLong || failures > 0 || outcome.kind === "retry");

@@ -1,4 +1,4 @@
-/** The lifecycle of an operator, from the first contact to an orderly stop. */
+/** The lifecycle of an operator, from the first contact to an orderly stop. `base` and `components` are its parts; aborting `stop` requests the end. */
 
 import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
@@ -73,10 +73,10 @@ export class Operator {
    */
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
-    const starting = this.#start(signal);
+    const started = this.#start(signal);
     // After a stop request the start continues in the background until everything is closed, and then fails.
-    starting.catch(() => {});
-    await Promise.race([starting, whenAborted(signal)]);
+    started.catch(() => {});
+    await Promise.race([started, whenAborted(signal)]);
     await whenAborted(signal);
   }
 
@@ -130,9 +130,9 @@ export class Operator {
     });
     components.webhooks.onMorePermissions(() => void checkPermissions());
     void checkPermissions();
-    // With `--ha`, a standby loads modules and releases now, so that it can take over fast.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
+    // With `--ha`, a standby loads modules and releases before it gets the lease, so that it can take over fast.
     if (settings.ha) {
       await moduleSources?.prepare();
       moduleSources?.startStandby();
@@ -177,7 +177,7 @@ export class Operator {
     signal.throwIfAborted();
     components.watchReleases();
     this.#moduleSources?.startLeading();
-    state.record("factsObserved", { boot: "waiting" });
+    state.record("factsObserved", { boot: "waiting" }); // Makes the first task due.
   }
 
   /** Stops after the lease is lost. Ends child processes at once, because another operator may soon start its own. */
@@ -198,6 +198,7 @@ export class Operator {
   }
 }
 
+/** Resolves when the signal is aborted, or at once if it is. */
 function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -235,12 +236,12 @@ async function warmCaches(base: Base, ports: Ports): Promise<void> {
  */
 async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay();
-  const found = await config.refresh();
-  if (!found && ports.releases.observed.hasOwnReleases()) {
+  const exists = await config.refresh();
+  if (!exists && ports.releases.observed.hasOwnReleases()) {
     config.reportMissingAtStart();
     return;
   }
-  if (!found) await config.createEmpty();
+  if (!exists) await config.createEmpty();
   if (state.view.config.condition !== "invalid" || (await config.applyAcceptedContent())) return;
   const file = `ConfigMap ${config.name}`;
   throwProblems([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
@@ -251,7 +252,7 @@ function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
 }
 
-/** Builds the module sources; undefined if `--sources` is off. */
+/** Builds the module sources, which fetch modules from registries; undefined if `--sources` is off. */
 async function makeModuleSources(
   base: Base,
   { state, metrics, releases, adapters }: Components,
