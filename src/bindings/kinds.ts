@@ -51,7 +51,7 @@ export function readBindings(config: JsonObject, options: ReadOptions): Bindings
   ) as unknown as Bindings;
 }
 
-/** Adds to `includeSnapshotsFrom` the bindings of the binding's group. Each name that the user wrote there must match exactly one kubernetes binding of the hook. */
+/** Adds the bindings of the binding's group to `includeSnapshotsFrom`. Complains about names there that do not match exactly one kubernetes binding. */
 function withSnapshots(
   binding: Binding,
   { kubernetes: kubernetesBindings }: Bindings,
@@ -126,7 +126,7 @@ function describeTrigger(trigger: HookTrigger): string {
 
 /**
  * Drops triggers of a merged run that contain nothing new for the hook. Of neighbours in the same group, keeps the last one. If there
- * are more than FLOOD triggers, keeps only the last one of each group: the hook gets the same snapshots for each. Triggers without a group all remain.
+ * are more than FLOOD triggers, keeps only the last one of each group: a hook would get the same snapshots for each. All without a group remain.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
   const lastIndexByGroup = new Map(triggers.map(({ binding }, index) => [binding.group, index]));

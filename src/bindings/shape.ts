@@ -93,7 +93,7 @@ function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
 }
 
 /**
- * `value` without unknown keys, null, and empty lists and objects, which batch files print for unset fields. Values that
+ * `value` without unknown keys, null, and empty lists and objects, which programs of the Go SDK print for unset fields. Values that
  * violate the shape stay unchanged, for `findMismatches` to report.
  */
 export function pruneToShape(value: Json, shape: Shape): Json {

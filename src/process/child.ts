@@ -84,7 +84,7 @@ export function createLauncher(): (spec: LaunchSpec) => Child {
   };
 }
 
-/** Starts a child through Node, where the C library cannot be called. Throws errors that are known at once. */
+/** Starts a child through Node, where the C library cannot be called; `detached` makes it lead a process group. Throws errors that are known at once. */
 export function startByNode({ file, args, cwd, env, stdin }: LaunchSpec): Child {
   const child = spawn(file, args, { stdio: [stdin ?? "ignore", "pipe", "pipe"], cwd, env, detached: true });
   const exit = new Promise<Exit>((resolve) => {

@@ -143,7 +143,7 @@ function recordRemovalEnd({ state }: Ports, task: Task): void {
 /** After a run of a module, removes the module from the list of those that the converge still waits for (`remaining`). */
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
-  // Runs in the modules' own queues: a run that ends may release others, so the list is made anew.
+  // Runs in the modules' own queues: also others may have ended or become blocked, so the list is made anew.
   if (phase === "scheduledRuns")
     state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
   // Runs in `main`. The list is empty if the converge was reset meanwhile.

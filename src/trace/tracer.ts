@@ -1,13 +1,12 @@
 /**
- * Records spans of tasks, and tracks the current span across async calls (AsyncLocalStorage). A trace begins with a cause, the external event that led to
- * tasks, such as a changed object. Its children are the tasks; theirs are the calls of helm, hooks and the API server.
+ * Records spans of tasks, and tracks the current span across async calls. A trace begins with a cause, the external event that led to tasks,
+ * such as a changed object. Its children are the tasks; theirs are the calls of helm, hooks and the API server.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
 import { yieldToEventLoop, oneLine, systemClock, type Clock } from "../lib/index.ts";
 
-/** `cause` is an external event; it leads to tasks, which contain the other kinds. */
 type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
 
 /** Names, counts and codes; flat, so that every backend can display them. */
@@ -219,11 +218,7 @@ export class Tracer {
     this.recordFinishedSpan(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
     const lastTask = { task, endMs: Infinity };
     this.#lastTasks.set(module, lastTask); // For `traceStatusWrite`.
-    try {
-      return await this.#runSpan(task, work);
-    } finally {
-      lastTask.endMs = clock.now();
-    }
+    return this.#runSpan(task, work).finally(() => (lastTask.endMs = clock.now()));
   }
 
   /**
@@ -231,13 +226,11 @@ export class Tracer {
    * task of the module, which has caused it, unless that task ended more than a minute ago.
    */
   traceStatusWrite<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
-    const lastTask = this.#lastTasks.get(module);
-    const now = this.#options.clock.now();
-    const belongsToTask = lastTask !== undefined && now < lastTask.endMs + STATUS_AFTER_TASK_MS;
-    if (!belongsToTask) this.#lastTasks.delete(module);
-    return withoutActiveSpan(() =>
-      belongsToTask ? this.span(lastTask.task, { kind: "status", name }, write) : write(),
-    );
+    const last = this.#lastTasks.get(module);
+    if (last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS)
+      return withoutActiveSpan(() => this.span(last.task, { kind: "status", name }, write));
+    this.#lastTasks.delete(module);
+    return withoutActiveSpan(write);
   }
 
   /** Whether a trace is exported; undefined without an exporter. */

@@ -61,6 +61,7 @@ export class Adapters {
   port = 0;
   readonly #queueFile: QueueFile;
 
+  /** Builds the outputs and connects them to the state; `open` opens the ports. */
   constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
     this.#parts = parts;

@@ -76,7 +76,7 @@ export class Operator {
     const started = this.#start(signal);
     // After a stop request the start continues in the background until everything is closed, and then fails.
     started.catch(() => {});
-    await Promise.race([started, whenAborted(signal)]);
+    await Promise.race([started, whenAborted(signal)]); // Throws if the start fails.
     await whenAborted(signal);
   }
 
@@ -130,6 +130,7 @@ export class Operator {
     });
     components.webhooks.onMorePermissions(() => void checkPermissions());
     void checkPermissions();
+    // The key of placeholders for secrets, equal in all replicas.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
     // With `--ha`, a standby loads modules and releases before it gets the lease, so that it can take over fast.
@@ -235,7 +236,7 @@ async function warmCaches(base: Base, ports: Ports): Promise<void> {
  * ProblemError.
  */
 async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
-  await config.moveOverlay();
+  await config.moveOverlay(); // From a ConfigMap of a former version into the Secret of the same name.
   const exists = await config.refresh();
   if (!exists && ports.releases.observed.hasOwnReleases()) {
     config.reportMissingAtStart();

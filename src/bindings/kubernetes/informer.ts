@@ -72,7 +72,7 @@ export class Informer {
       onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#keysWithFailedFilter])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
-      onDeleted: (object, complete) => this.#removeObject(object, complete),
+      onDeleted: (object, isLastState) => this.#removeObject(object, isLastState),
       onSynced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
       onError: (error) => {
         this.issue = error;
@@ -163,7 +163,7 @@ export class Informer {
     times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
-  /** Removes an object, frees its shared text, and reports that the store has changed; returns the item of the object, or undefined if none was stored. */
+  /** Removes an object from the store, and frees its shared text. Returns what hooks knew of the object; undefined if it was not stored. */
   #removeStored(key: string): SnapshotItem | undefined {
     const stored = this.store.get(key);
     this.store.delete(key);

@@ -23,7 +23,7 @@ export interface KubeBindingsOptions {
   readonly queues: HookQueues;
   /** Called when a binding cannot work, after its log line; undefined = it works again, or the hook was disabled. */
   readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** Returns a check that rejects with MissingPermissionsError while the module may not list what the binding selects; undefined for hooks that run under the operator's service account. */
+  /** Returns a check that rejects while the module lacks permissions for the binding; undefined for hooks under the operator's service account. */
   readonly createPermissionCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
@@ -56,10 +56,9 @@ interface WatchedHook {
 export class FirstListError extends Error {}
 
 /**
- * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
- * `unlock`; the caller of `enable` runs its Synchronization in between. A binding whose kind does not exist or that
- * the API server refuses blocks nothing: it is empty, appears in `issues` and in the log, and queues its Synchronization
- * when it can start.
+ * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to `unlock`; the caller of `enable` runs
+ * its Synchronization in between. A binding whose kind does not exist or that the API server refuses blocks nothing: it is empty, appears in `issues`
+ * and in the log, and queues its Synchronization when it can start.
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
@@ -116,6 +115,7 @@ export class KubeBindings {
   disable(hook: Hook): void {
     const withIssues = this.#bindingsOf(hook.id).filter(({ issue }) => issue !== undefined);
     this.#closeHook(hook.id);
+    // Undefined: the issue does not exist any more.
     for (const { monitor } of withIssues) this.#options.onIssue?.(hook, monitor.binding, undefined);
   }
 
@@ -141,11 +141,10 @@ export class KubeBindings {
   /** The objects of bindings for a run of the hook, sorted. Drops buffered events, whose changes the snapshot contains. */
   #readItemsForRun(watched: readonly WatchedBinding[]): readonly SnapshotItem[] {
     for (const { monitor } of watched) monitor.outbox.markSnapshotRead();
-    const [first, ...more] = watched;
-    if (first === undefined) return [];
-    return more.length === 0
-      ? first.monitor.items
-      : sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
+    const [first] = watched;
+    // The items of one binding are sorted already.
+    if (first !== undefined && watched.length === 1) return first.monitor.items;
+    return sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
@@ -198,8 +197,8 @@ export class KubeBindings {
       watched.isEnabled = true;
       resolve();
     };
-    const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
     const stop = new AbortController();
+    const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
     const watched: WatchedBinding = { monitor, stop, enabled, resolveEnabled, ...initial };
     void this.#openWhenPossible(watched);
     return watched;
@@ -217,10 +216,8 @@ export class KubeBindings {
       this.#reportIssue(watched, error);
       resolveEnabled();
     };
-    const resource = await this.#options.kinds.find(binding, {
-      signal: stop.signal,
-      onMissing: reportBlocked,
-    });
+    const options = { signal: stop.signal, onMissing: reportBlocked };
+    const resource = await this.#options.kinds.find(binding, options);
     if (resource === undefined) return; // Closed before the kind existed.
     let filter: Filter | undefined;
     try {
@@ -246,7 +243,7 @@ export class KubeBindings {
     monitor.close();
     const reopened = this.#startBinding(hook, binding);
     this.#reportIssue(reopened, refusal);
-    reopened.resolveEnabled();
+    reopened.resolveEnabled(); // No `enable` waits for it.
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
@@ -278,10 +275,7 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
-  /**
-   * Logs that the filter failed for an object. In the first list, `enable` then throws a FirstListError, so that no snapshot lacks the object
-   * unnoticed. Objects that are nested too deep for the operator are left out instead: no retry can help.
-   */
+  /** Logs that the filter failed for an object. In the first list, `enable` then throws, unless the object is nested too deep: no retry can help. */
   #handleFilterError(watched: WatchedBinding, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;

@@ -75,6 +75,7 @@ export class Monitor {
     return this.#items;
   }
 
+  /** Closes all watches, and drops the objects and the buffered events. */
   close(): void {
     this.#closed = true;
     this.#namespaces?.close();
@@ -87,7 +88,7 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  /** Builds what all informers of this binding share: the filter, the order of changes, and the callbacks. */
+  /** Builds what all informers of this binding share: the filter, the callbacks, and `sequence`, which keeps the order of changes. */
   #createOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
@@ -158,7 +159,7 @@ export class Monitor {
     for (const { informer, watchSpec } of newInformers) informer.open(this.#options.hub, watchSpec);
   }
 
-  /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
+  /** Closes the watches of a namespace that has lost the labels. The hook receives Deleted events for its objects. */
   #closeNamespace(name: string, { onChange }: InformerOwner): void {
     for (const informer of this.informers) {
       if (informer.namespace !== name) continue;

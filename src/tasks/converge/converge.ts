@@ -25,8 +25,8 @@ import { loadTree, rereadTree } from "../files/read-modules.ts";
 import { activateHooks } from "../hooks/sources.ts";
 
 /**
- * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
- * Synchronization. The plan adds the first converge.
+ * Start-up. The first call returns the global onStartup hooks; the second, after these, starts the schedules and watches of
+ * global hooks and runs their Synchronization. Then the plan, which finds due tasks in the state, adds the first converge.
  */
 export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
@@ -76,7 +76,7 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
   const { state } = ports;
   const doHooksKeepInterrupting = countInterruption(ports);
   if (doHooksKeepInterrupting) return retryUnstable(ports, FILES_CHANGE);
-  state.record("convergeStarted", task.cause);
+  state.record("convergeStarted", task.cause); // Sets the phase `beforeAll`.
   ports.logger.info("Converge started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
   try {
@@ -93,7 +93,8 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     if (state.view.converge.phase === "beforeAll") state.record("convergeProgressed", { phase: "idle" });
     return retrySoon(ports, step, error);
   }
-  if (state.view.converge.phase !== "beforeAll") return CANCELLED;
+  const wasReset = state.view.converge.phase !== "beforeAll";
+  if (wasReset) return CANCELLED;
   return { kind: "expand", tasks: globalHookTasks(ports, "beforeAll", "converge") };
 }
 
@@ -112,7 +113,7 @@ function countInterruption({ state, contentOf }: Ports): boolean {
 
 const FILES_CHANGE = "hooks change files of modules";
 
-/** Retries the converge with back-off, because its own hooks cause another converge each time. `reason` names what they change. */
+/** Retries the converge with a growing delay, because its own hooks cause another converge each time. `reason` names what they change. */
 function retryUnstable({ state }: Ports, reason: string): Outcome<Task> {
   state.record("convergeProgressed", { isUnstable: true, content: undefined });
   return { kind: "retry", message: `Unstable: ${reason} at every converge` };
@@ -133,8 +134,9 @@ async function discoverModules(
     else await rereadTree(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
-    // The ConfigMap has changed meanwhile: another converge starts.
+    // The ConfigMap has changed meanwhile, which resets the phase: another converge starts.
     if (state.view.converge.phase !== "discovery") return CANCELLED;
+    // `remaining`: the modules whose runs the converge waits for, in their own queues or in `main`.
     state.record("convergeProgressed", {
       phase: "modules",
       remaining: [
@@ -172,14 +174,14 @@ function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown):
 }
 
 /**
- * Third phase, after the removals. If modules run in their own queues, their scheduled runs are still to come: this task leaves `main`, which continues with
- * other work, and the plan adds the rest of the converge after these runs. If all modules have run in `main`, returns the afterAll hooks.
+ * Third phase, after the removals. If modules run in their own queues, their runs may be still to come: this task leaves `main` for other work,
+ * and the plan adds the rest of the converge after these runs. Otherwise returns the afterAll hooks.
  */
 function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
   if (findModulesAwaitedByConverge(state.view).length > 0) {
     state.record("convergeProgressed", { phase: "scheduledRuns" });
-    // A converge is the user's means to retry at once what waits for a back-off.
+    // Edits that this converge applies may solve failures: what waits for its next try is tried at once.
     queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
@@ -220,7 +222,7 @@ function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globa
   return wasChangedByAfterAll && convergeDigests.globals !== handled?.globals;
 }
 
-/** The tasks of the global hooks with this binding, in their order. */
+/** The tasks of the global hooks with this binding, in their order. The group says which task they are a part of. */
 function globalHookTasks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
   return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...buildHookTask(hook, trigger),

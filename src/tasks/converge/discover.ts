@@ -41,7 +41,7 @@ class ScriptFailure extends Error {}
  */
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
-  state.record("configHandled", "globals");
+  state.record("configHandled", "globals"); // Global values of this moment need no other converge.
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
   await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) recordDecision(ports, module, decision);
@@ -52,7 +52,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
 }
 
-/** Tasks of runs in `main`. Runs in own queues are scheduled in the state instead, and the plan offers them. */
+/** The tasks of runs in `main`. If modules have queues of their own, records their runs as scheduled instead: the plan adds them to these queues. */
 function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
   if (state.view.moduleQueues === "main")
     return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
@@ -192,7 +192,10 @@ function removalTasks(ports: Ports): Task[] {
   ];
 }
 
-/** Records what is removed and what stays; reports foreign releases and modules that the deletion limit keeps. */
+/**
+ * Records what is removed and what stays; reports foreign releases. If more modules would be deleted at once than `deletionLimit` allows, they
+ * stay until a user confirms, and get a problem.
+ */
 function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   const { deletionLimit, foreignModules, limitedModules, modulesToDelete, releasesToPurge } = removals;
   state.record("factsObserved", {
@@ -202,8 +205,8 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
     orphans: removals.orphanedSince,
     pendingRemovals: [...modulesToDelete, ...releasesToPurge],
   });
-  const note = "a release of this name belongs to another owner and is left alone";
-  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", note);
+  const foreignMessage = "a release of this name belongs to another owner and is left alone";
+  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", foreignMessage);
   const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
   const confirm = deletionLimit && `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
   const remedy = `switch it on again${confirm ?? ""}`;
@@ -235,7 +238,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   return false;
 }
 
-/** The facts of files on which removals depend, as one text that can be compared. */
+/** The facts of files on which removals depend, as one text that can be compared. `own` and `common` are values.yaml of the module and of all modules. */
 function removalInputs({ modules, purgeBlockers }: Tree): string {
   const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
     name,
@@ -256,8 +259,9 @@ async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): 
   const decision = decideEnablement(facts);
   if (decision !== "run-script") return decision.enabled;
   const { modules } = ports.state.tree;
-  const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
-  const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
-  const decided = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
-  return decided !== "run-script" && decided.enabled;
+  // A script gets the names of the enabled modules before its own.
+  const namesBefore = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
+  const enabled = namesBefore.filter((name) => ports.state.module(name)?.enabled === true);
+  const finalDecision = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
+  return finalDecision !== "run-script" && finalDecision.enabled;
 }

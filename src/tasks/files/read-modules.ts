@@ -128,7 +128,7 @@ function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }
 
-/** Ends watches, schedules and runs of modules whose record was removed. */
+/** Ends watches, schedules and runs of modules that the tree does not contain any more. */
 async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
   const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
@@ -176,6 +176,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
 /** Whether a change of the module's files affects only its own runs: not discovery, the order of modules or CRDs. */
 function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
+  // Discovery has still to decide on the module, or found a problem that the change may solve.
   if (record === undefined || !record.isDiscovered || record.decisionProblem !== undefined) return false;
   const before = record.module;
   if (before.own.enabled !== module.own.enabled || before.order !== module.order) return false;

@@ -155,7 +155,7 @@ async function applyEffects(
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
-  const before = state.values.digests.patchableDigest(key);
+  const before = state.values.digests.patchableDigest(key); // Tells whether the patches have changed the values.
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });
@@ -208,7 +208,8 @@ export async function runHookTask(
     (error: unknown) => oneLine(error),
   );
   if (failure !== undefined && isObsolete()) return { kind: "cancelled" };
-  if (hook.item === "ready") return recordProbe(ports, hook, failure);
+  const isReadinessProbe = hook.item === "ready";
+  if (isReadinessProbe) return recordProbe(ports, hook, failure);
   if (failure !== undefined) {
     ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
     if (!allowsFailure(triggers)) {
@@ -221,7 +222,7 @@ export async function runHookTask(
   return { kind: "done" };
 }
 
-/** Records whether a readiness probe, a hook that decides whether its module is Ready, has succeeded. Records and logs only a change. */
+/** Records whether a readiness probe, a hook that checks whether its module is ready, has succeeded. Records and logs only a change. */
 function recordProbe(
   { state, logger }: Ports,
   { name, module = "" }: Hook,

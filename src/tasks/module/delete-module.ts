@@ -1,6 +1,6 @@
 /**
- * The tasks that remove a disabled module, and a release without a module directory. A blocker is why a removal must not happen at the moment, for
- * example a deleted ConfigMap. The record of a release is its helm Secrets: an uninstall keeps them, so that they show what is done.
+ * The tasks that remove a disabled module, and a release without a module directory. A blocker is why a removal must wait, for example
+ * a deleted ConfigMap. The record of a release is its helm Secrets: an uninstall keeps them, so that they show what is done.
  */
 
 import { ExistingObjectsError } from "../../helm/index.ts";
@@ -26,7 +26,8 @@ export async function deleteModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
-  if (record === undefined || record.enabled) return { kind: "done" };
+  const isObsolete = record === undefined || record.enabled;
+  if (isObsolete) return { kind: "done" };
   try {
     await endRunningTasks(ports, task.module, context.signal);
   } catch {
@@ -84,7 +85,8 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     await ports.webhooksSettled?.();
     ports.state.record("removalStarted", name);
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
-  } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm"); // Nothing shows whether they have run.
+    // Without a chart, no release shows whether these hooks have run.
+  } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm");
   await run.runHooks("afterDeleteHelm");
   deactivate(ports, run.record.hooks);
   await ports.releases.forgetRelease(name);
@@ -114,7 +116,7 @@ function toRetryReason(error: unknown): RetryReason {
   return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
 }
 
-/** Purges an orphan release with its records. It has no hooks. */
+/** Uninstalls an orphan, a release without a module, and deletes its records. Without a module there are no hooks to run. */
 export async function purgeRelease(
   ports: Ports,
   task: PurgeTask,

@@ -108,7 +108,7 @@ export class ModuleRun {
     return Math.round(this.ports.clock.monotonic() - this.#startedMonotonic);
   }
 
-  /** Ends with success, or after a rollback of the release with its reason. */
+  /** Records the end of the run: with success, or with the reason why the release was rolled back. */
   recordEnd(rollbackReason?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
@@ -116,7 +116,7 @@ export class ModuleRun {
     else this.#record("runRolledBack", rollbackReason, now);
   }
 
-  /** Ends with a failure that is retried; returns its text. */
+  /** Records that the run has failed and is retried; returns the failure as text. `question` is what a user must confirm before the retry can succeed. */
   recordFailure(error: unknown, reason: RetryReason): string {
     const { clock, recorder } = this.ports;
     const message = describeFailure(error);
@@ -133,7 +133,7 @@ export class ModuleRun {
     this.#record("runEndedAsFailed", message, this.ports.clock.now());
   }
 
-  /** Ends because it was cancelled; the abort reason says why. */
+  /** Records that the run was cancelled, with the reason of the abort. */
   endInterrupted(): void {
     const { signal } = this.context;
     this.endWithoutResult(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);

@@ -1,4 +1,7 @@
-/** Repairs modules: applies their CRDs (docs/reference/modules.md, "The chart"), and restores missing objects of a release while the run of its module waits behind a failure (docs/reference/lifecycle.md, "Queues"). */
+/**
+ * Repairs modules: applies their CRDs (docs/reference/modules.md, "The chart"), and restores missing objects of a release while the run of its
+ * module waits behind a failure (docs/reference/lifecycle.md, "Queues").
+ */
 
 import { listNames, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
@@ -26,14 +29,14 @@ export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Prom
 }
 
 /**
- * Applies the CRDs of one module. A problem that a user must solve makes the module Invalid and is returned; other errors
- * are thrown.
+ * Applies the CRDs of one module, and records the progress, which the status displays. A problem that a user must solve makes the module
+ * Invalid and is returned; other errors are thrown.
  */
 export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Problem | undefined> {
   try {
     const record = ports.state.module(name);
     if (record === undefined) return undefined;
-    const { module, crdsAppliedFor } = record;
+    const { module, crdsAppliedFor } = record; // Another object after a file of the module has changed.
     await ports.restoreChart(module.chartDir);
     const request = buildCrdRequest(ports.state.values, record);
     await ports.releases.ensureCrds(request, {
@@ -42,7 +45,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
         ports.state.recordModule(name, "factsObserved", { crdWork: progress });
       },
       onDropped: (dropped) => {
-        // `crdsAppliedFor` is the module as read when its CRDs were applied last: if no file has changed since, the fields are logged already.
+        // Logs once for each content of the module, not at each converge.
         if (module !== crdsAppliedFor) logDroppedFields(ports, name, dropped);
       },
     });
@@ -52,8 +55,8 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
   } catch (error) {
     const [problem, ...more] = error instanceof ProblemError ? error.problems : [];
     if (problem === undefined) throw error;
-    const rest = more.length === 0 ? "" : `; ${more.length} more in the log`;
-    ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + rest });
+    const hint = more.length === 0 ? "" : `; ${more.length} more in the log`;
+    ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + hint });
     ports.recorder.crdRefused(name, describeProblem(problem));
     for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
     return problem;

@@ -1,6 +1,6 @@
 /**
- * The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). Errors of some classes end a run in a
- * special way: FilesUnusable (the files of the module cannot be used), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
+ * The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). Some errors end a run in a special way:
+ * FilesUnusable (files of the module are wrong), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
  */
 
 import { provesBroken } from "../../health/index.ts";
@@ -46,6 +46,7 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
+  // A restore of missing objects would change the release at the same time.
   const isOwnRestore = (each: Task): boolean =>
     each.kind === "restore-objects" && each.module === task.module;
   await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");
@@ -77,10 +78,10 @@ export async function runModule(
  */
 function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): boolean {
   const { name, blockedSince } = module;
-  const wait = findRunBlocker(module, state.view);
-  if (wait === undefined) return false;
+  const blocker = findRunBlocker(module, state.view);
+  if (blocker === undefined) return false;
   if (blockedSince === undefined)
-    logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
+    logger.info("Module waits", { module: name, for: blocker.message, reason: blocker.reason });
   state.recordModule(name, "runBlocked", clock.now());
   return true;
 }
@@ -118,7 +119,7 @@ async function prepareNamespace(run: ModuleRun): Promise<void> {
   await ports.releases.prepareNamespace(module, context.signal);
 }
 
-/** Carries out a user's request to roll back, once, before any other step can fail; a suspended module keeps it. */
+/** Carries out a user's request to roll back the release, once, before any other step can fail. While the module is suspended, the request stays. */
 async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const { ports, name, context, onWait } = run;
   const { rollbackRequest, module, confirmedTakeover } = run.record;
@@ -174,13 +175,13 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   if (getHelmSkipReason(values, module) !== undefined) return undefined;
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
-  // A failed upgrade must not go back to a revision whose objects are broken.
+  // This run tries to roll the broken revision back. A later one does not try again.
   if (provesBroken(unhealthy))
     ports.state.recordModule(name, "revisionFoundUnhealthy", run.record.release?.revision);
   const circumstances = { missingObjects, isRequested, unhealthy, confirmedTakeover };
   const request = { ...buildHelmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
-    // The retry restores only what is left.
+    // Some missing objects were restored: the retry restores only the others.
     if (error instanceof RestoreError)
       ports.state.recordModule(name, "factsObserved", { missingObjects: error.left });
     throw error;
@@ -205,9 +206,9 @@ async function repairCrds({ ports, name, record, isRequested, context }: ModuleR
 /** Calls helm, traced as a span of its own. */
 function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<ReleaseOutcome> {
   const attributes = { release: request.module.name };
-  return span({ kind: "helm", name: "reconcile", attributes }, async (open) => {
+  return span({ kind: "helm", name: "reconcile", attributes }, async (openSpan) => {
     const outcome = await releases.reconcile(request);
-    open.set({ action: outcome.action, revision: outcome.release?.revision });
+    openSpan.set({ action: outcome.action, revision: outcome.release?.revision });
     return outcome;
   });
 }
@@ -259,8 +260,8 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
 }
 
 /**
- * Makes the module Invalid until files or configuration change. Without a problem, files are missing only for a moment: the module stays
- * valid, and the next converge checks the files.
+ * Makes the module Invalid until files or configuration change. No `problem`: it is recorded already, or files are missing for a moment, which
+ * the next converge checks.
  */
 function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
   const { ports, name, record } = run;

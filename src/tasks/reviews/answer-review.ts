@@ -1,4 +1,7 @@
-/** Runs hooks to answer reviews of the API server, outside of the queues (docs/reference/hooks.md, "Webhooks"). */
+/**
+ * Runs hooks to answer reviews of the API server, outside of the queues (docs/reference/hooks.md, "Webhooks"). `signal` is aborted when the time
+ * for the answer is over, or the answer is sent.
+ */
 
 import PQueue from "p-queue";
 
@@ -72,7 +75,7 @@ export class ReviewRuns {
   ): Promise<AdmissionResponse> {
     const trigger = { type: binding.type, binding, request } as ReviewTrigger;
     const run = (): Promise<HookAnswers | undefined> => this.#run(hook, trigger, signal);
-    // Tasks wait for the answer to a request of the operator's own, so that runs at once.
+    // A task waits for the answer to a request of the operator or of a module's account: that runs at once.
     const isFromOperator = await this.#options.isOwn(request, signal);
     const answers = await (isFromOperator ? run() : this.#besideTasks(run, signal));
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
@@ -110,7 +113,7 @@ export class ReviewRuns {
       : unsuccessful(crdName, desired, `an object is still of ${otherVersion}`);
   }
 
-  /** Runs one hook for one rule. An answer that is none, for example with too few objects, is a failure. */
+  /** Runs one hook for one rule, a step such as v1 to v2. A wrong answer, for example with too few objects, is a failure. */
   async #runStep(
     { hook, binding, rule }: ConversionStep,
     request: ConversionRequest,
@@ -233,22 +236,22 @@ export function conversionPath(
 ): ConversionStep[] | undefined {
   const firstSteps = steps.filter(({ rule }) => mayBeSameVersion(rule.fromVersion, from));
   const isExact = ({ rule }: ConversionStep): boolean => rule.fromVersion === from;
-  const ordered = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
+  const orderedSteps = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
   // All paths have the same length, and `version` is where each leads.
-  let paths = ordered.map((step) => ({ path: [step], version: step.rule.toVersion }));
-  const seen = new Set(firstSteps);
+  let paths = orderedSteps.map((step) => ({ path: [step], version: step.rule.toVersion }));
+  const visitedSteps = new Set(firstSteps);
   while (paths.length > 0) {
-    const complete = paths.filter(({ version }) => mayBeSameVersion(version, to));
-    const found = complete.find(({ version }) => version === to) ?? complete[0];
-    if (found !== undefined) return found.path;
+    const completePaths = paths.filter(({ version }) => mayBeSameVersion(version, to));
+    const result = completePaths.find(({ version }) => version === to) ?? completePaths[0];
+    if (result !== undefined) return result.path;
     paths = paths.flatMap(({ path, version }) => {
       const bareVersion = withoutGroup(version);
-      const next = steps.filter(
-        (step) => !seen.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
+      const nextSteps = steps.filter(
+        (step) => !visitedSteps.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
       );
       // Another path of the same length may lead there, too: one is enough.
-      for (const step of next) seen.add(step);
-      return next.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
+      for (const step of nextSteps) visitedSteps.add(step);
+      return nextSteps.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
     });
   }
   return undefined;

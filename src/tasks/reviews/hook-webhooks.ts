@@ -62,7 +62,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     const before = this.#hooks.get(hook.id);
     if (before === undefined) return;
     this.#hooks.delete(hook.id);
-    if (this.#webhooks === undefined) return;
+    if (this.#webhooks === undefined) return; // The server is not open yet.
     const owner = webhookOwner(before);
     this.#webhooks.registrar.remove(owner);
     this.#removeRoutes(owner);
@@ -159,7 +159,7 @@ export class HookWebhooks implements Pick<Source, "enable" | "disable"> {
     }
   }
 
-  /** The conversions of one CRD that active hooks declare, in the order of their paths. */
+  /** The conversions of one CRD that active hooks declare, in the order of the hooks' paths. */
   #conversionSteps(crdName: string): ConversionStep[] {
     const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
     return hooks.flatMap((hook) =>
@@ -245,8 +245,8 @@ function webhookKeys({ config }: Hook): string[] {
 }
 
 /**
- * Called when neither hooks nor the operator serve webhooks. Deletes the webhook configurations with one of these names that have the operator's label: nobody answers their requests.
- * A failure is logged; the operator may lack the permissions, and the next start tries again.
+ * Called when neither hooks nor the operator serve webhooks. Deletes the webhook configurations of an earlier start, which have the operator's
+ * label and one of these names: nobody answers them. A failure is only logged, because the operator may lack the permissions.
  */
 export async function removeLeftoverWebhooks(
   { client, logger }: Pick<KubeAccess, "client" | "logger">,
