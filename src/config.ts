@@ -127,10 +127,7 @@ function checkOverlay({ configOverlay, configMap }: Settings): string[] {
   ];
 }
 
-/**
- * Paths of the debug socket: the configured path, then the one in the temp directory, which the operator uses if it cannot
- * use the first.
- */
+/** Paths of the debug socket: the configured path, then the one in the temp directory, which the operator uses if it cannot use the first. */
 export function socketPaths(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
   return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
 }

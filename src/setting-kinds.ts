@@ -10,7 +10,6 @@ export interface SettingKind<T> {
   readonly choices?: readonly string[];
   /** What is accepted, for error messages. */
   readonly accepted: string;
-  /** Converts a text to a value; undefined if it is not accepted. */
   readonly parse: (text: string) => T | undefined;
 }
 

@@ -42,7 +42,6 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
 export interface Source {
   /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;
-  /** Stops a hook's bindings. */
   disable(hook: Hook): void;
   close(): void;
 }

@@ -45,7 +45,6 @@ export interface ScheduleOptions {
   readonly clock: Clock;
   /** The default time zone of crontabs. */
   readonly zone: string;
-  /** Queues a task for the trigger of a hook. */
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
 }
 
@@ -78,6 +77,7 @@ export class Schedules implements Source {
     if (this.#hooks.delete(hook.id)) this.#unsubscribeUnused();
   }
 
+  /** Ends all subscriptions: no hook is triggered any more. */
   close(): void {
     for (const unsubscribe of this.#unsubscribeByCrontab.values()) unsubscribe();
     this.#unsubscribeByCrontab.clear();

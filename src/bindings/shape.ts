@@ -128,13 +128,13 @@ function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" },
 function memberMismatches(value: JsonObject, shape: ObjectShape | MapShape, path: string): string[] {
   const { min = 0, required = [], open = false }: Partial<ObjectShape> = shape.kind === "map" ? {} : shape;
   const entries = definedEntries(value);
-  const missing = required.filter((key) => value[key] === undefined);
+  const missingKeys = required.filter((key) => value[key] === undefined);
   return [
     ...(entries.length < min ? [`${describePath(path)} should have at least ${min} properties`] : []),
-    ...missing.map((key) => `${joinPath(path, key)} is required`),
+    ...missingKeys.map((key) => `${joinPath(path, key)} is required`),
     ...entries.flatMap(([key, member]) => {
-      const known = memberShape(shape, key);
-      if (known !== undefined) return findMismatches(member, known, joinPath(path, key));
+      const shapeOfKey = memberShape(shape, key);
+      if (shapeOfKey !== undefined) return findMismatches(member, shapeOfKey, joinPath(path, key));
       return open ? [] : [`${joinPath(path, key)} is a forbidden property`];
     }),
   ];
@@ -152,6 +152,7 @@ function describePath(path: string): string {
   return path === "" ? "the configuration" : path;
 }
 
+/** The type of a value as messages name it, such as `integer`. */
 function typeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";

@@ -26,7 +26,6 @@ export interface PublicSources extends LeaderSources {
   readonly leaderReadiness?: () => Promise<{ status: number; text: string } | undefined>;
   /** Served below /ui; undefined if it is disabled. */
   readonly page?: Page | undefined;
-  /** Called with errors of handlers. */
   readonly onError: (error: unknown) => void;
 }
 

@@ -107,7 +107,6 @@ export class QueueFile {
   readonly #clock: Clock;
   readonly #renderText: () => string;
   #isWriteScheduled = false;
-  /** Resolves when the last write that was started has ended. */
   lastWrite = Promise.resolve();
 
   constructor(path: string, clock: Clock, renderText: () => string) {

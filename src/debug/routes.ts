@@ -23,7 +23,6 @@ export interface RouteRequest {
   /** Segments of the path without the format. */
   readonly path: readonly string[];
   readonly query: URLSearchParams;
-  /** Form fields of a POST. */
   readonly form: URLSearchParams;
 }
 

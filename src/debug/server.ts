@@ -14,10 +14,7 @@ const FORMATS = ["text", "yaml", "json"];
 /** Long enough to render a chart. */
 const IDLE_MS = 600_000;
 
-/**
- * Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path
- * is usable.
- */
+/** Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path is usable. */
 export async function serveFirstUsableSocket(
   paths: readonly string[],
   sources: DebugSources,
@@ -57,10 +54,7 @@ export function serveSocket(
   return SocketFile.open(path, (temporaryPath) => serve({ path: temporaryPath }, service));
 }
 
-/**
- * Answers a request for the web page or a debug route. A follower proxies the page's data to the leader. An error becomes a
- * response with its message.
- */
+/** Answers a request for the web page or a debug route. A follower proxies the page's data to the leader. An error becomes a response with its message. */
 async function answerRequest(
   context: RouteContext,
   request: WebRequest,

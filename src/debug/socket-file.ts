@@ -81,9 +81,9 @@ export class SocketFile {
     // A temporary name hides the file until its mode is set, and a closing server removes only that name.
     const temporaryPath = join(dir, randomBytes(4).toString("hex"));
     const server = await this.#serve(temporaryPath);
-    const previous = this.#server;
+    const previousServer = this.#server;
     this.#server = server;
-    await previous?.close();
+    await previousServer?.close();
     try {
       await chmod(temporaryPath, 0o600);
       this.#inode = (await lstat(temporaryPath)).ino;

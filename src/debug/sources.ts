@@ -28,13 +28,10 @@ export interface DebugSources extends LeaderSources {
   readonly runs: Pick<RunRing, "getRun" | "listRuns">;
   /** ModuleSources, lock and keys; undefined while `--sources` is off. */
   readonly moduleSourceState: () => Json | undefined;
-  /** Settings and platform. */
   readonly platformInfo: () => JsonObject;
-  /** The operator's own series. */
   readonly metrics: () => Promise<string>;
   readonly log: { level: LogLevel };
   readonly page?: Page | undefined;
-  /** Called with errors of handlers. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -43,10 +40,7 @@ interface LevelSources {
   readonly clock: Clock;
 }
 
-/**
- * The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the
- * first temporary change.
- */
+/** The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the first temporary change. */
 export class LogLevelControl {
   readonly #sources: LevelSources;
   /** The level to revert to; undefined while no temporary change is in force. */

@@ -123,6 +123,7 @@ export class LibcSpawner {
   readonly #sessionAttributes: Buffer;
   readonly #groupAttributes: Buffer;
 
+  /** Builds the attributes of both kinds of children once. */
   constructor(libc: Libc) {
     this.#libc = libc;
     this.#sessionAttributes = buildSpawnAttributes(libc, SETSID);
@@ -130,9 +131,8 @@ export class LibcSpawner {
   }
 
   /**
-   * Starts a child that leads a session of its own, or, if it gives way, a process group in the operator's session: where Linux
-   * gives each session an equal share of the processors (autogroup), niceness counts only within a session. Throws an
-   * ErrnoException.
+   * Starts a child that leads a session of its own, or, if it gives way, a process group in the operator's session: where Linux gives each session an
+   * equal share of the processors (autogroup), niceness counts only within a session. Throws an ErrnoException.
    */
   start(spec: LaunchSpec): Child {
     const childFds: Fds = [undefined, undefined, undefined];

@@ -15,7 +15,6 @@ export interface CoprocessOptions extends Omit<LaunchSpec, "stdin" | "uid"> {
 /** How a coprocess ended, or why it was not started. */
 export interface CoprocessExit {
   readonly started: boolean;
-  /** The end of stderr. */
   readonly stderr: string;
   /** One line for people. */
   readonly message: string;
@@ -35,6 +34,7 @@ export class Coprocess {
   readonly #stderr = new LastBytes(STDERR_LIMIT);
   #isAlive: boolean;
 
+  /** Starts the process. `options.onLine` receives each line of its output. A failed start is an exit, too: see `exited`. */
   constructor(options: CoprocessOptions, host: ChildHost) {
     this.#child = host.launch({ ...options, stdin: "pipe" });
     this.#isAlive = this.#child.pid !== undefined;

@@ -81,10 +81,7 @@ const PROTOTYPES = {
 /** The loaded C library; false = it cannot be loaded; undefined = not tried yet. */
 let cachedLibc: Libc | false | undefined;
 
-/**
- * Loads the C library on Linux once; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
- * installed.
- */
+/** Loads the C library on Linux once; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not installed. */
 export function getLibc(): Libc | undefined {
   const isSupported = process.platform === "linux" && isMainThread;
   // `false`: loading was tried in vain.
@@ -109,8 +106,8 @@ function loadLibc(): Libc | undefined {
     const library = koffi.load(null);
     const timeval = koffi.struct({ tv_sec: "long", tv_usec: "long" });
     // 13 more fields in glibc and musl, and 16 reserved words in musl.
-    const rest = koffi.array("long", 29);
-    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", rest });
+    const otherFields = koffi.array("long", 29);
+    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", otherFields });
     const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
     const functions = Object.fromEntries(entries) as Omit<Libc, "errno" | "reaper">;
     return {

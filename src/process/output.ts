@@ -54,9 +54,9 @@ export class LastBytes {
   #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
     // A copy, because a view would keep the whole joined buffer in memory.
-    const last = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
-    this.#chunks = [last];
-    this.#size = last.length;
+    const lastBytes = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
+    this.#chunks = [lastBytes];
+    this.#size = lastBytes.length;
   }
 }
 

@@ -76,10 +76,10 @@ export class ScratchDir {
 
   /** Creates a directory with a random name below `tmpDir`, and `tmpDir` where it is missing. `options.user` may use it, too. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
-    const start = join(tmpDir, makeDirNamePrefix(prefix));
+    const pathPrefix = join(tmpDir, makeDirNamePrefix(prefix));
     try {
       await ensureOwnDir(tmpDir);
-      const dir = await mkdtemp(start);
+      const dir = await mkdtemp(pathPrefix);
       const scratch = new ScratchDir(tmpDir, dir, options);
       if (options.user !== undefined) await giveUserAccess(options.user, tmpDir, dir);
       return scratch;

@@ -76,10 +76,7 @@ export async function listPidsLeftInGroup(group: number, clock: Clock, ms: numbe
   return allPids.filter((_, index) => stats[index]?.processGroup === group && !stats[index].hasEnded);
 }
 
-/**
- * Recognizes an orphan by its environment variables, each as `NAME=value`. Unlike a pid, these remain reliable after a
- * crash and when pids are reused.
- */
+/** Recognizes an orphan by its environment variables, each as `NAME=value`. Unlike a pid, these remain reliable after a crash and when pids are reused. */
 export type OrphanMatcher = (environment: readonly string[]) => boolean;
 
 /** How orphans are ended. */
@@ -108,12 +105,12 @@ export async function endOrphanedProcesses(
   isOrphan: OrphanMatcher,
   { clock, graceMs, signal }: EndOrphansOptions,
 ): Promise<void> {
-  const start = clock.monotonic();
+  const startedAt = clock.monotonic();
   let isSignalled = false;
   let orphanPids = await findOrphanedProcesses(isOrphan);
   while (orphanPids.length > 0) {
     signal?.throwIfAborted();
-    const isGraceOver = clock.monotonic() - start > graceMs;
+    const isGraceOver = clock.monotonic() - startedAt > graceMs;
     // SIGTERM once, then SIGKILL in each round after the grace time.
     if (!isSignalled || isGraceOver)
       for (const pid of orphanPids) sendSignal(pid, isGraceOver ? "SIGKILL" : "SIGTERM");

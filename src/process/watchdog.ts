@@ -38,9 +38,8 @@ export interface Watchdog {
 }
 
 /**
- * Creates a watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only
- * its children are killed: Linux ignores SIGKILL to PID 1 from inside its namespace. Undefined outside Linux and without
- * bash.
+ * Creates a watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only its children are
+ * killed: Linux ignores SIGKILL to PID 1 from inside its namespace. Undefined outside Linux and without bash.
  */
 export function startWatchdog(): Watchdog | undefined {
   const shell = process.platform === "linux" ? findProgram(SHELL, SEARCH_PATH) : undefined;

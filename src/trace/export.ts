@@ -25,7 +25,6 @@ interface ExportOptions {
   readonly logger: Logger;
   /** The sampled share of traces, from 0 to 1. */
   readonly ratio: number;
-  /** Redacts secrets in all strings. */
   readonly redactDeep: <T>(value: T) => T;
   readonly send: SendSpans;
 }

@@ -31,7 +31,6 @@ interface RunLine extends Pick<LogEntry, "level" | "message" | "fields"> {
 
 /** A run for display. */
 export interface RunView {
-  /** Span id of its task. */
   readonly id: string;
   readonly task: Span;
   /** The cause of the run. */

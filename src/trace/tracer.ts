@@ -19,7 +19,6 @@ export type Attributes = Readonly<Record<string, string | number | boolean | und
 export interface Span {
   /** 32 hexadecimal digits, shared by all spans of one cause. */
   readonly traceId: string;
-  /** 16 hexadecimal digits. */
   readonly spanId: string;
   readonly parentId?: string | undefined;
   /** Span id of its task; for a task, its own. */
@@ -56,7 +55,6 @@ export interface SpanEnd {
 
 /** A span in progress, for the code that does the work. */
 export interface OpenSpan {
-  /** Adds attributes to the span. */
   set(attributes: Attributes): void;
   /** Marks the span as failed without an exception. */
   fail(error: string): void;
@@ -68,7 +66,6 @@ interface TraceContext {
   readonly outer: TraceContext | undefined;
   /** Undefined within a cause: only the tasks that it leads to are recorded. */
   readonly recorder: Tracer | undefined;
-  /** Whether the span has ended. */
   isOver: boolean;
 }
 
@@ -193,7 +190,6 @@ const STATUS_AFTER_TASK_MS = 60_000;
 export class Tracer {
   readonly #options: TracerOptions;
   readonly #listeners: SpanListener[] = [];
-  /** Causes that were reported to listeners. */
   readonly #reportedCauses = new WeakSet<Span>();
   /** The last task of each module (undefined = without module), and its end. */
   readonly #lastTasks = new Map<string | undefined, { readonly task: Span; endMs: number }>();

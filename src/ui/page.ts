@@ -99,6 +99,7 @@ export class Page {
   /** The difference that is being computed: only one at a time, because that calls helm and the API server. */
   #currentDiff: { readonly moduleName: string; readonly text: Promise<string> } | undefined;
 
+  /** `sources.snapshot` reads state and queues, which the tables of the page are built from. */
   constructor(sources: PageSources) {
     this.#sources = sources;
     const { clock, secrets, snapshot, about } = sources;
@@ -213,10 +214,10 @@ export class Page {
   /** Answers with the log lines of a run. */
   #answerRun(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
-    const found = findRunDetail(runs, id);
-    return found === undefined
+    const detail = findRunDetail(runs, id);
+    return detail === undefined
       ? errorResponse(404, "the operator has discarded this run")
-      : jsonResponse(secrets.redactDeep(found));
+      : jsonResponse(secrets.redactDeep(detail));
   }
 
   /** Which modules each module requires, whether the requirement is met (`met`), and after which it runs, for the page's graph. */

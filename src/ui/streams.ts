@@ -33,7 +33,6 @@ interface EventStreamsOptions {
   readonly clock: Clock;
   /** The complete state, for a stream that is new or missed messages. */
   readonly snapshot: () => string;
-  /** Called when the last stream has ended. */
   readonly onEmpty: () => void;
 }
 

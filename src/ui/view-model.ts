@@ -48,6 +48,7 @@ export class ViewModel {
   /** When the refreshes so far will have used no more than their share of the time; on the monotonic clock. */
   #budgetFreeAt = 0;
 
+  /** Creates empty tables. A new stream begins with a snapshot of them; after the last one, they are dropped. */
   constructor(options: ViewModelOptions) {
     this.#options = options;
     const table = (): SentTable => new SentTable(options.redact);
@@ -134,7 +135,6 @@ interface Row {
 }
 
 interface SentRow {
-  /** The row before redaction. */
   readonly unredactedJson: string;
   readonly json: string;
 }

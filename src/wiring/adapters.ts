@@ -202,7 +202,7 @@ export class Adapters {
       statusOf: (module) => this.#statusMirror.statusOf(module),
       originsOf: (section) => state.values.explainSection(section),
       runs: this.#base.runRing,
-      diff: (module, displayed) => this.#renderDiff(module, displayed),
+      diff: (module, redact) => this.#renderDiff(module, redact),
     });
   }
 

@@ -125,7 +125,7 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
 
 /**
  * Collects the operator's own secrets for redaction, such as tokens in its environment. `registerAgain` is called when there are
- * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it.
+ * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it. The set names the JSON pointers of secrets.
  */
 function collectKnownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
@@ -223,8 +223,8 @@ function makeSpanExport(
 function traceRequests(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
-    const start = { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } } as const;
-    recordFinishedSpan(start, { ms: seconds * 1000, error });
+    const spanStart = { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } } as const;
+    recordFinishedSpan(spanStart, { ms: seconds * 1000, error });
   });
   return client;
 }

@@ -66,7 +66,6 @@ export class Components {
   readonly #hookMetrics: HookMetrics;
   readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
-  /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
   #watchedReleases: WatchedReleases | undefined;
 

@@ -34,7 +34,6 @@ export interface OperatorOptions {
   readonly env: Environment;
   /** Releases everything acquired, last in first out. */
   readonly scope: Scope;
-  /** Aborted to stop the operator. */
   readonly stop: AbortController;
 }
 
@@ -67,10 +66,7 @@ export class Operator {
     };
   }
 
-  /**
-   * Starts, works, and resolves after a request to stop or when the lease is lost. Throws ProblemError if it refuses to
-   * start.
-   */
+  /** Starts, works, and resolves after a request to stop or when the lease is lost. Throws ProblemError if it refuses to start. */
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
     const started = this.#start(signal);
@@ -207,10 +203,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/**
- * Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws
- * ProblemError with every problem found.
- */
+/** Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws ProblemError with every problem found. */
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
@@ -231,9 +224,8 @@ async function warmCaches(base: Base, ports: Ports): Promise<void> {
 }
 
 /**
- * Reads the ConfigMap. Creates a missing one at a first start only: if the operator has releases, a user has deleted it, and
- * an empty one would disable modules. Refuses an invalid one, unless content that was accepted before is stored. Throws
- * ProblemError.
+ * Reads the ConfigMap. Creates a missing one at a first start only: if the operator has releases, a user has deleted it, and an empty one would disable
+ * modules. Refuses an invalid one, unless content that was accepted before is stored. Throws ProblemError.
  */
 async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
   await config.moveOverlay(); // From a ConfigMap of a former version into the Secret of the same name.

@@ -46,6 +46,7 @@ export class WebhookWiring {
   /** Called when webhooks need more permissions than before. */
   #onMorePermissions: () => void = () => {};
 
+  /** Connects the webhooks of hooks to the runs that answer them; opens no server yet. */
   constructor(
     base: Base,
     parts: WebhookParts,

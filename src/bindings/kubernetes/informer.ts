@@ -26,13 +26,11 @@ export interface InformerOwner {
   readonly binding: KubernetesBinding;
   readonly filter: Filter | undefined;
   readonly shared: SharedObjects;
-  /** Whether objects come with `managedFields`. */
   readonly keepManagedFields: boolean;
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
   readonly times: BindingTimes | undefined;
-  /** Called when the stored objects change. */
   readonly onStoreChanged: () => void;
   /** Called for each change that the binding sees; `key` is `namespace/name`. */
   readonly onChange: (watchEvent: WatchEvent, key: string, item: SnapshotItem) => void;

@@ -25,15 +25,11 @@ interface MonitorOptions {
   readonly times: BindingTimes | undefined;
 }
 
-/**
- * Watches the objects of one kubernetes binding, reports when all are listed, and returns the snapshot. `outbox` buffers
- * the events until `unlock`.
- */
+/** Watches the objects of one kubernetes binding, reports when all are listed, and returns the snapshot. `outbox` buffers the events until `unlock`. */
 export class Monitor {
   readonly hook: Hook;
   readonly binding: KubernetesBinding;
   readonly outbox: Outbox;
-  /** All watches of the binding. */
   readonly informers = new Set<Informer>();
   /** Whether all selected objects have been listed once. */
   isReady = false;
@@ -44,6 +40,7 @@ export class Monitor {
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
 
+  /** Opens nothing yet. The outbox will queue a task of the hook for each event. */
   constructor(hook: Hook, binding: KubernetesBinding, options: MonitorOptions) {
     this.hook = hook;
     this.binding = binding;

@@ -87,8 +87,8 @@ async function runModuleScript(
 ): Promise<ScriptAnswer> {
   const { logger } = ports;
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
-  const call = enabledScriptInput(ports.state.values, module, enabled);
-  const answer = await ports.runScript({ ...call, settings, logger, signal });
+  const input = enabledScriptInput(ports.state.values, module, enabled);
+  const answer = await ports.runScript({ ...input, settings, logger, signal });
   if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
   return answer;
 }

@@ -1,7 +1,6 @@
 /**
- * Loads hooks and schemas of modules, and global hooks (docs/guides/running.md, "Changes on disk"). To load a module is to run its hooks
- * with `--config` and to compile its schemas. `state.module` returns the record of a module: what is known of it. An event such as
- * `hooksLoaded` changes the record.
+ * Loads hooks and schemas of modules, and global hooks (docs/guides/running.md, "Changes on disk"). To load a module is to run its hooks with `--config`
+ * and to compile its schemas. `state.module` returns the record of a module: what is known of it. An event such as `hooksLoaded` changes the record.
  */
 
 import { ProblemError } from "../../model/index.ts";

@@ -64,7 +64,7 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   scheduleRecheck(ports, { before, tree });
   // A tree omits a module only after a second read has confirmed that its directory is deleted.
   const names = new Set(tree.modules.map((module) => module.name));
-  const missing = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
+  const removedModules = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const namesBefore = moduleNames(ports.state.tree);
   recordTree(ports, tree);
@@ -73,7 +73,7 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
   // New schemas and default values change the digest of the global configuration. This converge handles that, so no other is due.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
-  await stopRemovedModules(ports, missing);
+  await stopRemovedModules(ports, removedModules);
   await recordServerVersion(ports, signal);
 }
 
@@ -129,10 +129,10 @@ function moduleNames({ modules }: Tree): string {
 }
 
 /** Ends watches, schedules and runs of modules that the tree does not contain any more. */
-async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
-  const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
+async function stopRemovedModules(ports: Ports, records: readonly ModuleRecord[]): Promise<void> {
+  const deactivateHooks = (): void => records.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
-  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
+  await interruptRuns(ports, new Set(records.map(({ module }) => module.name)), "its directory is deleted");
   // A run in progress may have activated hooks.
   deactivateHooks();
 }
@@ -229,9 +229,9 @@ function assertUsable(ports: Ports, name: string): void {
   const record = ports.state.module(name);
   if (record === undefined) return;
   const { module, loadProblem } = record;
-  const missing = module.missing?.what.join(", ");
-  if (missing !== undefined)
-    throw new FilesUnusable(`files are missing: ${missing}; they are checked again soon`);
+  const missingFiles = module.missing?.what.join(", ");
+  if (missingFiles !== undefined)
+    throw new FilesUnusable(`files are missing: ${missingFiles}; they are checked again soon`);
   const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

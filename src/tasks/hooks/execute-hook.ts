@@ -60,10 +60,7 @@ export function describeFailure(error: unknown): string {
   return missingRule === undefined ? text : `${text} (missing rule: ${missingRule})`;
 }
 
-/**
- * Runs a hook and applies its output. Returns its answers to reviews. Throws HookFailure if any step fails; then the caller
- * repeats the whole run.
- */
+/** Runs a hook and applies its output. Returns its answers to reviews. Throws HookFailure if any step fails; then the caller repeats the whole run. */
 export function executeHook(ports: Ports, request: HookRunRequest): Promise<HookAnswers> {
   const { hook, triggers } = request;
   const attributes = { hook: hook.id, binding: triggers[0].binding.name, contexts: triggers.length };
@@ -183,10 +180,7 @@ function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
 
-/**
- * Runs the hook of a batch of tasks once, with the binding contexts of all tasks in order. Of adjacent contexts of one
- * group only the last is kept.
- */
+/** Runs the hook of a batch of tasks once, with the binding contexts of all tasks in order. Of adjacent contexts of one group only the last is kept. */
 export async function runHookTask(
   ports: Ports,
   batch: readonly HookTask[],

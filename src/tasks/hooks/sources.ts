@@ -34,9 +34,8 @@ export async function activateHooks(ports: Ports, hooks: readonly Hook[], run: S
 }
 
 /**
- * Opens the watches of hooks for snapshots only, without events and Synchronization. A `FirstListError` means that the
- * filter of a binding failed on an object of the first list. It is ignored, because it must not block the removal of a
- * module.
+ * Opens the watches of hooks for snapshots only, without events and Synchronization. A `FirstListError` means that the filter of a binding failed on an
+ * object of the first list. It is ignored, because it must not block the removal of a module.
  */
 export async function openSnapshotWatches(ports: Ports, hooks: readonly Hook[]): Promise<void> {
   for (const hook of hooks) {
@@ -103,7 +102,6 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
 interface QueuedSync {
   readonly hook: Hook;
   readonly queue: string;
-  /** Key of its task. */
   readonly key: string;
   /** Resolves when the task has ended, with its failure or that of a task before it in the queue. */
   readonly settled: Promise<Failure<Task> | undefined>;

@@ -16,9 +16,8 @@ import { isRemovalStillDue } from "../converge/discover.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
 /**
- * Deletes a module: beforeDeleteHelm hooks, uninstall that keeps the release record, afterDeleteHelm hooks (which still
- * get snapshots), then watches and the release record. The record shows what is done, so a retry or a restart continues
- * where the delete stopped.
+ * Deletes a module: beforeDeleteHelm hooks, uninstall that keeps the release record, afterDeleteHelm hooks (which still get snapshots), then watches and
+ * the release record. The record shows what is done, so a retry or a restart continues where the delete stopped.
  */
 export async function deleteModule(
   ports: Ports,

@@ -28,7 +28,6 @@ export class ModuleRun {
   readonly isRequested: boolean;
   /** Whether the module must be on or off: the only run of a module that is off is its removal. */
   readonly #requiredState: "on" | "off";
-  /** The last known record of the module. */
   #lastRecord: ModuleRecord;
   readonly #startedAt: number;
   readonly #startedMonotonic: number;

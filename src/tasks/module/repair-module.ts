@@ -13,9 +13,8 @@ import { RestoreError } from "../../helm/index.ts";
 import { canRestoreWithoutRun } from "../../plan/index.ts";
 
 /**
- * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes
- * its module Invalid and does not stop the others; any other failure is retried. While all modules are suspended, does
- * nothing: the next converge applies the CRDs.
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes its module Invalid and does not
+ * stop the others; any other failure is retried. While all modules are suspended, does nothing: the next converge applies the CRDs.
  */
 export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
   if (ports.state.view.config.isFrozen) return { kind: "done" };

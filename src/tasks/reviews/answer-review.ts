@@ -36,7 +36,6 @@ interface AnswerOptions {
   readonly concurrency: number;
   /** The same for requests of others while queues work, which their runs would delay. */
   readonly concurrencyBesideTasks: number;
-  /** Whether a queue runs a task. */
   readonly runsTask: () => boolean;
   /** Whether the operator or a module sent the request: a task may wait for its answer. */
   readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
@@ -168,11 +167,16 @@ export class ReviewRuns {
     const triggers: readonly [HookTrigger] = [trigger];
     const { clock, logger, tracer } = ports;
     const attributes = { kind: "review", module: hook.module, binding: trigger.binding.name };
-    const start = { name: `review ${hook.id}`, attributes, module: hook.module, waitingSince: clock.now() };
+    const spanStart = {
+      name: `review ${hook.id}`,
+      attributes,
+      module: hook.module,
+      waitingSince: clock.now(),
+    };
     const run = async (): Promise<HookAnswers> => {
       await this.#waitForToken(hook, trigger, signal);
       signal.throwIfAborted();
-      return tracer.task({ ...start, from: getTaskOrigin() }, () =>
+      return tracer.task({ ...spanStart, from: getTaskOrigin() }, () =>
         executeHook(ports, { hook, triggers, queue: "", signal }),
       );
     };

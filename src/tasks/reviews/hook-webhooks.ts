@@ -210,8 +210,7 @@ function toAdmissionWebhook(
 }
 
 /**
- * Problems of `hooks`: webhooks that one of `others`, or another of `hooks`, declares too. Compares names of admission webhooks, and
- * conversions of a CRD.
+ * Problems of `hooks`: webhooks that one of `others`, or another of `hooks`, declares too. Compares names of admission webhooks, and conversions of a CRD.
  */
 export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
   const declared = hooks.flatMap((hook) => webhookKeys(hook).map((key) => ({ hook, key })));
