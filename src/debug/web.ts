@@ -103,7 +103,7 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Ru
   };
 }
 
-/** Closes the oldest connection when there are more than `max`. */
+/** Closes the oldest connection when there are more than `max`, so that no client can keep all others out. */
 function limitConnections(server: Server, max: number): void {
   const openSockets = new Set<{ destroy(): void }>();
   server.on("connection", (socket) => {

@@ -146,7 +146,8 @@ export class YieldingLineSplitter {
 
   /** Resolves when all lines are emitted, also a last line without line end. */
   async flush(): Promise<void> {
-    while (this.#pendingChunk !== undefined) await new Promise((resolve) => void setImmediate(resolve)); // `#handleSlice` goes on.
+    // `#handleSlice` goes on meanwhile.
+    while (this.#pendingChunk !== undefined) await new Promise((resolve) => void setImmediate(resolve));
     this.#splitter.flush();
   }
 

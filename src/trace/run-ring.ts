@@ -1,6 +1,7 @@
 /**
- * A ring buffer of the last runs of tasks with their spans and log lines. Bounds limit the number of runs, the runs of a group (the same kind of task
- * and module), and the bytes. Readers redact the texts of spans. Each change gets a number, by which a reader asks for later changes.
+ * A ring buffer of the last runs of tasks with their spans and log lines, stored as JSON text to save memory. Bounds limit the number of runs, the
+ * runs of a group (the same kind of task and module), and the bytes. The first run of a map is its oldest. Readers redact the texts of spans. Each
+ * change gets a number, by which a reader asks for later changes.
  */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";

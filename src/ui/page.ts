@@ -180,27 +180,26 @@ export class Page {
   #readValues(module: ModuleView): unknown {
     const { secrets, statusValues, originsOf } = this.#sources;
     const { chart, chartDir, valuesKey } = module.module;
-    const hiding = { secretPaths: module.secretPaths, secrets };
+    const redaction = { secretPaths: module.secretPaths, secrets };
     const values = objectOf(module.values());
     const usesChartValues = chart === "root" && isEmptySection(member(values, valuesKey));
     const chartValues = usesChartValues ? readYamlMap(join(chartDir, "values.yaml")) : undefined;
     if (chartValues === undefined) {
-      const displayed = displayValues(values, statusValues, hiding);
+      const displayed = displayValues(values, statusValues, redaction);
       return secrets.redactDeep(buildSectionValues(displayed, valuesKey, originsOf(valuesKey)));
     }
-    const displayed = displayValues({ ...values, [valuesKey]: chartValues }, statusValues, hiding);
+    const displayed = displayValues({ ...values, [valuesKey]: chartValues }, statusValues, redaction);
     return secrets.redactDeep(buildChartValues(displayed, valuesKey));
   }
 
   /** Answers with what a run would change. Requests for the same module share one computation; others are refused meanwhile. */
   async #answerDiff(module: Module): Promise<PageResponse> {
-    const { moduleName = module.name } = this.#currentDiff ?? {};
-    const isBusyWithOther = moduleName !== module.name;
-    if (isBusyWithOther)
-      return errorResponse(503, `the difference of module ${moduleName} is being computed; try again later`);
+    const busyWith = this.#currentDiff?.moduleName ?? module.name;
+    if (busyWith !== module.name)
+      return errorResponse(503, `the difference of module ${busyWith} is being computed; try again later`);
     const { secrets, diff } = this.#sources;
     const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
-    const shared = (this.#currentDiff ??= { moduleName, text: diff(module, redactSecrets) });
+    const shared = (this.#currentDiff ??= { moduleName: module.name, text: diff(module, redactSecrets) });
     try {
       return { status: 200, body: secrets.redact(await shared.text), headers: SECURITY_HEADERS };
     } catch (error) {
@@ -222,7 +221,8 @@ export class Page {
 
   /** Which modules each module requires, whether the requirement is met (`met`), and after which it runs, for the page's graph. */
   #buildGraph(): readonly GraphNode[] {
-    return buildGraph(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
+    const stateOf = (): string => ""; // The page has the states already.
+    return buildGraph(this.#sources.snapshot().view, stateOf).map(({ module, requires, after }) => ({
       name: module,
       requires: requires.flatMap(({ of, name, unmet }) =>
         of === "module" ? [{ name, met: unmet === undefined }] : [],
@@ -232,7 +232,7 @@ export class Page {
   }
 }
 
-/** An object without its secrets: a Secret loses all its data. */
+/** A copy of an object without secrets: known secrets are replaced everywhere, and all data of a Secret. */
 function redactObject(object: JsonObject, secrets: KnownSecrets): Json {
   const paths = object["kind"] === "Secret" ? ["/data/*", "/stringData/*"] : [];
   return secrets.redactValues(object, new Set(paths));

@@ -109,6 +109,7 @@ export class ViewModel {
       const changeJson = this.#tables[name].update(pageState[name]);
       return changeJson === undefined ? [] : [`"${name}":${changeJson}`];
     });
+    // Refreshes use only a share of the time: each ms of work costs IDLE_PER_COST ms of rest.
     const costMs = clock.monotonic() - this.#refreshedAt;
     this.#budgetFreeAt = Math.max(this.#budgetFreeAt, this.#refreshedAt) + IDLE_PER_COST * costMs;
     if (changes.length > 0) this.#streams.broadcast(`{"now":${clock.now()},${changes.join(",")}}`);

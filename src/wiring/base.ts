@@ -179,7 +179,7 @@ function readNamespace(settings: Settings, client: KubeClient): string {
   throw new ProblemError({ file, message: "the context names no namespace", remedy });
 }
 
-/** Builds the access to the operator's releases; reads nothing yet. */
+/** Builds the access to the operator's releases; reads nothing yet. `others` are callbacks of a running operator; commands have none. */
 export function makeReleases(
   base: Base,
   others: Pick<

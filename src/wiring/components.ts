@@ -284,9 +284,10 @@ export class Components {
   /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
+    // A run of a hook alone changes no release.
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) this.#watchedReleases?.recordRelease(module);
-    // Next retry and blocked tasks change without a change of the state.
+    // The time of the next retry, and which tasks are blocked, change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();
   }

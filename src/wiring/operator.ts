@@ -203,7 +203,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws ProblemError with every problem found. */
+/** Reads the directories and loads the global hooks, which must be valid before anything runs. Throws ProblemError with every problem found. */
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
@@ -211,7 +211,7 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
   reportTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   throwProblems([...tree.problems, ...problems]);
-  checkSchemas(ports, tree.globalSchemas);
+  checkSchemas(ports, tree.globalSchemas); // Logs their warnings. Errors are in `tree.problems`.
   state.recordTree(tree);
   state.recordGlobalHooks(hooks);
 }

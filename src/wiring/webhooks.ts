@@ -111,7 +111,7 @@ export class WebhookWiring {
     if (this.#base.settings.webhooks) await this.#openOnce();
   }
 
-  /** With `--webhooks`, answers and registers webhooks from now on, because this process is the leader. */
+  /** Called when this process becomes the leader. With `--webhooks`, opens the server at once, and registers webhooks; otherwise the first hook with a webhook opens it. */
   async becomeLeader(): Promise<void> {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#openAsLeader();

@@ -208,8 +208,9 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   const foreignMessage = "a release of this name belongs to another owner and is left alone";
   for (const module of foreignModules) recorder.failed(module, "ForeignRelease", foreignMessage);
   const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
-  const confirm = deletionLimit && `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
-  const remedy = `switch it on again${confirm ?? ""}`;
+  const confirmRemedy =
+    deletionLimit === undefined ? "" : `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
+  const remedy = `switch it on again${confirmRemedy}`;
   for (const { name, dir } of limitedModules)
     state.recordModule(name, "problemFound", { file: dir, message, remedy });
   for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
@@ -232,6 +233,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
     return false;
   }
   const module = state.tree.modules.find((each) => each.name === name);
+  // The release is still an orphan, or its module is still disabled.
   if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
   logger.info("A module was switched on before its removal; another discovery decides", { module: name });
   scheduleConverge(ports, SECOND_CHECK_MS);

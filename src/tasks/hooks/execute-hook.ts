@@ -156,7 +156,7 @@ async function applyEffects(
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });
-  if (operations === undefined) return;
+  if (operations === undefined) return; // Not too many are stored.
   const message = "Very many operations of values patches are stored; each run of a hook replays them";
   logger.warn(message, { hook: name, module, operations });
 }
