@@ -187,10 +187,9 @@ function readV0Item(
 
 /** The event for a name of version 0; complains about an unknown name. */
 function readV0Event(event: string, id: string, complain: Complain): WatchEvent[] {
-  const watchEvent = ALL_EVENTS.find((each) => V0_EVENT_NAMES[each] === event);
-  if (watchEvent === undefined)
-    complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
-  return watchEvent === undefined ? [] : [watchEvent];
+  const type = ALL_EVENTS.find((each) => V0_EVENT_NAMES[each] === event);
+  if (type === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
+  return type === undefined ? [] : [type];
 }
 
 const LABEL_PATTERNS = {
@@ -235,15 +234,11 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
 }
 
 /** Complains about a missing operator, and about values that it lacks or does not allow. */
-function checkOperator(
-  operator: string | undefined,
-  valueCount: number,
-  { path, complain }: ConfigPath,
-): void {
+function checkOperator(operator: string | undefined, count: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
   const needsValues = operator === "In" || operator === "NotIn";
-  if (needsValues && valueCount === 0) complain(`${path}.values must not be empty for operator ${operator}`);
-  if (!needsValues && valueCount > 0) complain(`${path}.values must be empty for operator ${operator}`);
+  if (needsValues && count === 0) complain(`${path}.values must not be empty for operator ${operator}`);
+  if (!needsValues && count > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
 /** Complains about a text that is no label key, or no label value. */

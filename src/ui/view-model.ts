@@ -153,11 +153,9 @@ class SentTable {
   update(rows: readonly Row[]): string | undefined {
     const changedRows = rows.flatMap((row) => this.#serializeChanged(row) ?? []);
     const names = new Set(rows.map(({ name }) => name));
-    const removedNames = [...this.#sentRows.keys()].filter((name) => !names.has(name));
-    for (const name of removedNames) this.#sentRows.delete(name);
-    return changedRows.length + removedNames.length === 0
-      ? undefined
-      : tableChangeJson(changedRows, removedNames);
+    const removed = [...this.#sentRows.keys()].filter((name) => !names.has(name));
+    for (const name of removed) this.#sentRows.delete(name);
+    return changedRows.length + removed.length === 0 ? undefined : tableChangeJson(changedRows, removed);
   }
 
   /** All rows, as the JSON of a `TableChange`. */

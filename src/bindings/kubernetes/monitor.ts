@@ -148,10 +148,9 @@ export class Monitor {
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
       const informer = new Informer(owner, namespace, this.isReady);
       this.informers.add(informer);
-      const selectors = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(
-        Boolean,
-      );
-      return { informer, watchSpec: { ...spec, fieldSelector: selectors.join(",") || undefined } };
+      const nameSelector = name === undefined ? undefined : `metadata.name=${name}`;
+      const fields = [fieldSelector, nameSelector].filter(Boolean).join(",");
+      return { informer, watchSpec: { ...spec, fieldSelector: fields || undefined } };
     });
     for (const { informer, watchSpec } of newInformers) informer.open(this.#options.hub, watchSpec);
   }

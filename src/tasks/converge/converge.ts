@@ -200,16 +200,15 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   const { state } = ports;
   const { converge: ended } = state.view;
   // `content` is the digest of the modules' files at the start of this converge.
-  const haveFilesChanged =
-    ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
-  const rounds = haveFilesChanged || haveHooksChangedGlobals(state.view) ? ended.rounds + 1 : 0;
+  const filesChanged = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
+  const rounds = filesChanged || haveHooksChangedGlobals(state.view) ? ended.rounds + 1 : 0;
   state.record("convergeEnded", rounds % MAX_ROUNDS);
   const { startedAt = 0, finishedAt = 0 } = state.view.converge;
   const ms = finishedAt - startedAt;
   ports.recorder.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
-  const reason = haveFilesChanged ? FILES_CHANGE : "afterAll hooks change global values";
+  const reason = filesChanged ? FILES_CHANGE : "afterAll hooks change global values";
   return Promise.resolve(retryUnstable(ports, reason));
 }
 

@@ -151,12 +151,10 @@ function crdTasks(ports: Ports, names: readonly string[]): Task[] {
  */
 function announceDueRuns({ state, releases }: Ports, names: readonly string[]): void {
   const records = names.flatMap((name) => state.module(name) ?? []);
-  const recordsWithHelm = records.filter(
-    ({ module }) => getHelmSkipReason(state.values, module) === undefined,
-  );
+  const helmRecords = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
   const doModulesRunInParallel = state.view.moduleQueues === "own";
   releases.announceModules(
-    recordsWithHelm.map((record) => ({
+    helmRecords.map((record) => ({
       name: record.module.name,
       readInput: () => buildHelmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),

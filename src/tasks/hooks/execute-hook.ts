@@ -64,9 +64,7 @@ export function describeFailure(error: unknown): string {
 export function executeHook(ports: Ports, request: HookRunRequest): Promise<HookAnswers> {
   const { hook, triggers } = request;
   const attributes = { hook: hook.id, binding: triggers[0].binding.name, contexts: triggers.length };
-  return span({ kind: "hook", name: hook.id, attributes }, (openSpan) =>
-    runAndApply(ports, request, openSpan),
-  );
+  return span({ kind: "hook", name: hook.id, attributes }, (open) => runAndApply(ports, request, open));
 }
 
 /** Starts the process, applies its output, and records the run as success, failure, or allowed failure. */

@@ -187,8 +187,8 @@ function bindingsToRun(
 }
 
 /**
- * Queues one Synchronization task for each binding; returns those that the caller must wait for (`waitForSynchronization`). A
- * binding whose hook does not run on Synchronization (`executeHookOnSynchronization: false`) counts as synchronized at once.
+ * Queues one Synchronization task for each binding; returns those that the caller must wait for (`waitForSynchronization`): until success, or until
+ * the first try (`run.waitUntil`). A binding whose hook does not run on Synchronization (`executeHookOnSynchronization: false`) is synchronized at once.
  */
 function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): QueuedSync[] {
   const awaited: QueuedSync[] = [];

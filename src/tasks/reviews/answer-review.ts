@@ -167,7 +167,7 @@ export class ReviewRuns {
     const triggers: readonly [HookTrigger] = [trigger];
     const { clock, logger, tracer } = ports;
     const attributes = { kind: "review", module: hook.module, binding: trigger.binding.name };
-    const spanStart = {
+    const span = {
       name: `review ${hook.id}`,
       attributes,
       module: hook.module,
@@ -176,7 +176,7 @@ export class ReviewRuns {
     const run = async (): Promise<HookAnswers> => {
       await this.#waitForToken(hook, trigger, signal);
       signal.throwIfAborted();
-      return tracer.task({ ...spanStart, from: getTaskOrigin() }, () =>
+      return tracer.task({ ...span, from: getTaskOrigin() }, () =>
         executeHook(ports, { hook, triggers, queue: "", signal }),
       );
     };
