@@ -109,8 +109,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
 }
 
 /**
- * Builds the registry of the ServiceAccounts that modules may name: in `--service-account-namespaces`, a list with commas. A module whose
- * `addon.yaml` names no namespace gets it from the template, if there is one, else the operator's.
+ * Builds the registry of the ServiceAccounts that modules may name. They are in the namespace that the operator's configuration gives the module (not
+ * its `addon.yaml`), or in those of `--service-account-namespaces`, a list with commas.
  */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);

@@ -74,8 +74,8 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 /** First phase: reads directories and hooks, activates global hooks, and returns the beforeAll hooks as the next steps. */
 async function startConverge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  const doHooksKeepInterrupting = countInterruption(ports);
-  if (doHooksKeepInterrupting) return retryUnstable(ports, FILES_CHANGE);
+  const isInterruptedTooOften = countInterruption(ports);
+  if (isInterruptedTooOften) return retryUnstable(ports, FILES_CHANGE);
   state.record("convergeStarted", task.cause); // Sets the phase `beforeAll`.
   ports.logger.info("Converge started", { cause: describeCause(task.cause) });
   let step: Step = "reading";

@@ -122,8 +122,8 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
 
 /** Records the installed release of a module that is disabled or has no chart: no run records it, and the process that installed it may have ended. */
 function recordRelease({ state, releases }: Ports, { name, chart }: Module, { enabled }: Enablement): void {
-  const doRunsRecord = enabled && chart !== "none";
-  if (!doRunsRecord && releases.observed.ownership(name) === "ours")
+  const isRecordedByRuns = enabled && chart !== "none";
+  if (!isRecordedByRuns && releases.observed.ownership(name) === "ours")
     state.recordModule(name, "factsObserved", { release: releases.observed.get(name) });
 }
 
@@ -152,14 +152,14 @@ function crdTasks(ports: Ports, names: readonly string[]): Task[] {
 function announceDueRuns({ state, releases }: Ports, names: readonly string[]): void {
   const records = names.flatMap((name) => state.module(name) ?? []);
   const helmRecords = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
-  const doModulesRunInParallel = state.view.moduleQueues === "own";
+  const areRunsParallel = state.view.moduleQueues === "own";
   releases.announceModules(
     helmRecords.map((record) => ({
       name: record.module.name,
       readInput: () => buildHelmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),
     })),
-    doModulesRunInParallel,
+    areRunsParallel,
   );
 }
 

@@ -37,8 +37,8 @@ export class ModuleRun {
   hasWritten = false;
 
   /**
-   * Records the begin of the run with its inputs. A user requests a run by a new token in an annotation: `isRequested` makes helm upgrade even if
-   * nothing has changed, unless the request is one to roll back.
+   * Records the begin of the run with its inputs. A user requests a run by a new token in an annotation: `isRequested` makes helm try inputs again that
+   * were refused before, unless the request is one to roll back.
    */
   constructor(ports: Ports, { record, activity, trigger }: RunStart, context: RunContext) {
     this.name = record.module.name;

@@ -46,7 +46,7 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
-  // A restore of missing objects would change the release at the same time.
+  // A restore of missing objects would change the release's objects at the same time.
   const isOwnRestore = (each: Task): boolean =>
     each.kind === "restore-objects" && each.module === task.module;
   await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");

@@ -167,12 +167,7 @@ export class ReviewRuns {
     const triggers: readonly [HookTrigger] = [trigger];
     const { clock, logger, tracer } = ports;
     const attributes = { kind: "review", module: hook.module, binding: trigger.binding.name };
-    const span = {
-      name: `review ${hook.id}`,
-      attributes,
-      module: hook.module,
-      waitingSince: clock.now(),
-    };
+    const span = { name: `review ${hook.id}`, attributes, module: hook.module, waitingSince: clock.now() };
     const run = async (): Promise<HookAnswers> => {
       await this.#waitForToken(hook, trigger, signal);
       signal.throwIfAborted();
