@@ -51,6 +51,7 @@ export async function runOperator(
     await operator.run();
     return uncaughtErrors.exitCode();
   } catch (error) {
+    // A stop request makes a start fail, too.
     if (abortController.signal.aborted) return uncaughtErrors.exitCode();
     logStartError(error, logger);
     return EXIT_REFUSED;

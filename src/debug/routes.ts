@@ -82,7 +82,7 @@ function answerQueue({ queues, clock, secrets }: DebugSources, { path, query }: 
   return { status: 200, text: renderQueues(dump), data: dump as unknown as Json };
 }
 
-/** The last runs, or one run by its id, with its log lines. */
+/** The last runs, or one run by its id, with its log lines. `since` is the cursor of an earlier answer: only runs that have changed later are returned. */
 function answerRuns({ runs, secrets }: DebugSources, { path: [id], query }: RouteRequest): RouteResponse {
   if (id !== undefined) {
     const run = runs.getRun(id);

@@ -29,7 +29,10 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
   });
 }
 
-/** Runs a batch of tasks as one span: hook tasks of one hook together, every other kind alone. */
+/**
+ * Runs a batch of tasks, traced as one span: hook tasks of one hook together, every other kind alone. Records in the state and in the span how they
+ * ended, and whether they block others.
+ */
 export async function runTask(
   ports: Ports,
   batch: readonly Task[],
@@ -54,8 +57,8 @@ export async function runTask(
     else if (task.kind === "converge" || task.group === "converge") recordConvergeStep(ports, outcome);
     if (outcome.kind !== "retry") recordRemovalEnd(ports, task);
     span.set({ outcome: outcome.kind });
-    if (signal.aborted && (outcome.kind === "cancelled" || outcome.kind === "expand"))
-      span.set({ interrupted: oneLine(signal.reason) });
+    const wasInterrupted = signal.aborted && (outcome.kind === "cancelled" || outcome.kind === "expand");
+    if (wasInterrupted) span.set({ interrupted: oneLine(signal.reason) });
     if (outcome.kind === "retry") span.fail(outcome.message);
     return outcome;
   });

@@ -186,7 +186,7 @@ interface TracerOptions {
 /** For this long after its end, status writes belong to the task. */
 const STATUS_AFTER_TASK_MS = 60_000;
 
-/** Records the spans of tasks and of the work within them. */
+/** Records the spans of tasks and of the work within them. Its listeners, the ring of the last runs and the export, get each span that has ended. */
 export class Tracer {
   readonly #options: TracerOptions;
   readonly #listeners: SpanListener[] = [];

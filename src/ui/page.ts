@@ -182,6 +182,7 @@ export class Page {
     const { chart, chartDir, valuesKey } = module.module;
     const redaction = { secretPaths: module.secretPaths, secrets };
     const values = objectOf(module.values());
+    // The chart of kind `root` gets the section as its root values, so its own values.yaml contains the defaults.
     const usesChartValues = chart === "root" && isEmptySection(member(values, valuesKey));
     const chartValues = usesChartValues ? readYamlMap(join(chartDir, "values.yaml")) : undefined;
     if (chartValues === undefined) {

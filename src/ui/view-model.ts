@@ -37,7 +37,7 @@ const BURST_MS = 2000;
 /** The operator's message mentions a run when it is a second old, which triggers no notification. */
 const FOLLOW_UP_MS = 1100;
 
-/** The tables of the page and the streams of its viewers. */
+/** The tables of the page and the streams of its viewers, the open pages. `redact` removes secrets, `read` reads the state. */
 export class ViewModel {
   readonly #options: ViewModelOptions;
   readonly #streams: EventStreams;

@@ -70,6 +70,7 @@ export class Adapters {
       renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
     const operatorName = settings.configMap;
+    // Writes statuses, and reads what users and earlier processes have written into the resources: annotations, durations of runs.
     this.#statusMirror = new StatusMirror({
       ...base,
       operatorName,

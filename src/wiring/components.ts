@@ -80,12 +80,14 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
+    // Called when the known secrets are collected anew: the operator's own and those of values.
     const registerOwnSecrets = secrets.registerAgain;
     secrets.registerAgain = () => {
       registerOwnSecrets?.();
       registerSecrets(this.state.values, secrets);
     };
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
+    // Both watch objects that modules name, and record what they observe in the state.
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
@@ -128,6 +130,7 @@ export class Components {
       onDrift: makeDriftReporter(this.#recorderParts),
       onHealth: (module, health) => {
         reportHealth(module, health);
+        // A revision that stays healthy is labelled good: a rollback may go back to it.
         const record = this.state.module(module);
         if (record !== undefined) this.releases.goodRevisions.recordHealth(record.module, record.health);
       },

@@ -35,7 +35,7 @@ interface WebhookParts {
   readonly ports: Ports;
 }
 
-/** The webhooks of an operator. Their code is loaded with the first one, or at the start with `--webhooks`. */
+/** The webhooks of an operator: those of hooks, and its own. Their code is loaded with the first one, or at the start with `--webhooks`. */
 export class WebhookWiring {
   readonly hooks: HookWebhooks;
   readonly #base: Base;
@@ -205,6 +205,7 @@ export class WebhookWiring {
       hasReplicas: settings.ha,
       name: makeConfigurationName(this.#base),
       target,
+      // A follower forwards requests to the leader.
       findLeader: async () => {
         const address = await leadership.address();
         return address && { ...address, port: settings.webhookPort };

@@ -1,4 +1,4 @@
-/** The kubernetes bindings of all hooks: snapshots and events (docs/reference/hooks.md, "Kubernetes events"). */
+/** The kubernetes bindings of all hooks (docs/reference/hooks.md, "Kubernetes events"). The monitor of a binding watches its objects and buffers its events. */
 
 import type { Filter } from "../../filter/index.ts";
 import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";

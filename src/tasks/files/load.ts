@@ -88,7 +88,7 @@ export function checkSchemas(
   }
 }
 
-/** Configures hooks, sorted by name, and collects all problems. */
+/** Configures hooks by their `--config`, and collects all problems. `module` undefined: global hooks. The result is sorted by name. */
 export async function loadHooks(
   ports: Pick<Ports, "loader" | "logger">,
   files: readonly HookFile[],
@@ -105,6 +105,7 @@ export async function loadHooks(
     for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[index]?.name, module });
     hooks.push(...answer.hooks);
   }
+  // `configureModule` compares the webhooks of a module with those of all other hooks.
   if (module === undefined) problems.push(...findDuplicateWebhooks(hooks, []));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }

@@ -19,7 +19,7 @@ interface RunStart {
   readonly trigger: Cause;
 }
 
-/** A run of a module in progress. */
+/** A run of a module in progress, or its removal. Each method records what has happened in the record of the module, which the status displays. */
 export class ModuleRun {
   readonly name: string;
   readonly ports: Ports;

@@ -234,7 +234,7 @@ function cancelRun(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
   return continuesConverge ? startAgain : { kind: "cancelled" };
 }
 
-/** Records why the run failed. Retries it, unless only a user or changed files can help. */
+/** Records why the run failed. Retries it, unless only a user or changed files can help: then the module has a problem, and the task is done. */
 function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   if (error instanceof FilesUnusable) return failUnusable(run, error);
   if (error instanceof UnusableChartError)
