@@ -152,7 +152,7 @@ function findSettingText(
   if (flag !== undefined) return { name: `--${setting.flags[0]}`, text: flag };
   for (const name of environmentNames(setting)) {
     const value = env[name];
-    if (value !== undefined && value !== "") return { name, text: value };
+    if (value !== undefined && value !== "") return { name, text: value }; // An empty one counts as unset.
   }
   return { name: `--${setting.flags[0]}`, text: setting.default };
 }

@@ -109,7 +109,7 @@ async function recordIfStuck(
 ): Promise<Outcome<Task>> {
   const module = moduleOf(task);
   const isModuleQueue = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
-  if (!isModuleQueue || queue === MAIN_QUEUE) return work();
+  if (!isModuleQueue || queue === MAIN_QUEUE) return work(); // Only own queues have scheduled runs.
   const recordStuck = (isStuck: boolean): void => {
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };

@@ -24,7 +24,7 @@ export async function waitUntilPermitted(
     const refusal = await check().then(() => undefined, toError);
     if (refusal === undefined || signal.aborted) return;
     onRefused(refusal);
-    await sleep(clock, CHECK_REFUSED_MS, signal).catch(() => {});
+    await sleep(clock, CHECK_REFUSED_MS, signal);
   }
 }
 
@@ -35,7 +35,7 @@ export async function waitUntilPermitted(
 export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
   if (check === undefined) return undefined;
   for (;;) {
-    await sleep(clock, CHECK_PERMITTED_MS, signal).catch(() => {});
+    await sleep(clock, CHECK_PERMITTED_MS, signal);
     if (signal.aborted) return undefined;
     const refusal = await check().then(() => undefined, toError);
     if (signal.aborted) return undefined;

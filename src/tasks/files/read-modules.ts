@@ -144,6 +144,7 @@ async function stopRemovedModules(ports: Ports, records: readonly ModuleRecord[]
 export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, logger } = ports;
   const { modulesWithChangedFiles } = state.view;
+  // A converge reads them all, or has read these meanwhile.
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
   state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
   const { before, tree } = await readOnCurrentTree(ports, (current) =>
@@ -218,7 +219,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
 export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
   await applyWrittenFiles(ports, name);
   const record = ports.state.module(name);
-  if (record === undefined || record.loadedModule === record.module) return;
+  if (record === undefined || record.loadedModule === record.module) return; // Its current files are loaded.
   const { module } = record;
   deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
   assertUsable(ports, name);

@@ -199,7 +199,7 @@ export async function runHookTask(
     () => undefined,
     (error: unknown) => oneLine(error),
   );
-  if (failure !== undefined && isObsolete()) return { kind: "cancelled" };
+  if (failure !== undefined && isObsolete()) return { kind: "cancelled" }; // It need not be retried.
   const isReadinessProbe = hook.item === "ready";
   if (isReadinessProbe) return recordProbe(ports, hook, failure);
   if (failure !== undefined) {

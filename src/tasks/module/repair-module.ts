@@ -90,6 +90,7 @@ export async function restoreModule(
 ): Promise<Outcome<Task>> {
   const { state, releases, recorder, logger } = ports;
   const module = state.view.modules.get(name);
+  // Since the restore was queued, the module has changed, or a run has begun that restores the objects.
   if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
   const { missingObjects } = module;
   const recordRestored = (stillMissing: readonly string[]): void =>

@@ -52,6 +52,7 @@ export async function runModule(
   await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
+  // Since the run was queued, the module was removed or disabled, or must wait for its CRDs or `enabled` script.
   if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };
   const problem = explainInvalidValues(ports.state.values, record.module);
   if (problem !== undefined) {

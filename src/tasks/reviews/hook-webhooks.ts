@@ -223,7 +223,7 @@ export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<H
   for (const { hook, key } of declared) {
     const other = hookByKey.get(key);
     hookByKey.set(key, hook);
-    if (other === undefined || other.id === hook.id) continue;
+    if (other === undefined || other.id === hook.id) continue; // The same hook before a change.
     const message = `declares the ${key}, and so does ${other.path}`;
     problems.push({ file: hook.path, key: "--config", message, remedy });
   }
