@@ -172,6 +172,7 @@ export class Components {
         const wasLong = this.#longQueues.delete(queue);
         this.#onRunEnded(batch, wasLong || failures > 0 || outcome.kind === "retry");
       },
+      // A long run stops blocking tasks that do not need its result: the engine checks what is due.
       onLong: (queue, task) => {
         this.#longQueues.add(queue);
         makeHangReporter(this.#recorderParts)(queue, task);

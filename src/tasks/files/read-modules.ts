@@ -92,7 +92,7 @@ async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promi
 /** Schedules another converge for the time `recheckAt` of the new tree, when missing files can be confirmed as deleted. */
 function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
-  if (recheckAt === undefined || recheckAt === before.recheckAt) return;
+  if (recheckAt === undefined || recheckAt === before.recheckAt) return; // Scheduled already.
   scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
 }
 

@@ -151,7 +151,10 @@ interface Synchronization {
   readonly run: SyncRun;
 }
 
-/** Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. */
+/**
+ * Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. Bindings for which the hook need
+ * not run count as synchronized at once.
+ */
 async function runSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): Promise<void> {
   const triggers = bindingsToRun(ports, hook, bindings).map(
     (binding) => ({ type: "synchronization", binding }) as const,
