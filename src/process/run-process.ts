@@ -102,7 +102,7 @@ interface RunEnd {
   readonly terminator: GroupTerminator | undefined;
 }
 
-/** Waits until the child has exited, and terminates its process group on time-out, abort or shutdown of the operator; the result contains the terminator, which knows the reason. */
+/** Waits until the child has exited; ends its process group on time-out, abort or shutdown of the operator. The terminator in the result knows the reason. */
 async function waitForExit(
   child: Child,
   request: RunRequest,
