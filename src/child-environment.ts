@@ -1,4 +1,7 @@
-/** The environment of child processes: without the operator's own credentials, with a kubeconfig of their own. */
+/**
+ * The environment of child processes: without the operator's own credentials, with a kubeconfig of their own. Credentials are headers for the
+ * OpenTelemetry collector, and user name and password in URLs.
+ */
 
 import { attempt } from "./lib/index.ts";
 import type { Environment } from "./environment.ts";
@@ -73,8 +76,8 @@ function findHeaderSecrets(headers: string): string[] {
 
 /** The secrets in a URL: `user:password`, and the password by itself. */
 function findUrlSecrets(url: string): string[] {
-  const info = USER_INFO.exec(url)?.[1] ?? "";
-  return [info, info.slice(info.indexOf(":") + 1)];
+  const userInfo = USER_INFO.exec(url)?.[1] ?? "";
+  return [userInfo, userInfo.slice(userInfo.indexOf(":") + 1)];
 }
 
 /** Decodes percent-encoding; returns the text unchanged if its encoding is invalid. */

@@ -1,4 +1,4 @@
-/** Reads the settings from command line and environment; `settings.ts` defines them. */
+/** Reads the settings from command line and environment; `settings.ts` defines them. A check returns errors that name the flag or variable; empty if all is well. */
 
 import { join } from "node:path";
 
@@ -127,10 +127,7 @@ function checkOverlay({ configOverlay, configMap }: Settings): string[] {
   ];
 }
 
-/**
- * Paths of the debug socket: the configured path, then the one in the temp directory, which the operator uses if it cannot
- * use the first.
- */
+/** Paths of the debug socket: the configured path, then the one in the temp directory, which the operator uses if it cannot use the first. */
 export function socketPaths(settings: { debugSocket: string; tmpDir: string }): readonly string[] {
   return [settings.debugSocket, join(settings.tmpDir, "debug.socket")];
 }
@@ -155,7 +152,7 @@ function findSettingText(
   if (flag !== undefined) return { name: `--${setting.flags[0]}`, text: flag };
   for (const name of environmentNames(setting)) {
     const value = env[name];
-    if (value !== undefined && value !== "") return { name, text: value };
+    if (value !== undefined && value !== "") return { name, text: value }; // An empty one counts as unset.
   }
   return { name: `--${setting.flags[0]}`, text: setting.default };
 }

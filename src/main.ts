@@ -16,7 +16,7 @@ const terminal: Terminal = {
   columns: (process.stdout.isTTY && process.stdout.columns) || Number.POSITIVE_INFINITY,
 };
 
-/** Prints a text and has the user confirm it. Without a terminal the answer is no. */
+/** Prints a change (`displayed`) and has the user confirm it. Without a terminal the answer is no. */
 async function confirm(displayed: string): Promise<boolean> {
   terminal.print(displayed);
   if (!process.stdin.isTTY) {

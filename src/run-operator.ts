@@ -51,6 +51,7 @@ export async function runOperator(
     await operator.run();
     return uncaughtErrors.exitCode();
   } catch (error) {
+    // A stop request makes a start fail, too.
     if (abortController.signal.aborted) return uncaughtErrors.exitCode();
     logStartError(error, logger);
     return EXIT_REFUSED;
@@ -64,7 +65,7 @@ export async function runOperator(
   }
 }
 
-/** Logs at process exit how long the stop took since now. */
+/** Called when a stop is requested: at process exit, logs how long the stop took. */
 function logStopDuration(logger: Logger): void {
   const requestedAt = systemClock.monotonic();
   process.once("exit", () =>
@@ -89,7 +90,7 @@ function logStartError(error: unknown, logger: Logger): void {
 
 /**
  * Installs handlers for uncaught errors: the first one stops the operator in order through `abortController`, and the
- * process exits by force if the stop takes longer than `mayTakeMs`. `exitCode` is 0 while no error has occurred.
+ * process exits by force if the stop takes longer than `mayTakeMs`. `exitCode()` returns 0 while no error has occurred.
  */
 function handleUncaughtErrors(
   abortController: AbortController,

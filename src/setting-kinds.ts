@@ -10,7 +10,6 @@ export interface SettingKind<T> {
   readonly choices?: readonly string[];
   /** What is accepted, for error messages. */
   readonly accepted: string;
-  /** Converts a text to a value; undefined if it is not accepted. */
   readonly parse: (text: string) => T | undefined;
 }
 
@@ -93,7 +92,7 @@ export const LABELS = defineKind("labels", "labels such as team=core,tier=base",
     : undefined;
 });
 
-/** A kind of setting that accepts one of these words, in any case. */
+/** A kind of setting that accepts one of these words, in any case. Returns a function that defines a setting of this kind by its flag and help text. */
 export function choice<const T extends string>(choices: readonly T[]): DefineSetting<T> {
   const parse = (text: string): T | undefined =>
     choices.find((each) => each.toLowerCase() === text.toLowerCase());

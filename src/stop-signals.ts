@@ -28,6 +28,7 @@ export function handleStopSignals(): StopRequest {
   for (const signal of signals) process.on(signal, handle);
   return {
     abortController: stop,
+    // The signal may have come before anyone listens.
     onSignal: (listener) => {
       signalListener = listener;
       if (receivedSignal !== undefined) listener(receivedSignal);

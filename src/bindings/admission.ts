@@ -1,4 +1,7 @@
-/** Webhooks that admit: they run when the API server requests a review (docs/reference/hooks.md, "Webhooks"). */
+/**
+ * Admission webhooks of hooks, `kubernetesValidating` and `kubernetesMutating`: a hook runs when the API server requests a review
+ * (docs/reference/hooks.md, "Webhooks"). Functions that read the hook's configuration `complain` about each problem, with its path.
+ */
 
 import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
@@ -46,7 +49,7 @@ const WEBHOOK_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 const MAX_NAME_LENGTH = 253;
 
 export const validating: BindingKind<ValidatingBinding> = {
-  ...commonAdmissionParts("kubernetesValidating", "Validating"),
+  ...buildCommonAdmissionParts("kubernetesValidating", "Validating"),
   read: (config, options) =>
     readAdmissionItems(config, "kubernetesValidating", options).map((each) => ({
       ...each,
@@ -55,13 +58,13 @@ export const validating: BindingKind<ValidatingBinding> = {
 };
 
 export const mutating: BindingKind<MutatingBinding> = {
-  ...commonAdmissionParts("kubernetesMutating", "Mutating"),
+  ...buildCommonAdmissionParts("kubernetesMutating", "Mutating"),
   read: (config, options) =>
     readAdmissionItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
 };
 
 /** The parts that both kinds of admission bindings share. `key` is their configuration key, `type` their name in the binding context. */
-function commonAdmissionParts(
+function buildCommonAdmissionParts(
   key: string,
   type: string,
 ): Omit<BindingKind<AdmissionBinding>, "read" | "buildContext"> & {
@@ -89,7 +92,7 @@ function readAdmissionItems(config: JsonObject, key: string, options: BindingRea
   return items;
 }
 
-/** Reads one item, applies the defaults and checks what the shape cannot express. */
+/** Reads one item, applies the defaults and checks what its shape, a simple schema, cannot express. `place` is its key and its index there. */
 function readItem(raw: RawItem, place: { key: string; index: number }, options: BindingReadOptions): Item {
   const common = readCommonBinding(raw, place, options.queue);
   const { id } = common;

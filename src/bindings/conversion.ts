@@ -46,21 +46,21 @@ export const conversion: BindingKind<ConversionBinding> = {
 function read(config: JsonObject, { complain, queue }: BindingReadOptions): ConversionBinding[] {
   // The shape was checked before.
   const raw = (config[KEY] ?? []) as unknown as ValueOf<typeof ITEM_SHAPE>[];
-  const seen = new Set<string>();
+  const declaredRules = new Set<string>();
   return raw.map(({ crdName, conversions, ...item }, index) => {
     const common = readCommonBinding(item, { key: KEY, index }, queue);
     const { id } = common;
     if (!CRD_NAME.test(crdName))
       complain(`${id}.crdName is invalid: "${crdName}" is no name such as crontabs.stable.example.com`);
-    for (const [place, { fromVersion, toVersion }] of conversions.entries()) {
-      const path = `${id}.conversions[${place}]`;
+    for (const [ruleIndex, { fromVersion, toVersion }] of conversions.entries()) {
+      const path = `${id}.conversions[${ruleIndex}]`;
       for (const [field, version] of Object.entries({ fromVersion, toVersion }))
         if (!VERSION.test(version))
           complain(`${path}.${field} is invalid: "${version}" is neither "version" nor "group/version"`);
       if (fromVersion === toVersion) complain(`${path}: fromVersion and toVersion are the same`);
       const rule = `${crdName}: ${fromVersion} to ${toVersion}`;
-      if (seen.has(rule)) complain(`${path}: the conversion ${rule} is declared twice`);
-      seen.add(rule);
+      if (declaredRules.has(rule)) complain(`${path}: the conversion ${rule} is declared twice`);
+      declaredRules.add(rule);
     }
     return { type: "conversion", ...common, crdName, conversions };
   });

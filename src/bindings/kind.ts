@@ -1,4 +1,7 @@
-/** The interface of a kind of binding, and the parts that bindings and binding contexts share. */
+/**
+ * The interface of a kind of binding, and the parts that bindings and binding contexts share. A binding is an item of the configuration that a
+ * hook prints, such as `kubernetes[0]`: what the hook runs for.
+ */
 
 import type { Binding, CommonBinding, Hook, HookConfig, HookTrigger, Json } from "../model/index.ts";
 import type { JsonObject, SnapshotItem } from "../model/index.ts";
@@ -39,7 +42,6 @@ export interface BindingKind<B extends HookTrigger["binding"] = Binding> {
 export interface TriggerSource {
   /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;
-  /** Stops a hook's bindings. */
   disable(hook: Hook): void;
   close(): void;
 }
@@ -58,7 +60,10 @@ export function nonEmptyList(of: Shape): Shape {
   return { kind: "array", of, min: 1 };
 }
 
-/** Reads the fields that all items have. `readBindings` adds the snapshots of their groups later, when all bindings are known. */
+/**
+ * Reads the fields that all items have, with their defaults; `queue` is the default queue. `place` is the item's key and its index there.
+ * `readBindings` adds the snapshots of the item's group later, when all bindings are known.
+ */
 export function readCommonBinding(
   raw: { readonly [Key in keyof typeof ITEM_FIELDS]?: ValueOf<(typeof ITEM_FIELDS)[Key]> | undefined },
   place: { readonly key: string; readonly index: number },

@@ -1,4 +1,7 @@
-/** The kinds of bindings, and the functions that dispatch to them. */
+/**
+ * The kinds of bindings, such as schedules and kubernetes events, and the functions that dispatch to them. A trigger is why a hook runs: a
+ * binding with its event, if there is one. Tasks of one hook that are neighbours in a queue merge into one run.
+ */
 
 import { FLOOD } from "../model/index.ts";
 import type { Binding, Bindings, Hook, HookConfig, HookTask, HookTrigger } from "../model/index.ts";
@@ -29,7 +32,7 @@ function kindOf({ type }: Binding): BindingKind {
   return KIND_BY_TYPE[type];
 }
 
-/** Shapes of the binding keys in a configuration of this version. */
+/** The shapes, simple schemas, of the keys for bindings in a configuration of this version, by key. */
 export function listBindingShapes(version: HookConfig["version"]): Record<string, Shape> {
   return Object.assign({}, ...ALL_KINDS.map(({ shapesByVersion }) => shapesByVersion[version])) as Record<
     string,
@@ -37,14 +40,14 @@ export function listBindingShapes(version: HookConfig["version"]): Record<string
   >;
 }
 
-/** Reads all bindings of a configuration that matches `bindingKeys`. */
+/** Reads all bindings of a configuration that matches `listBindingShapes`: lists by type. */
 export function readBindings(config: JsonObject, options: BindingReadOptions): Bindings {
-  const read = Object.entries(KIND_BY_TYPE).map(
+  const listsByType = Object.entries(KIND_BY_TYPE).map(
     ([type, kind]) => [type, kind.read(config, options)] as const,
   );
-  const bindings = Object.fromEntries(read) as unknown as Bindings;
+  const bindings = Object.fromEntries(listsByType) as unknown as Bindings;
   return Object.fromEntries(
-    read.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, options))]),
+    listsByType.map(([type, list]) => [type, list.map((each) => withSnapshots(each, bindings, options))]),
   ) as unknown as Bindings;
 }
 
@@ -53,7 +56,7 @@ export const NO_BINDINGS = Object.fromEntries(
   Object.keys(KINDS).map((type) => [type, []]),
 ) as unknown as Bindings;
 
-/** Adds the snapshots of the binding's group. Each name in its own list must match exactly one kubernetes binding of the hook. */
+/** Adds the bindings of the binding's group to `includeSnapshotsFrom`. Complains about names there that do not match exactly one kubernetes binding. */
 function withSnapshots(
   binding: Binding,
   { kubernetes: kubernetesBindings }: Bindings,
@@ -78,7 +81,7 @@ export function listBindings({ bindings }: Pick<HookConfig, "bindings">): readon
   return Object.values(bindings).flat();
 }
 
-/** Builds one element of the binding context, which tells the hook why it runs. */
+/** Builds one element of the binding context, which tells the hook why it runs. A binding with a group gets only the group's snapshots, without the event. */
 export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): ContextMembers {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;
@@ -91,8 +94,8 @@ export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots
 }
 
 /**
- * The task for one trigger of a hook (docs/reference/hooks.md, "Queues"). Tasks that may be merged with neighbours have the
- * hook as their batch; Synchronizations merge with each other. Tasks of version 0 run alone.
+ * Builds the task for one trigger of a hook (docs/reference/hooks.md, "Queues"). The queue merges neighbours with the same `batch`, unless one
+ * is `alone`. Such tasks merge nevertheless if they have the same `peer`. Tasks of configVersion v0 run alone.
  */
 export function buildHookTask(hook: Hook, trigger: HookTrigger): HookTask {
   const task: HookTask = { kind: "hook", hook, trigger, batch: hook.id, ...foldingOptions(hook, trigger) };
@@ -128,7 +131,7 @@ function describeTrigger(trigger: HookTrigger): string {
 
 /**
  * Drops triggers of a merged run that contain nothing new for the hook. Of neighbours in the same group, keeps the last one. If there
- * are more than FLOOD triggers, keeps only the last one of each group. Triggers without a group all remain.
+ * are more than FLOOD triggers, keeps only the last one of each group: a hook would get the same snapshots for each. All without a group remain.
  */
 export function collapseGroups(triggers: readonly HookTrigger[]): HookTrigger[] {
   const lastIndexByGroup = new Map(triggers.map(({ binding }, index) => [binding.group, index]));

@@ -110,7 +110,7 @@ function read(config: JsonObject, options: BindingReadOptions): KubernetesBindin
   ];
 }
 
-/** Reads an item of version 1 and applies the defaults. */
+/** Reads an item of `kubernetes` (configVersion v1) and applies the defaults. */
 function readItem(raw: RawKubernetes, index: number, options: BindingReadOptions): KubernetesBinding {
   const common = readCommonBinding(raw, { key: "kubernetes", index }, options.queue);
   const { id, queue } = common;
@@ -122,7 +122,7 @@ function readItem(raw: RawKubernetes, index: number, options: BindingReadOptions
     kind: raw.kind,
     events: raw.executeHookOnEvent ?? raw.watchEvent ?? ALL_EVENTS,
     executeOnSynchronization: raw.executeHookOnSynchronization ?? true,
-    // The hook's own queue cannot continue without a Synchronization that runs in it.
+    // In the default queue, the run of the module executes the Synchronization itself, so it always waits.
     waitForSynchronization: queue === options.queue || (raw.waitForSynchronization ?? true),
     keepFullObjects: raw.keepFullObjectsInMemory ?? true,
     jqFilter: raw.jqFilter || undefined,
@@ -159,7 +159,7 @@ function checkItem(raw: RawKubernetes, id: string, { complain, warn }: BindingRe
   }
 }
 
-/** Reads an item of version 0: a binding without Synchronization, snapshots and own queue. */
+/** Reads an item of `onKubernetesEvent` (configVersion v0): a binding without Synchronization, snapshots and queue of its own. */
 function readV0Item(
   raw: ValueOf<typeof V0_ITEM_SHAPE>,
   index: number,
@@ -190,9 +190,9 @@ function readV0Item(
 
 /** The event for a name of version 0; complains about an unknown name. */
 function readV0Event(event: string, id: string, complain: Complain): WatchEvent[] {
-  const known = ALL_EVENTS.find((each) => V0_EVENT_NAMES[each] === event);
-  if (known === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
-  return known === undefined ? [] : [known];
+  const type = ALL_EVENTS.find((each) => V0_EVENT_NAMES[each] === event);
+  if (type === undefined) complain(`${id}.event: event '${event}' is unsupported, use add, update, delete`);
+  return type === undefined ? [] : [type];
 }
 
 const LABEL_PATTERNS = {
@@ -205,7 +205,7 @@ interface ConfigPath {
   readonly complain: Complain;
 }
 
-/** A label selector in the API's form; both spellings of `operator` are accepted. */
+/** Checks a label selector of the configuration, and returns it in the API's form. Old hooks spell `operator` as `operation`. */
 export function readLabelSelector(
   raw: ValueOf<typeof LABEL_SELECTOR> | undefined,
   place: ConfigPath,
@@ -237,11 +237,11 @@ function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: Confi
 }
 
 /** Complains about a missing operator, and about values that it lacks or does not allow. */
-function checkOperator(operator: string | undefined, values: number, { path, complain }: ConfigPath): void {
+function checkOperator(operator: string | undefined, count: number, { path, complain }: ConfigPath): void {
   if (operator === undefined) return complain(`${path}.operator is required`);
   const needsValues = operator === "In" || operator === "NotIn";
-  if (needsValues && values === 0) complain(`${path}.values must not be empty for operator ${operator}`);
-  if (!needsValues && values > 0) complain(`${path}.values must be empty for operator ${operator}`);
+  if (needsValues && count === 0) complain(`${path}.values must not be empty for operator ${operator}`);
+  if (!needsValues && count > 0) complain(`${path}.values must be empty for operator ${operator}`);
 }
 
 /** Complains about a text that is no label key, or no label value. */

@@ -38,7 +38,7 @@ export const lifecycle: BindingKind<LifecycleBinding> = {
   getActivation: ({ name }) => name,
 };
 
-/** The lifecycle binding of a hook that names this order. */
+/** The binding of a hook whose configuration contains `NAME: ORDER`, such as `beforeHelm: 10`. */
 export function createLifecycleBinding(
   name: LifecycleName,
   order: number,

@@ -45,7 +45,6 @@ export interface ScheduleOptions {
   readonly clock: Clock;
   /** The default time zone of crontabs. */
   readonly zone: string;
-  /** Queues a task for the trigger of a hook. */
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
 }
 
@@ -62,6 +61,7 @@ export class Schedules implements TriggerSource {
     this.#emit = emit;
   }
 
+  /** Triggers the hook at the times of its crontabs; a changed hook replaces the former one. Hooks with equal crontab lines share one subscription. */
   enable(hook: Hook): void {
     if (hook.config.bindings.schedule.length === 0) return this.disable(hook);
     this.#hooks.set(hook.id, hook);
@@ -77,6 +77,7 @@ export class Schedules implements TriggerSource {
     if (this.#hooks.delete(hook.id)) this.#unsubscribeUnused();
   }
 
+  /** Ends all subscriptions: no hook is triggered any more. */
   close(): void {
     for (const unsubscribe of this.#unsubscribeByCrontab.values()) unsubscribe();
     this.#unsubscribeByCrontab.clear();
@@ -87,18 +88,19 @@ export class Schedules implements TriggerSource {
   /** Ends the subscriptions of crontab lines that no hook has any more. */
   #unsubscribeUnused(): void {
     const bindings = [...this.#hooks.values()].flatMap(({ config }) => config.bindings.schedule);
-    const used = new Set(bindings.map(({ crontab }) => crontab));
-    for (const [line, unsubscribe] of this.#unsubscribeByCrontab) {
-      if (used.has(line)) continue;
+    const usedCrontabs = new Set(bindings.map(({ crontab }) => crontab));
+    for (const [crontab, unsubscribe] of this.#unsubscribeByCrontab) {
+      if (usedCrontabs.has(crontab)) continue;
       unsubscribe();
-      this.#unsubscribeByCrontab.delete(line);
+      this.#unsubscribeByCrontab.delete(crontab);
     }
   }
 
-  #triggerHooks(line: string): void {
+  /** Triggers all bindings with this crontab line, in the order of the hooks' ids. */
+  #triggerHooks(crontab: string): void {
     for (const hook of [...this.#hooks.values()].sort((a, b) => (a.id < b.id ? -1 : 1))) {
       for (const binding of hook.config.bindings.schedule) {
-        if (binding.crontab === line) this.#emit(hook, { type: "schedule", binding });
+        if (binding.crontab === crontab) this.#emit(hook, { type: "schedule", binding });
       }
     }
   }

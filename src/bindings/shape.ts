@@ -1,4 +1,4 @@
-/** A small schema language for hook configurations. */
+/** A small schema language for hook configurations: a shape says of which type a value is, and which keys an object may and must have. */
 
 import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
@@ -77,23 +77,23 @@ const SCALAR_TYPES: Readonly<Partial<Record<Shape["kind"], string>>> = {
   integer: "number",
 };
 
-/** The violations of a shape by a value that is no list or object, or where the shape requires none. */
+/** The violation of a shape, if any, by a value that is a scalar, or should be one, or has another type than the shape requires. */
 function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
   if (shape.kind === "string" && typeof value === "string") {
     const { oneOf = [value] } = shape;
     return oneOf.includes(value) ? [] : [`${path} should be one of [${oneOf.join(" ")}]`];
   }
-  const fits =
+  const hasType =
     shape.kind === "integer" && shape.fraction !== true
       ? Number.isInteger(value)
       : typeof value === SCALAR_TYPES[shape.kind];
-  if (fits) return [];
-  const wanted = shape.kind === "map" ? "object" : shape.kind;
-  return [`${describePath(path)} must be of type ${wanted}: "${typeName(value)}"`];
+  if (hasType) return [];
+  const requiredType = shape.kind === "map" ? "object" : shape.kind;
+  return [`${describePath(path)} must be of type ${requiredType}: "${typeName(value)}"`];
 }
 
 /**
- * `value` without unknown keys, null, and empty lists and objects, which batch files print for unset fields. Values that
+ * `value` without unknown keys, null, and empty lists and objects, which programs of the Go SDK print for unset fields. Values that
  * violate the shape stay unchanged, for `findMismatches` to report.
  */
 export function pruneToShape(value: Json, shape: Shape): Json {
@@ -124,16 +124,17 @@ function itemMismatches(list: readonly Json[], shape: Shape & { kind: "array" },
   return list.flatMap((item, index) => findMismatches(item, shape.of, `${path}[${index}]`));
 }
 
+/** The violations of a shape by the members of an object: too few, a required one missing, an unknown one, or a wrong value. */
 function memberMismatches(value: JsonObject, shape: ObjectShape | MapShape, path: string): string[] {
   const { min = 0, required = [], open = false }: Partial<ObjectShape> = shape.kind === "map" ? {} : shape;
   const entries = definedEntries(value);
-  const missing = required.filter((key) => value[key] === undefined);
+  const missingKeys = required.filter((key) => value[key] === undefined);
   return [
     ...(entries.length < min ? [`${describePath(path)} should have at least ${min} properties`] : []),
-    ...missing.map((key) => `${joinPath(path, key)} is required`),
+    ...missingKeys.map((key) => `${joinPath(path, key)} is required`),
     ...entries.flatMap(([key, member]) => {
-      const known = memberShape(shape, key);
-      if (known !== undefined) return findMismatches(member, known, joinPath(path, key));
+      const shapeOfKey = memberShape(shape, key);
+      if (shapeOfKey !== undefined) return findMismatches(member, shapeOfKey, joinPath(path, key));
       return open ? [] : [`${joinPath(path, key)} is a forbidden property`];
     }),
   ];
@@ -151,6 +152,7 @@ function describePath(path: string): string {
   return path === "" ? "the configuration" : path;
 }
 
+/** The type of a value as messages name it, such as `integer`. */
 function typeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";

@@ -1,4 +1,7 @@
-/** The public HTTP port: probes, queues, metrics, and the web page. */
+/**
+ * The public HTTP port: probes, queues, metrics, and the web page. `sources` are functions that return the operator's data at the moment of a
+ * request. A follower is an operator that waits to become the leader.
+ */
 
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import type { Exposition } from "../metrics/index.ts";
@@ -23,7 +26,6 @@ export interface PublicSources extends LeaderSources {
   readonly leaderReadiness?: () => Promise<{ status: number; text: string } | undefined>;
   /** Served below /ui; undefined if it is disabled. */
   readonly page?: Page | undefined;
-  /** Called with errors of handlers. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -126,24 +128,25 @@ async function answerReadyz(sources: PublicSources): Promise<WebResponse> {
  */
 async function answerMetrics(sources: PublicSources, { accept = "" }: WebRequest): Promise<WebResponse> {
   // Reversed, so that the first of equal media ranges is in force.
-  const qualities = new Map(accept.split(",").map(parseMediaRange).reverse());
-  const openQuality = qualities.get("application/openmetrics-text") ?? 0;
-  const plainQuality = qualities.get("text/plain") ?? 0;
+  const qualityByType = new Map(accept.split(",").map(parseMediaRange).reverse());
+  const openQuality = qualityByType.get("application/openmetrics-text") ?? 0;
+  const plainQuality = qualityByType.get("text/plain") ?? 0;
   const exposition = openQuality > 0 && openQuality >= plainQuality ? "open" : "plain";
   return { status: 200, body: await sources.metrics(exposition), type: CONTENT_TYPES[exposition] };
 }
 
 /** Parses a media range of the header Accept, such as `text/plain;q=0.5`, into its type and quality. */
 function parseMediaRange(range: string): [type: string, quality: number] {
-  const [type = "", ...rest] = range.split(";").map((part) => part.trim().toLowerCase());
-  const quality = rest.find((part) => part.startsWith("q="));
+  const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+  const quality = parameters.find((part) => part.startsWith("q="));
   return [type, quality === undefined ? 1 : Number(quality.slice(2))];
 }
 
 /** Answers with the state of the start-up converge and of later ones. Names and texts are those of the Go operator, for scripts. */
 function answerConverge(sources: PublicSources, { query }: WebRequest): WebResponse {
-  const { boot, converge: state } = sources.view();
-  const taskCount = state.phase === "idle" ? 0 : state.remaining.length + 1;
+  const { boot, converge } = sources.view();
+  // The modules that have not run yet, and the converge itself.
+  const taskCount = converge.phase === "idle" ? 0 : converge.remaining.length + 1;
   const status = {
     STARTUP_CONVERGE_NOT_STARTED: boot !== "converging" && boot !== "running",
     STARTUP_CONVERGE_IN_PROGRESS: boot === "converging" ? taskCount : 0,

@@ -19,8 +19,8 @@ export interface LeaderSources {
 const ALLOWED_TYPES = /^(?:text\/plain|application\/json|text\/event-stream)(?:;|$)/;
 
 /**
- * Forwards a request to the leader and returns its response; undefined while this operator leads. A request of another
- * follower is refused, so that two followers never proxy to each other.
+ * Forwards a request to the leader and returns its response; undefined while this operator leads. A request that another
+ * follower has forwarded (`follower`) is refused: while the leader changes, two followers would proxy to each other.
  */
 export async function proxyToLeader(
   { leader, queryLeader }: LeaderSources,

@@ -17,7 +17,7 @@ export interface DumpContext {
   readonly secrets: KnownSecrets;
 }
 
-/** The queues as data. Tasks that run together are one task. */
+/** The queues as data, with the member names of the Go operator. Tasks that run together, such as merged runs of a hook, are one. `showEmpty`: lists empty queues, too. */
 export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpContext, showEmpty = false) {
   const active = queues.filter((queue) => queue.length > 0);
   const empty = queues.filter((queue) => queue.length === 0);
@@ -27,7 +27,7 @@ export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpCont
     active: active.map((queue) => ({
       name: queue.name,
       tasksCount: queue.tasks.length,
-      status: queueStatus(queue, context.now),
+      status: describeQueueStatus(queue, context.now),
       tasks: queue.tasks.map((task, index) => ({
         index: index + 1,
         description: describeTaskProgress(task, context),
@@ -58,7 +58,7 @@ export function renderQueues(dump: QueueDump): string {
   return `${[...blocks, renderSummary(dump)].join("\n\n")}\n`;
 }
 
-/** The numbers of queues and tasks as text. */
+/** The numbers of queues and tasks as text, for the end of a dump. */
 function renderSummary({ summary }: QueueDump): string {
   const countText = (count: number): string => `${count} task${count === 1 ? "" : "s"}`;
   const { active, empty, tasks: waiting } = summary.otherQueues;
@@ -72,8 +72,8 @@ function renderSummary({ summary }: QueueDump): string {
   ].join("\n");
 }
 
-/** What a queue does now, or what it waits for. */
-function queueStatus(queue: QueueView<Task>, now: number): string {
+/** What a queue does at `now`, or what it waits for, in the words of the Go operator. The head task runs, or has a time of its next try, or waits for a slot. */
+function describeQueueStatus(queue: QueueView<Task>, now: number): string {
   const head = queue.tasks[0];
   if (head === undefined) return "empty";
   if (head.running) return head.failures > 0 ? "repeat head task" : "run first task";
@@ -107,7 +107,6 @@ export class QueueFile {
   readonly #clock: Clock;
   readonly #renderText: () => string;
   #isWriteScheduled = false;
-  /** Resolves when the last write that was started has ended. */
   lastWrite = Promise.resolve();
 
   constructor(path: string, clock: Clock, renderText: () => string) {

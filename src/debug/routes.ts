@@ -1,4 +1,4 @@
-/** The routes of the debug socket. */
+/** The routes of the debug socket. A handler gets the path below its route, as segments, and returns text, data or an error. */
 
 import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE, member } from "../model/index.ts";
@@ -23,7 +23,6 @@ export interface RouteRequest {
   /** Segments of the path without the format. */
   readonly path: readonly string[];
   readonly query: URLSearchParams;
-  /** Form fields of a POST. */
   readonly form: URLSearchParams;
 }
 
@@ -39,16 +38,17 @@ const errorResponse = (status: number, text: string): RouteResponse => ({ status
 
 /** Answers a request on the debug socket. */
 export async function handleRoute(sources: RouteContext, request: RouteRequest): Promise<RouteResponse> {
-  const [first = "", ...rest] = request.path;
+  const [first = "", ...pathBelow] = request.path;
   const handler = member(ROUTES, first);
   if (handler === undefined)
     return errorResponse(404, `no such path: /${request.path.join("/")}; see /discovery`);
-  const leader = LEADER_ROUTES.has(first) ? sources.leader?.() : undefined;
-  if (leader !== undefined) {
-    const { status, body } = followerResponse(leader);
+  // Of what only the leader knows, a follower has no data.
+  const otherLeader = LEADER_ROUTES.has(first) ? sources.leader?.() : undefined;
+  if (otherLeader !== undefined) {
+    const { status, body } = followerResponse(otherLeader);
     return { status, text: body };
   }
-  return handler(sources, { ...request, path: rest });
+  return handler(sources, { ...request, path: pathBelow });
 }
 
 /** A follower refuses these routes and names the leader. */
@@ -82,7 +82,7 @@ function answerQueue({ queues, clock, secrets }: DebugSources, { path, query }: 
   return { status: 200, text: renderQueues(dump), data: dump as unknown as Json };
 }
 
-/** The last runs, or one run by its id, with its log lines. */
+/** The last runs, or one run by its id, with its log lines. `since` is the cursor of an earlier answer: only runs that have changed later are returned. */
 function answerRuns({ runs, secrets }: DebugSources, { path: [id], query }: RouteRequest): RouteResponse {
   if (id !== undefined) {
     const run = runs.getRun(id);
@@ -121,7 +121,7 @@ function setParameter(sources: RouteContext, form: URLSearchParams): RouteRespon
   return dataResponse({ "log.level": level });
 }
 
-/** One of the views of global hooks and values. */
+/** Answers with what `global NAME` displays, such as the values or the hooks. */
 function answerGlobal(sources: DebugSources, { path }: RouteRequest): RouteResponse {
   const [name = ""] = path;
   const view = member(GLOBAL_VIEWS, name);
@@ -148,11 +148,11 @@ function answerModule(sources: DebugSources, request: RouteRequest): RouteRespon
   const [name = "", view = ""] = request.path;
   const viewOfAll = request.path.length === 1 ? member(ALL_MODULES_VIEWS, name) : undefined;
   if (viewOfAll !== undefined) return viewOfAll(sources, request);
-  const found = sources.state.module(name);
-  if (found === undefined) return moduleNotFound(name, sources.state);
+  const record = sources.state.module(name);
+  if (record === undefined) return moduleNotFound(name, sources.state);
   const handler = member(MODULE_VIEWS, view);
   if (handler === undefined) return errorResponse(404, `module: use ${Object.keys(MODULE_VIEWS).join(", ")}`);
-  return handler(sources, found.module, request);
+  return handler(sources, record.module, request);
 }
 
 /** The response for an unknown module. Suggests the most similar name. */
@@ -240,7 +240,10 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
 };
 
-/** Requests a rollback of a module's release; an empty text selects the revision before the current one. */
+/**
+ * Requests a rollback of a module's release; an empty text selects the revision before the current one. Refuses the request, with the reason,
+ * where the module cannot run. The module's next run carries it out.
+ */
 function requestRollback(
   { state, rollbackTarget }: DebugSources,
   name: string,
@@ -282,8 +285,9 @@ function summarizeModule({ state: { view }, queues, clock }: DebugSources, name:
 function answerSection(
   module: Module,
   query: URLSearchParams,
-  section: (key: string) => Json,
+  readSection: (key: string) => Json,
 ): RouteResponse {
-  if (query.get("global") !== "true") return dataResponse(section(module.valuesKey));
-  return dataResponse({ [GLOBAL]: section(GLOBAL), [module.valuesKey]: section(module.valuesKey) });
+  const { valuesKey } = module;
+  if (query.get("global") !== "true") return dataResponse(readSection(valuesKey));
+  return dataResponse({ [GLOBAL]: readSection(GLOBAL), [valuesKey]: readSection(valuesKey) });
 }

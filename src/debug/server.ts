@@ -1,4 +1,4 @@
-/** Serves the debug socket: paths, formats and errors. */
+/** Serves the debug socket, a unix socket, at which the command line asks the running operator: parses paths, renders formats and errors. */
 
 import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
 import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";
@@ -14,10 +14,7 @@ const FORMATS = ["text", "yaml", "json"];
 /** Long enough to render a chart. */
 const IDLE_MS = 600_000;
 
-/**
- * Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path
- * is usable.
- */
+/** Serves the debug routes at the first usable path, and recreates the socket file if it is removed. Undefined if no path is usable. */
 export async function serveFirstUsableSocket(
   paths: readonly string[],
   sources: DebugSources,
@@ -57,10 +54,7 @@ export function serveSocket(
   return SocketFile.open(path, (temporaryPath) => serve({ path: temporaryPath }, service));
 }
 
-/**
- * Answers a request for the web page or a debug route. A follower proxies the page's data to the leader. An error becomes a
- * response with its message.
- */
+/** Answers a request for the web page or a debug route. A follower proxies the page's data to the leader. An error becomes a response with its message. */
 async function answerRequest(
   context: RouteContext,
   request: WebRequest,
@@ -81,14 +75,15 @@ async function answerRequest(
   }
 }
 
-/** Splits a path such as `/module/web/values.yaml` into its decoded segments and its format. */
+/** Splits a path such as `/module/web/values.yaml` into its decoded segments and its format. Segments are undefined if one cannot be decoded. */
 function parsePath(path: string): { segments: string[] | undefined; format: string | undefined } {
   const format = FORMATS.find((each) => path.endsWith(`.${each}`));
-  const bare = format === undefined ? path : path.slice(0, -format.length - 1);
-  return { segments: attempt(() => bare.split("/").filter(Boolean).map(decodeURIComponent)), format };
+  const pathWithoutFormat = format === undefined ? path : path.slice(0, -format.length - 1);
+  const segments = attempt(() => pathWithoutFormat.split("/").filter(Boolean).map(decodeURIComponent));
+  return { segments, format };
 }
 
-/** The response as text, YAML or JSON. */
+/** Renders the response as text, YAML or JSON. Without a requested format, a response that has a text is sent as text, others as YAML. */
 function renderResponse(response: RouteResponse, format: string | undefined): string {
   const { data } = response;
   if ("text" in response && (data === undefined || format === undefined || format === "text"))

@@ -1,4 +1,7 @@
-/** The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed. */
+/**
+ * The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed, for example by a program that
+ * cleans up. The inode tells whether the file at the path is still the one of this server.
+ */
 
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
@@ -78,9 +81,9 @@ export class SocketFile {
     // A temporary name hides the file until its mode is set, and a closing server removes only that name.
     const temporaryPath = join(dir, randomBytes(4).toString("hex"));
     const server = await this.#serve(temporaryPath);
-    const previous = this.#server;
+    const previousServer = this.#server;
     this.#server = server;
-    await previous?.close();
+    await previousServer?.close();
     try {
       await chmod(temporaryPath, 0o600);
       this.#inode = (await lstat(temporaryPath)).ino;

@@ -1,4 +1,4 @@
-/** What the debug socket reads, and the log level, which alone it changes by itself. */
+/** What the debug socket reads, and the log level, which it may change. */
 
 import type { Clock, KnownSecrets, LogLevel } from "../lib/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
@@ -28,13 +28,10 @@ export interface DebugSources extends LeaderSources {
   readonly runs: Pick<RunRing, "getRun" | "listRuns">;
   /** ModuleSources, lock and keys; undefined while `--sources` is off. */
   readonly moduleSourceState: () => Json | undefined;
-  /** Settings and platform. */
   readonly platformInfo: () => JsonObject;
-  /** The operator's own series. */
   readonly metrics: () => Promise<string>;
   readonly log: { level: LogLevel };
   readonly page?: Page | undefined;
-  /** Called with errors of handlers. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -43,14 +40,11 @@ interface LevelSources {
   readonly clock: Clock;
 }
 
-/**
- * The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the
- * first temporary change.
- */
+/** The log level as `config set` changes it. The last change is in force; a temporary one reverts to the level before the first temporary change. */
 export class LogLevelControl {
   readonly #sources: LevelSources;
   /** The level to revert to; undefined while no temporary change is in force. */
-  #baseLevel: LogLevel | undefined;
+  #permanentLevel: LogLevel | undefined;
   #changeCount = 0;
 
   constructor(sources: LevelSources) {
@@ -61,19 +55,19 @@ export class LogLevelControl {
     return this.#sources.log.level;
   }
 
-  /** Sets the level for `ms` milliseconds; without `ms` permanently. */
+  /** Sets the level for `ms` milliseconds, after which the last permanent level returns; without `ms` permanently. A second temporary level replaces the first. */
   set(level: LogLevel, ms: number | undefined): void {
     const { log, clock } = this.#sources;
-    const base = this.#baseLevel ?? log.level;
+    const permanentLevel = this.#permanentLevel ?? log.level;
     const changeNumber = ++this.#changeCount;
     log.level = level;
-    this.#baseLevel = ms === undefined ? undefined : base;
+    this.#permanentLevel = ms === undefined ? undefined : permanentLevel;
     if (ms === undefined) return;
     clock.setTimer(ms, () => {
       // A later change has replaced this one.
       if (changeNumber !== this.#changeCount) return;
-      log.level = base;
-      this.#baseLevel = undefined;
+      log.level = permanentLevel;
+      this.#permanentLevel = undefined;
     });
   }
 }

@@ -94,16 +94,16 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Ru
     server.once("error", reject);
     server.listen(listen, resolve);
   });
-  // For example, the process has no file descriptor for another connection.
+  // An error while it listens: for example, the process has no file descriptor for another connection.
   server.on("error", (error) => service.onError(error));
-  const bound = server.address();
+  const address = server.address(); // A text for a unix socket.
   return {
-    port: typeof bound === "object" && bound !== null ? bound.port : 0,
+    port: typeof address === "object" && address !== null ? address.port : 0,
     close: () => closeServer(server),
   };
 }
 
-/** Closes the oldest connection when there are more than `max`. */
+/** Closes the oldest connection when there are more than `max`, so that no client can keep all others out. */
 function limitConnections(server: Server, max: number): void {
   const openSockets = new Set<{ destroy(): void }>();
   server.on("connection", (socket) => {
@@ -119,13 +119,13 @@ function serializeResponses(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): void {
-  const lastResponses = new WeakMap<object, Promise<unknown>>();
+  const lastResponseBySocket = new WeakMap<object, Promise<unknown>>();
   server.on("request", (request, response) => {
-    const previousResponse = lastResponses.get(request.socket);
+    const previousResponse = lastResponseBySocket.get(request.socket);
     const { promise: done, resolve } = Promise.withResolvers<void>();
     response.once("close", resolve);
     for (const stream of [request, response]) stream.on("error", () => response.destroy());
-    lastResponses.set(request.socket, done);
+    lastResponseBySocket.set(request.socket, done);
     void Promise.resolve(previousResponse).then(() => answer(request, response));
   });
 }

@@ -1,4 +1,7 @@
-/** Starts a child in a process group of its own, through the C library or Node, and reports how it ended. */
+/**
+ * Starts a child in a process group of its own, through the C library or Node, and reports how it ended. The C library is preferred: it is faster,
+ * its pipes can be opened as /dev/stdout and /dev/stderr, and it tells the CPU time and memory of the child (wait4(2)).
+ */
 
 import { spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, statSync } from "node:fs";
@@ -81,7 +84,7 @@ export function createLauncher(): (spec: LaunchSpec) => Child {
   };
 }
 
-/** Starts a child through Node, where the C library cannot be called. Throws errors that are known at once. */
+/** Starts a child through Node, where the C library cannot be called; `detached` makes it lead a process group. Throws errors that are known at once. */
 export function startByNode({ file, args, cwd, env, stdin }: LaunchSpec): Child {
   const child = spawn(file, args, { stdio: [stdin ?? "ignore", "pipe", "pipe"], cwd, env, detached: true });
   const exit = new Promise<Exit>((resolve) => {
@@ -120,6 +123,7 @@ export class LibcSpawner {
   readonly #sessionAttributes: Buffer;
   readonly #groupAttributes: Buffer;
 
+  /** Builds the attributes of both kinds of children once. */
   constructor(libc: Libc) {
     this.#libc = libc;
     this.#sessionAttributes = buildSpawnAttributes(libc, SETSID);
@@ -127,9 +131,8 @@ export class LibcSpawner {
   }
 
   /**
-   * Starts a child that leads a session of its own, or, if it gives way, a process group in the operator's session: where Linux
-   * gives each session an equal share of the processors (autogroup), niceness counts only within a session. Throws an
-   * ErrnoException.
+   * Starts a child that leads a session of its own, or, if it gives way, a process group in the operator's session: where Linux gives each session an
+   * equal share of the processors (autogroup), niceness counts only within a session. Throws an ErrnoException.
    */
   start(spec: LaunchSpec): Child {
     const childFds: Fds = [undefined, undefined, undefined];
@@ -149,7 +152,7 @@ export class LibcSpawner {
     }
   }
 
-  /** Creates the pipe of a stream: its reading end in `readerFds`, its writing end in `writerFds`. No other child inherits the ends. */
+  /** Creates the pipe of a stream (fd 0, 1 or 2 of the child): its reading end in `readerFds`, its writing end in `writerFds`. No other child inherits the ends. */
   #createPipe(stream: number, readerFds: Fds, writerFds: Fds): void {
     const fds: [number, number] = [-1, -1];
     if (this.#libc.pipe2(fds, O_CLOEXEC) !== 0) throw makeErrnoException(this.#libc.errno(), "pipe2");
@@ -180,17 +183,16 @@ export class LibcSpawner {
     }
   }
 
-  /** Starts `path` with these arguments and returns the pid. Throws an ErrnoException. */
+  /** Starts `path` with the arguments `argv` (the first is its name), and returns the pid. Throws an ErrnoException. */
   #posixSpawn([path, ...argv]: [string, ...string[]], { env, actions, attributes }: SpawnOptions): number {
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     // C strings end at a null character: the rest would be lost silently.
     if ([path, ...argv, ...variables].some((text) => text.includes("\0")))
       throw new TypeError("the arguments or the environment contain a null character");
     const pid: [number] = [0];
-    const [args, environment] = [
-      [...argv, null],
-      [...variables, null],
-    ];
+    // Lists of C end with a null pointer.
+    const args = [...argv, null];
+    const environment = [...variables, null];
     const error = this.#libc.posix_spawn(pid, path, actions, attributes, args, environment);
     if (error !== 0) throw makeErrnoException(error, `spawn ${path}`);
     return pid[0];
@@ -235,7 +237,7 @@ function chownPipes(uid: number | undefined, fds: Readonly<Fds>): void {
   for (const fd of fds) if (fd !== undefined && uid !== undefined) fchownSync(fd, uid, uid);
 }
 
-/** Wraps a command in setpriv, which runs it under a user id without groups and capabilities. Set-uid programs cannot give them back. */
+/** Wraps a command in setpriv, which runs it under a user id without supplementary groups and capabilities; set-uid programs cannot regain them. */
 function wrapInSetpriv(spec: LaunchSpec, uid: number): LaunchSpec {
   const ids = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
   const args = [...ids, "--inh-caps=-all", "--no-new-privs", "--", spec.file, ...spec.args];

@@ -28,17 +28,16 @@ export class Children implements ChildHost {
   }
 
   /**
-   * Lets `run` start a child only while `isAllowed` returns true, and cancel it otherwise: a process that was frozen
-   * resumes old work before it learns that another operator is the leader now.
+   * From now on, `run` starts a child only while `isAllowed` returns true; otherwise its result is "cancelled". An operator that was frozen for a
+   * while resumes its old work before it learns that another one has become the leader.
    */
   startOnlyWhile(isAllowed: () => boolean): void {
     this.#isStartAllowed = isAllowed;
   }
 
   /**
-   * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends
-   * the whole group. Processes that the child left in the background do not delay the result, and output takes
-   * bounded memory however long it is.
+   * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends the whole group. Processes that the
+   * child left in the background do not delay the result, and output takes bounded memory however long it is.
    */
   run(request: RunRequest): Promise<RunResult> {
     const mayStart = request.signal?.aborted !== true && this.#isStartAllowed();
@@ -52,9 +51,9 @@ export class Children implements ChildHost {
 
   /** Ends every child that is alive, with its process group: SIGTERM, and SIGKILL after `graceMs`. */
   async endAll(graceMs: number): Promise<void> {
-    const all = [...this.#living];
-    for (const child of all) child.end(graceMs);
-    await Promise.all(all.map((child) => child.ended));
+    const children = [...this.#living];
+    for (const child of children) child.end(graceMs);
+    await Promise.all(children.map((child) => child.ended));
   }
 
   launch(spec: LaunchSpec): Child {

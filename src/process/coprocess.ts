@@ -1,4 +1,4 @@
-/** A long-lived helper process that answers lines with lines. */
+/** A long-lived helper process, such as jq, that answers lines on stdin with lines on stdout. Its host starts children, and ends them when the operator stops. */
 
 import { systemClock } from "../lib/index.ts";
 import type { Child, ChildHost, LaunchSpec } from "./child.ts";
@@ -15,7 +15,6 @@ export interface CoprocessOptions extends Omit<LaunchSpec, "stdin" | "uid"> {
 /** How a coprocess ended, or why it was not started. */
 export interface CoprocessExit {
   readonly started: boolean;
-  /** The end of stderr. */
   readonly stderr: string;
   /** One line for people. */
   readonly message: string;
@@ -35,6 +34,7 @@ export class Coprocess {
   readonly #stderr = new LastBytes(STDERR_LIMIT);
   #isAlive: boolean;
 
+  /** Starts the process. `options.onLine` receives each line of its output. A failed start is an exit, too: see `exited`. */
   constructor(options: CoprocessOptions, host: ChildHost) {
     this.#child = host.launch({ ...options, stdin: "pipe" });
     this.#isAlive = this.#child.pid !== undefined;

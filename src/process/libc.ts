@@ -81,12 +81,10 @@ const PROTOTYPES = {
 /** The loaded C library; false = it cannot be loaded; undefined = not tried yet. */
 let cachedLibc: Libc | false | undefined;
 
-/**
- * Loads the C library on Linux once; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not
- * installed.
- */
+/** Loads the C library on Linux once; undefined elsewhere, in worker threads (they get no SIGCHLD), and where koffi is not installed. */
 export function getLibc(): Libc | undefined {
   const isSupported = process.platform === "linux" && isMainThread;
+  // `false`: loading was tried in vain.
   cachedLibc ??= (isSupported ? loadLibc() : undefined) ?? false;
   return cachedLibc === false ? undefined : cachedLibc;
 }
@@ -108,8 +106,8 @@ function loadLibc(): Libc | undefined {
     const library = koffi.load(null);
     const timeval = koffi.struct({ tv_sec: "long", tv_usec: "long" });
     // 13 more fields in glibc and musl, and 16 reserved words in musl.
-    const rest = koffi.array("long", 29);
-    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", rest });
+    const otherFields = koffi.array("long", 29);
+    koffi.struct("addon_rusage", { ru_utime: timeval, ru_stime: timeval, ru_maxrss: "long", otherFields });
     const entries = Object.entries(PROTOTYPES).map(([name, prototype]) => [name, library.func(prototype)]);
     const functions = Object.fromEntries(entries) as Omit<Libc, "errno" | "reaper">;
     return {
@@ -162,7 +160,7 @@ class Reaper {
     process.on("SIGCHLD", () => this.#reapExited());
   }
 
-  /** Resolves when the child has exited. Call it synchronously after the start, or SIGCHLD may come before. */
+  /** Resolves when the child has exited. Call it in the same turn of the event loop as the start, or SIGCHLD may come before. */
   waitForExit(pid: number): Promise<ProcessExit> {
     this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
     return new Promise((resolve) => this.#onExitByPid.set(pid, resolve));
@@ -207,7 +205,10 @@ function decodeWaitStatus(status: number): Pick<ProcessExit, "code" | "signal"> 
   return { code: undefined, signal: name ?? `signal ${signalNumber}` };
 }
 
-/** Converts the result of getrusage(2). */
+/**
+ * Converts the resource usage of a child (getrusage(2)). A child inherits the operator's peak memory before it executes its program: only a higher
+ * peak tells something of the child.
+ */
 function toUsage({ ru_utime, ru_stime, ru_maxrss }: Rusage): Usage {
   const seconds = ({ tv_sec, tv_usec }: Timeval): number => tv_sec + tv_usec / 1e6;
   return {

@@ -14,6 +14,7 @@ export class FirstBytes {
     this.#limit = limit;
   }
 
+  /** Keeps of a chunk what fits within the limit. */
   push(chunk: Buffer): void {
     const free = this.#limit - this.#size;
     if (chunk.length > free) this.truncated = true;
@@ -37,10 +38,10 @@ export class LastBytes {
     this.#limit = limit;
   }
 
+  /** Adds a chunk, and drops the oldest bytes from time to time: at twice the limit, so that not each small chunk makes all be joined again. */
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
-    // Twice the limit, so that a stream of small chunks is not joined again for each of them.
     if (this.#size > 2 * this.#limit) this.#dropOldBytes();
   }
 
@@ -53,9 +54,9 @@ export class LastBytes {
   #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
     // A copy, because a view would keep the whole joined buffer in memory.
-    const last = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
-    this.#chunks = [last];
-    this.#size = last.length;
+    const lastBytes = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
+    this.#chunks = [lastBytes];
+    this.#size = lastBytes.length;
   }
 }
 
@@ -136,7 +137,7 @@ export class YieldingLineSplitter {
     this.#splitter = new LineSplitter(emit);
   }
 
-  /** Handles a chunk of the stream. Pauses the stream until all lines of the chunk are reported. */
+  /** Handles a chunk of the stream in slices, between which other work may run. Pauses the stream until all lines of the chunk are reported. */
   push(chunk: Buffer): void {
     this.#pendingChunk = chunk;
     this.#stream.pause();
@@ -145,6 +146,7 @@ export class YieldingLineSplitter {
 
   /** Resolves when all lines are emitted, also a last line without line end. */
   async flush(): Promise<void> {
+    // `#handleSlice` goes on meanwhile.
     while (this.#pendingChunk !== undefined) await new Promise((resolve) => void setImmediate(resolve));
     this.#splitter.flush();
   }

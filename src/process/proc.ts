@@ -38,8 +38,9 @@ const STARTTIME_INDEX = 19;
  */
 function parseStat(text: string): ProcessStat | undefined {
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  const [state = "", , group] = fields;
+  const [state = "", , group] = fields; // Between them is the pid of the parent.
   const startTime = fields[STARTTIME_INDEX];
   if (startTime === undefined) return undefined;
-  return { hasEnded: state === "Z" || state === "X", processGroup: Number(group), startTime };
+  const hasEnded = state === "Z" || state === "X"; // A zombie, or dead.
+  return { hasEnded, processGroup: Number(group), startTime };
 }

@@ -41,6 +41,7 @@ export async function runChild(request: RunRequest, host: ChildHost): Promise<Ru
   const end = await waitForExit(child, request, { clock, host });
   await closeStreams(output.streams, clock);
   await output.flush();
+  // Processes that the child has left running in the background.
   const leftPids = child.pid === undefined ? [] : await listPidsLeftInGroup(child.pid, clock, NO_OUTPUT_MS);
   const details = {
     ...(leftPids.length === 0 ? {} : { leftPids }),
@@ -101,7 +102,7 @@ interface RunEnd {
   readonly terminator: GroupTerminator | undefined;
 }
 
-/** Waits until the child has exited, and terminates its process group on time-out, abort or shutdown of the operator. */
+/** Waits until the child has exited; ends its process group on time-out, abort or shutdown of the operator. The terminator in the result knows the reason. */
 async function waitForExit(
   child: Child,
   request: RunRequest,
@@ -207,7 +208,7 @@ async function toResult(
   return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, message };
 }
 
-/** One line for people: why it was never started, or its exit code and the last line of stderr. */
+/** One line for people: why the child was not started, or its exit code and the last line of stderr. */
 export async function describeExit(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
   if (exit.kind === "notStarted")
     return `cannot start ${started.file}: ${await describeStartError(started, exit.error)}`;

@@ -1,4 +1,7 @@
-/** Private temporary directories and files. */
+/**
+ * Private temporary directories and files. The name of a directory contains the pid and the start time of its process, so that a later process
+ * can tell which directories were left behind.
+ */
 
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, writeFileSync } from "node:fs";
@@ -71,12 +74,12 @@ export class ScratchDir {
     this.#options = options;
   }
 
-  /** Creates the directory below `tmpDir`, and `tmpDir` where it is missing. Throws ScratchError. */
+  /** Creates a directory with a random name below `tmpDir`, and `tmpDir` where it is missing. `options.user` may use it, too. Throws ScratchError. */
   static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
-    const start = join(tmpDir, makeDirNamePrefix(prefix));
+    const pathPrefix = join(tmpDir, makeDirNamePrefix(prefix));
     try {
       await ensureOwnDir(tmpDir);
-      const dir = await mkdtemp(start);
+      const dir = await mkdtemp(pathPrefix);
       const scratch = new ScratchDir(tmpDir, dir, options);
       if (options.user !== undefined) await giveUserAccess(options.user, tmpDir, dir);
       return scratch;
@@ -104,7 +107,7 @@ export class ScratchDir {
     return removed.filter(Boolean).length;
   }
 
-  /** Ends all processes whose environment names a temporary directory of this process, such as hooks that still run. */
+  /** Ends all processes whose environment names a temporary directory of this process: hooks that still run, and what they have started. */
   static async endOwnProcesses(tmpDir: string, options: EndOrphansOptions): Promise<void> {
     const namesOwnDir = (each: string): boolean =>
       each.includes(`${tmpDir}/`) && each.includes(OWN_PROCESS_PART);
@@ -127,7 +130,7 @@ export class ScratchDir {
     await rename(await this.write(`${name}.next`, text), path);
   }
 
-  /** Writes a file and returns its path. Throws ScratchError when that fails. */
+  /** Writes a file and returns its path. Small data is written synchronously, which is faster. Throws ScratchError when that fails. */
   async write(name: string, data: ScratchData): Promise<string> {
     const path = this.path(name);
     this.#writtenPaths.push(path);
@@ -216,6 +219,7 @@ function* remainingPieces(iterator: Iterator<Piece>): Generator<Piece> {
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) yield next.value;
 }
 
+/** Writes a private file piece by piece; blocks until it is written. */
 function writePiecesSync(path: string, pieces: readonly Piece[]): void {
   const file = openSync(path, "w", FILE_MODE);
   try {
@@ -236,7 +240,7 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
   }
 }
 
-/** Creates a directory that only this user may write to. Throws where another user could replace it, and with it the files that hooks run with. */
+/** Creates a directory that only this user may write to, if it is missing. Throws where another user could replace it, and with it the files that hooks run with. */
 async function ensureOwnDir(dir: string): Promise<void> {
   const problem = findPrivateDirProblem(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
@@ -266,18 +270,18 @@ async function ensureDirs(dir: string): Promise<void> {
   await mkdir(dir, DIR_MODE).catch(() => {});
 }
 
-/** The name of a temporary directory of this process without its random suffix. The pid in it shows later who made it. */
+/** The name of a temporary directory of this process without its random suffix. */
 function makeDirNamePrefix(prefix: string): string {
-  const safe = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
-  return `${safe}${OWN_PROCESS_PART}`;
+  const safePrefix = prefix.replaceAll(/[^A-Za-z0-9_-]+/g, "-").slice(0, 100);
+  return `${safePrefix}${OWN_PROCESS_PART}`;
 }
 
-/** Whether the process that made a directory has ended. The start time in the name tells it from a later one with its pid. */
+/** Whether the process that made the directory of this name has ended. Another start time means that a later process has got its pid. */
 async function isStaleDirName(name: string): Promise<boolean> {
-  const [, pid, start] = DIR_NAME.exec(name) ?? [];
-  if (pid === undefined) return false;
+  const [, pid, startTime] = DIR_NAME.exec(name) ?? [];
+  if (pid === undefined) return false; // Not a name of ours.
   const process = await readStat(Number(pid));
-  return process?.hasEnded === true || (process?.startTime ?? UNKNOWN_START) !== start;
+  return process?.hasEnded === true || (process?.startTime ?? UNKNOWN_START) !== startTime;
 }
 
 /** Removes a directory with its content; false if that fails. */

@@ -44,8 +44,8 @@ export class GroupTerminator {
   }
 
   /**
-   * Call it after the child has exited. If the group was terminated, waits until its other processes have ended or were
-   * killed; otherwise they may go on in the background.
+   * Call it after the child has exited. If `terminate` was called, waits until the other processes of the group have ended or were
+   * killed; otherwise returns at once, and they may go on in the background.
    */
   async waitForGroupEnd(): Promise<void> {
     const deadline = this.#killAt + AFTER_KILL_MS;
@@ -76,10 +76,7 @@ export async function listPidsLeftInGroup(group: number, clock: Clock, ms: numbe
   return allPids.filter((_, index) => stats[index]?.processGroup === group && !stats[index].hasEnded);
 }
 
-/**
- * Recognizes an orphan by its environment variables, each as `NAME=value`. Unlike a pid, these remain reliable after a
- * crash and when pids are reused.
- */
+/** Recognizes an orphan by its environment variables, each as `NAME=value`. Unlike a pid, these remain reliable after a crash and when pids are reused. */
 export type OrphanMatcher = (environment: readonly string[]) => boolean;
 
 /** How orphans are ended. */
@@ -90,7 +87,7 @@ export interface EndOrphansOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The pids of processes, other than this one, whose environment variables match. Empty where there is no /proc. */
+/** The pids of processes, other than this one, whose environment variables (`NAME=value`) match. Empty where there is no /proc. */
 export async function findOrphanedProcesses(isOrphan: OrphanMatcher): Promise<number[]> {
   const allPids = await listPids();
   const isOrphanAt = await Promise.all(
@@ -108,12 +105,12 @@ export async function endOrphanedProcesses(
   isOrphan: OrphanMatcher,
   { clock, graceMs, signal }: EndOrphansOptions,
 ): Promise<void> {
-  const start = clock.monotonic();
+  const startedAt = clock.monotonic();
   let isSignalled = false;
   let orphanPids = await findOrphanedProcesses(isOrphan);
   while (orphanPids.length > 0) {
     signal?.throwIfAborted();
-    const isGraceOver = clock.monotonic() - start > graceMs;
+    const isGraceOver = clock.monotonic() - startedAt > graceMs;
     // SIGTERM once, then SIGKILL in each round after the grace time.
     if (!isSignalled || isGraceOver)
       for (const pid of orphanPids) sendSignal(pid, isGraceOver ? "SIGKILL" : "SIGTERM");

@@ -1,4 +1,7 @@
-/** Ends the process when its event loop does not answer in time, by a supervisor process. */
+/**
+ * Ends this process when its event loop does not move a deadline in time. A supervisor process, a shell script, reads deadlines from its stdin: lines
+ * of seconds and a text. When a deadline is over before the next line comes, the supervisor prints the text and kills this process.
+ */
 
 import { spawn } from "node:child_process";
 import type { Writable } from "node:stream";
@@ -35,9 +38,8 @@ export interface Watchdog {
 }
 
 /**
- * Creates a watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only
- * its children are killed: Linux ignores SIGKILL to PID 1 from inside its namespace. Undefined outside Linux and without
- * bash.
+ * Creates a watchdog in another process, because the event loop of this one may be blocked or frozen. If this process is PID 1, only its children are
+ * killed: Linux ignores SIGKILL to PID 1 from inside its namespace. Undefined outside Linux and without bash.
  */
 export function startWatchdog(): Watchdog | undefined {
   const shell = process.platform === "linux" ? findProgram(SHELL, SEARCH_PATH) : undefined;
@@ -56,7 +58,7 @@ export function startWatchdog(): Watchdog | undefined {
   };
 }
 
-/** Starts a supervisor of this process and returns its stdin. Does not keep the event loop alive. */
+/** Starts a supervisor of this process and returns its stdin. Neither keeps this process from exiting. */
 function startSupervisor(shell: string): Writable {
   const child = spawn(shell, ["-c", SUPERVISOR, "addon-operator-watchdog", String(process.pid)], {
     stdio: ["pipe", "inherit", "ignore"],

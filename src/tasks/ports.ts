@@ -46,7 +46,6 @@ type ReleasesPort = Pick<
 
 /** Reports what happened as metrics, Events and log lines. Every method is cheap and never throws. */
 export interface Recorder {
-  /** A task begins to run. */
   taskBegan(task: Task | undefined, context: RunContext): void;
   hookRun(run: {
     hook: Hook;
@@ -116,6 +115,5 @@ export interface Ports {
   /** Reads the API server's version. Throws ApiError, ConnectionError. */
   readonly serverVersion: (signal: AbortSignal) => Promise<string>;
   readonly reader: Pick<TreeReader, "readTree" | "rereadModule">;
-  /** Digest of all files of modules. */
   readonly contentOf: (modules: readonly Module[]) => string;
 }

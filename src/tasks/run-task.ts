@@ -1,4 +1,7 @@
-/** Dispatches tasks by kind (`tasks/ports.ts` declares what they reach). */
+/**
+ * Runs the tasks of the queues: each kind by its function, and records its progress in the state. `ports` are the interfaces to other packages
+ * (`tasks/ports.ts`); the outcome tells the queue whether the task is done, is retried, or runs again after other tasks (`expand`).
+ */
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
@@ -13,7 +16,7 @@ import { ensureModuleCrds, restoreModule } from "./module/repair-module.ts";
 import type { Ports } from "./ports.ts";
 import { runModule } from "./module/run-module.ts";
 
-/** The queues that run tasks. `ports` is evaluated when a task runs: the ports need the queues. */
+/** Creates the queues that run tasks. `ports` is called only when a task runs, because the ports contain the queues. */
 export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>, "run">): Queues<Task> {
   return new Queues<Task>({
     ...options,
@@ -26,7 +29,10 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
   });
 }
 
-/** Runs a batch of tasks as one span: hook tasks of one hook together, every other kind alone. */
+/**
+ * Runs a batch of tasks, traced as one span: hook tasks of one hook together, every other kind alone. Records in the state and in the span how they
+ * ended, and whether they block others.
+ */
 export async function runTask(
   ports: Ports,
   batch: readonly Task[],
@@ -51,8 +57,8 @@ export async function runTask(
     else if (task.kind === "converge" || task.group === "converge") recordConvergeStep(ports, outcome);
     if (outcome.kind !== "retry") recordRemovalEnd(ports, task);
     span.set({ outcome: outcome.kind });
-    if (signal.aborted && (outcome.kind === "cancelled" || outcome.kind === "expand"))
-      span.set({ interrupted: oneLine(signal.reason) });
+    const wasInterrupted = signal.aborted && (outcome.kind === "cancelled" || outcome.kind === "expand");
+    if (wasInterrupted) span.set({ interrupted: oneLine(signal.reason) });
     if (outcome.kind === "retry") span.fail(outcome.message);
     return outcome;
   });
@@ -103,17 +109,17 @@ async function recordIfStuck(
 ): Promise<Outcome<Task>> {
   const module = moduleOf(task);
   const isModuleQueue = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
-  if (!isModuleQueue || queue === MAIN_QUEUE) return work();
+  if (!isModuleQueue || queue === MAIN_QUEUE) return work(); // Only own queues have scheduled runs.
   const recordStuck = (isStuck: boolean): void => {
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };
-  const checkLater = (): Timer =>
+  // Again and again, because a converge that schedules the next run resets the flag.
+  const startTimer = (): Timer =>
     clock.setTimer(LONG_RUN_MS, () => {
       recordStuck(true);
-      // A converge that schedules the next run resets the flag meanwhile.
-      timer = checkLater();
+      timer = startTimer();
     });
-  let timer = checkLater();
+  let timer = startTimer();
   let isStuck = false;
   try {
     const outcome = await work();
@@ -131,18 +137,19 @@ function recordConvergeStep({ state }: Ports, { kind }: Outcome<Task>): void {
   if (state.view.converge.isBlocked !== isBlocked) state.record("convergeProgressed", { isBlocked });
 }
 
-/** Removes a removal that is done, or no longer due, from the list of due removals. */
+/** Takes the removal from the list of pending removals in the state, because it is done or has turned out not to be due. */
 function recordRemovalEnd({ state }: Ports, task: Task): void {
   if (task.kind === "delete-module") state.record("removalEnded", task.module);
   if (task.kind === "purge-release") state.record("removalEnded", task.release);
 }
 
-/** Records a finished module as progress of its converge. */
+/** After a run of a module, removes the module from the list of those that the converge still waits for (`remaining`). */
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
+  // Runs in the modules' own queues: also others may have ended or become blocked, so the list is made anew.
   if (phase === "scheduledRuns")
     state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
-  // None remain when the converge was reset.
+  // Runs in `main`. The list is empty if the converge was reset meanwhile.
   if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
     state.record("convergeProgressed", { remaining: remaining.filter((name) => name !== task.module) });
 }

@@ -1,4 +1,7 @@
-/** Exports spans to a collector in batches, without blocking other work; drops spans that the collector does not accept. */
+/**
+ * Exports spans to an OpenTelemetry collector in batches, without blocking other work; drops spans that the collector does not accept. `onDropped` counts
+ * them.
+ */
 
 import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
 import { withoutActiveSpan, type Span, type SpanListener } from "./tracer.ts";
@@ -22,7 +25,6 @@ interface ExportOptions {
   readonly logger: Logger;
   /** The sampled share of traces, from 0 to 1. */
   readonly ratio: number;
-  /** Redacts secrets in all strings. */
   readonly redactDeep: <T>(value: T) => T;
   readonly send: SendSpans;
 }
@@ -59,7 +61,7 @@ export class SpanExport implements SpanListener {
    * same ratio select the same traces.
    */
   isSampled(traceId: string): boolean {
-    // Thirteen hexadecimal digits are 52 random bits, which a number holds exactly.
+    // Thirteen hexadecimal digits are 52 random bits, which a number can represent exactly.
     return Number.parseInt(traceId.slice(-13), 16) < this.#options.ratio * 2 ** 52;
   }
 
@@ -78,7 +80,7 @@ export class SpanExport implements SpanListener {
       this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
   }
 
-  /** Sends the queued spans within a short time limit, so that a slow collector does not delay the end of the process. */
+  /** Sends the queued spans before the process ends. Gives up after a short time: a slow collector must not delay the end. */
   async close(): Promise<void> {
     const timeLimit = new AbortController();
     const timeOut = sleep(this.#options.clock, CLOSE_TIMEOUT_MS, timeLimit.signal);
@@ -113,8 +115,8 @@ export class SpanExport implements SpanListener {
     const timer = clock.setTimer(SEND_TIMEOUT_MS, () => timeout.abort(new Error("no answer in time")));
     const signal = AbortSignal.any([timeout.signal, this.#abortController.signal]);
     try {
-      const clean = batch.map((span) => redactSpan(span, redactDeep));
-      await orAborted(send(clean, signal), signal);
+      const redactedSpans = batch.map((span) => redactSpan(span, redactDeep));
+      await orAborted(send(redactedSpans, signal), signal);
       if (this.#isFailing) logger.info("The collector takes spans again");
       this.#isFailing = false;
     } catch (error) {

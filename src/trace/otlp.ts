@@ -1,4 +1,4 @@
-/** Sends spans by OTLP over HTTP, as JSON. Loaded with the first batch. */
+/** Sends spans to an OpenTelemetry collector by OTLP over HTTP, as JSON. Loaded with the first batch. */
 
 import { SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetry/api";
 import { JsonTraceSerializer } from "@opentelemetry/otlp-transformer";
@@ -41,7 +41,7 @@ export function makeOtlpSender({ endpoint, headers, version, namespace, instance
         throw error instanceof Error && error.cause instanceof Error ? error.cause : error;
       },
     );
-    await response.body?.cancel();
+    await response.body?.cancel(); // Frees the connection.
     if (!response.ok) throw new Error(`it answers ${response.status}`);
   };
 }
@@ -91,9 +91,9 @@ function toOtlpSpan(span: Span, common: Pick<OtlpSpan, "resource" | "instrumenta
 
 /** The attributes of a span with the prefix `addon_operator.`, and its kind. */
 function toOtlpAttributes({ kind, attributes }: Span): OtlpSpan["attributes"] {
-  const known = Object.entries(attributes).filter(([, value]) => value !== undefined);
-  const own = known.map(([key, value]) => [`addon_operator.${key}`, value]);
-  return Object.fromEntries([["addon_operator.span", kind], ...own]) as OtlpSpan["attributes"];
+  const definedAttributes = Object.entries(attributes).filter(([, value]) => value !== undefined);
+  const prefixed = definedAttributes.map(([key, value]) => [`addon_operator.${key}`, value]);
+  return Object.fromEntries([["addon_operator.span", kind], ...prefixed]) as OtlpSpan["attributes"];
 }
 
 /** Converts milliseconds to OpenTelemetry's pair of seconds and nanoseconds. */

@@ -1,4 +1,8 @@
-/** A ring buffer of the last task runs with their spans and log lines. Readers redact the texts of spans. */
+/**
+ * A ring buffer of the last runs of tasks with their spans and log lines, stored as JSON text to save memory. Bounds limit the number of runs, the
+ * runs of a group (the same kind of task and module), and the bytes. The first run of a map is its oldest. Readers redact the texts of spans. Each
+ * change gets a number, by which a reader asks for later changes.
+ */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
 import { currentSpan, type Span, type SpanListener } from "./tracer.ts";
@@ -28,7 +32,6 @@ interface RunLine extends Pick<LogEntry, "level" | "message" | "fields"> {
 
 /** A run for display. */
 export interface RunView {
-  /** Span id of its task. */
   readonly id: string;
   readonly task: Span;
   /** The cause of the run. */
@@ -150,7 +153,7 @@ export class RunRing implements SpanListener, LogContext {
   onEntry({ level, message, fields }: LogEntry): void {
     const run = this.#runs.get(currentSpan()?.taskId ?? "");
     if (run === undefined) return;
-    // The run itself says task and trace.
+    // The run itself contains the ids of its task and trace.
     const { task: _, trace: __, ...otherFields } = fields;
     const line = { timeMs: this.#clock.now(), level, message, fields: otherFields };
     let text = JSON.stringify(line);
@@ -160,8 +163,8 @@ export class RunRing implements SpanListener, LogContext {
   }
 
   /** Stores a span or line. While the run exceeds its limit, drops its oldest lines, then its oldest spans, which are fewer and say more. */
-  #storeEntry(run: Run, to: Entry[], text: string): void {
-    to.push({ n: ++this.#counter, text });
+  #storeEntry(run: Run, entries: Entry[], text: string): void {
+    entries.push({ n: ++this.#counter, text });
     this.#addBytes(run, estimateBytes(text));
     const { runBytes } = this.#bounds;
     while (run.bytes > runBytes) {
@@ -181,6 +184,7 @@ export class RunRing implements SpanListener, LogContext {
       this.#dropRun(this.#runs.values().next().value);
   }
 
+  /** Removes a run from the ring and from its group. */
   #dropRun(run: Run | undefined): void {
     if (run === undefined || !this.#runs.delete(run.id)) return;
     this.#bytes -= run.bytes;

@@ -1,10 +1,12 @@
-/** Records spans of tasks, and tracks the current span across async calls. */
+/**
+ * Records spans of tasks, and tracks the current span across async calls. A trace begins with a cause, the external event that led to tasks,
+ * such as a changed object. Its children are the tasks; theirs are the calls of helm, hooks and the API server.
+ */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
 import { yieldToEventLoop, oneLine, systemClock, type Clock } from "../lib/index.ts";
 
-/** `cause` is an external event; it leads to tasks, which contain the other kinds. */
 type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
 
 /** Names, counts and codes; flat, so that every backend can display them. */
@@ -17,7 +19,6 @@ export type Attributes = Readonly<Record<string, string | number | boolean | und
 export interface Span {
   /** 32 hexadecimal digits, shared by all spans of one cause. */
   readonly traceId: string;
-  /** 16 hexadecimal digits. */
   readonly spanId: string;
   readonly parentId?: string | undefined;
   /** Span id of its task; for a task, its own. */
@@ -54,7 +55,6 @@ export interface SpanEnd {
 
 /** A span in progress, for the code that does the work. */
 export interface OpenSpan {
-  /** Adds attributes to the span. */
   set(attributes: Attributes): void;
   /** Marks the span as failed without an exception. */
   fail(error: string): void;
@@ -66,7 +66,6 @@ interface TraceContext {
   readonly outer: TraceContext | undefined;
   /** Undefined within a cause: only the tasks that it leads to are recorded. */
   readonly recorder: Tracer | undefined;
-  /** Whether the span has ended. */
   isOver: boolean;
 }
 
@@ -74,7 +73,7 @@ const store = new AsyncLocalStorage<TraceContext | undefined>();
 /** What work gets that no tracer records: it ignores attributes and failures. */
 const UNRECORDED_SPAN: OpenSpan = { set: () => {}, fail: () => {} };
 
-/** The innermost context that is not over: timers and connections may run in one that is. Undefined outside all spans. */
+/** The context of the current span, or of the nearest outer span that has not ended: a timer may run after the span that set it. Undefined outside all spans. */
 function currentContext(): TraceContext | undefined {
   let context = store.getStore();
   while (context?.isOver === true) context = context.outer;
@@ -86,7 +85,7 @@ export function currentSpan(): Span | undefined {
   return currentContext()?.span;
 }
 
-/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. */
+/** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. The end `01` means "sampled". */
 export function currentTraceParent(): string | undefined {
   const context = currentContext();
   if (context?.recorder === undefined) return undefined;
@@ -100,7 +99,8 @@ export function currentVisibleTraceId(): string | undefined {
   const context = currentContext();
   if (context?.recorder === undefined) return undefined;
   const { traceId } = context.span;
-  return context.recorder.isExported(traceId) === false ? undefined : traceId;
+  const isLeftOutBySampling = context.recorder.isExported(traceId) === false;
+  return isLeftOutBySampling ? undefined : traceId;
 }
 
 /** Runs `work` outside all spans: work that outlives the current span, such as a watch, must not belong to it. */
@@ -186,11 +186,10 @@ interface TracerOptions {
 /** For this long after its end, status writes belong to the task. */
 const STATUS_AFTER_TASK_MS = 60_000;
 
-/** Records the spans of tasks and of the work within them. */
+/** Records the spans of tasks and of the work within them. Its listeners, the ring of the last runs and the export, get each span that has ended. */
 export class Tracer {
   readonly #options: TracerOptions;
   readonly #listeners: SpanListener[] = [];
-  /** Causes that were reported to listeners. */
   readonly #reportedCauses = new WeakSet<Span>();
   /** The last task of each module (undefined = without module), and its end. */
   readonly #lastTasks = new Map<string | undefined, { readonly task: Span; endMs: number }>();
@@ -209,17 +208,13 @@ export class Tracer {
     const { name, attributes, module, from, waitingSince: startMs } = start;
     const ids = makeChildIds(from);
     const task: Span = { ...ids, taskId: ids.spanId, kind: "task", name, attributes, startMs };
-    this.#reportCauseOnce(from, Math.max(from.startMs, startMs));
+    this.#reportCauseOnce(from, Math.max(from.startMs, startMs)); // The cause ends when its first task is queued.
     for (const each of this.#listeners) each.onTaskBegan?.(task, from);
     const { clock } = this.#options;
     this.recordFinishedSpan(task, { kind: "wait", name: "wait in queue" }, { ms: clock.now() - startMs });
-    const last = { task, endMs: Infinity };
-    this.#lastTasks.set(module, last);
-    try {
-      return await this.#runSpan(task, work);
-    } finally {
-      last.endMs = clock.now();
-    }
+    const lastTask = { task, endMs: Infinity };
+    this.#lastTasks.set(module, lastTask); // For `traceStatusWrite`.
+    return this.#runSpan(task, work).finally(() => (lastTask.endMs = clock.now()));
   }
 
   /**
@@ -228,11 +223,10 @@ export class Tracer {
    */
   traceStatusWrite<R>(module: string | undefined, name: string, write: () => Promise<R>): Promise<R> {
     const last = this.#lastTasks.get(module);
-    const belongsToTask = last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS;
-    if (!belongsToTask) this.#lastTasks.delete(module);
-    return withoutActiveSpan(() =>
-      belongsToTask ? this.span(last.task, { kind: "status", name }, write) : write(),
-    );
+    if (last !== undefined && this.#options.clock.now() < last.endMs + STATUS_AFTER_TASK_MS)
+      return withoutActiveSpan(() => this.span(last.task, { kind: "status", name }, write));
+    this.#lastTasks.delete(module);
+    return withoutActiveSpan(write);
   }
 
   /** Whether a trace is exported; undefined without an exporter. */
@@ -255,18 +249,18 @@ export class Tracer {
     this.#report({ ...child, endMs, error });
   }
 
-  /** Runs `work` within the span, and reports the span to the listeners when `work` has ended. */
+  /** Runs `work` within the span, and reports the span to the listeners when `work` has ended. `work` may add attributes, or mark the span as failed. */
   async #runSpan<R>(span: Span, work: (span: OpenSpan) => Promise<R>): Promise<R> {
     const { clock } = this.#options;
     const [now, monotonic] = [clock.now(), clock.monotonic()];
     let { attributes } = span;
     let error: string | undefined;
-    const open: OpenSpan = {
+    const openSpan: OpenSpan = {
       set: (more) => (attributes = { ...attributes, ...more }),
       fail: (text) => (error = text),
     };
     try {
-      return await runInContext({ span, recorder: this }, () => work(open));
+      return await runInContext({ span, recorder: this }, () => work(openSpan));
     } catch (thrown) {
       error = oneLine(thrown);
       throw thrown;

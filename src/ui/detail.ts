@@ -1,4 +1,4 @@
-/** Details for the page: one module, its values, and the last runs. The caller redacts secrets. */
+/** Details for the page: one module, its values, and the last runs. The caller redacts secrets. `status` is that of the AddonModule resource. */
 
 import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
@@ -65,7 +65,7 @@ function listFacts(module: ModuleView, status: ModuleStatus | undefined): [strin
   return facts.flatMap(([name, text]): [string, string][] => (text === undefined ? [] : [[name, text]]));
 }
 
-/** The ModuleSource of a module, with the content in force. */
+/** The ModuleSource of a module, with the version and digest of the module that is used; undefined for a module that comes from no registry. */
 function describeSource(module: ModuleView): string | undefined {
   const origin = toDisplayedOrigin(module);
   if (origin === undefined) return undefined;
@@ -93,7 +93,7 @@ export function buildChartValues(displayed: DisplayedValues, key: string): Value
   };
 }
 
-/** The leaves of the section `key` with the layer that set each. `origins` maps JSON pointers to layers. */
+/** Lists the scalars (leaves) of the values below `key`, each with the layer that set it, such as the ConfigMap. `origins` maps JSON pointers to layers. */
 export function buildSectionValues(
   { values, valuesTruncated }: DisplayedValues,
   key: string,
@@ -124,7 +124,7 @@ export function findRunDetail(runs: Pick<RunRing, "getRun">, id: string): RunDet
   return run && { lines: (run.lines ?? []).map(toLogRow), dropped: run.dropped };
 }
 
-/** The row of a run with its spans. */
+/** The row of a run with the rows of its spans, its parts. */
 function toRunRow({ task, from, spans }: RunView): RunRow {
   const { module } = task.attributes;
   const name = typeof module === "string" ? module : undefined;

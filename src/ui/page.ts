@@ -1,4 +1,7 @@
-/** The read-only web page: access control, files, stream and data (docs/guides/web-page.md). */
+/**
+ * The read-only web page: access control, files, stream and data (docs/guides/web-page.md). The page follows the state by a stream of
+ * server-sent events, and requests details when the user opens them.
+ */
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -96,6 +99,7 @@ export class Page {
   /** The difference that is being computed: only one at a time, because that calls helm and the API server. */
   #currentDiff: { readonly moduleName: string; readonly text: Promise<string> } | undefined;
 
+  /** `sources.snapshot` reads state and queues, which the tables of the page are built from. */
   constructor(sources: PageSources) {
     this.#sources = sources;
     const { clock, secrets, snapshot, about } = sources;
@@ -176,26 +180,27 @@ export class Page {
   #readValues(module: ModuleView): unknown {
     const { secrets, statusValues, originsOf } = this.#sources;
     const { chart, chartDir, valuesKey } = module.module;
-    const hiding = { secretPaths: module.secretPaths, secrets };
+    const redaction = { secretPaths: module.secretPaths, secrets };
     const values = objectOf(module.values());
+    // The chart of kind `root` gets the section as its root values, so its own values.yaml contains the defaults.
     const usesChartValues = chart === "root" && isEmptySection(member(values, valuesKey));
     const chartValues = usesChartValues ? readYamlMap(join(chartDir, "values.yaml")) : undefined;
     if (chartValues === undefined) {
-      const displayed = displayValues(values, statusValues, hiding);
+      const displayed = displayValues(values, statusValues, redaction);
       return secrets.redactDeep(buildSectionValues(displayed, valuesKey, originsOf(valuesKey)));
     }
-    const displayed = displayValues({ ...values, [valuesKey]: chartValues }, statusValues, hiding);
+    const displayed = displayValues({ ...values, [valuesKey]: chartValues }, statusValues, redaction);
     return secrets.redactDeep(buildChartValues(displayed, valuesKey));
   }
 
   /** Answers with what a run would change. Requests for the same module share one computation; others are refused meanwhile. */
   async #answerDiff(module: Module): Promise<PageResponse> {
-    const { moduleName = module.name } = this.#currentDiff ?? {};
-    if (moduleName !== module.name)
-      return errorResponse(503, `the difference of module ${moduleName} is being computed; try again later`);
+    const busyWith = this.#currentDiff?.moduleName ?? module.name;
+    if (busyWith !== module.name)
+      return errorResponse(503, `the difference of module ${busyWith} is being computed; try again later`);
     const { secrets, diff } = this.#sources;
     const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
-    const shared = (this.#currentDiff ??= { moduleName, text: diff(module, redactSecrets) });
+    const shared = (this.#currentDiff ??= { moduleName: module.name, text: diff(module, redactSecrets) });
     try {
       return { status: 200, body: secrets.redact(await shared.text), headers: SECURITY_HEADERS };
     } catch (error) {
@@ -209,15 +214,16 @@ export class Page {
   /** Answers with the log lines of a run. */
   #answerRun(id: string): PageResponse {
     const { secrets, runs } = this.#sources;
-    const found = findRunDetail(runs, id);
-    return found === undefined
+    const detail = findRunDetail(runs, id);
+    return detail === undefined
       ? errorResponse(404, "the operator has discarded this run")
-      : jsonResponse(secrets.redactDeep(found));
+      : jsonResponse(secrets.redactDeep(detail));
   }
 
-  /** The graph of requirements between modules. */
+  /** Which modules each module requires, whether the requirement is met (`met`), and after which it runs, for the page's graph. */
   #buildGraph(): readonly GraphNode[] {
-    return buildGraph(this.#sources.snapshot().view, () => "").map(({ module, requires, after }) => ({
+    const stateOf = (): string => ""; // The page has the states already.
+    return buildGraph(this.#sources.snapshot().view, stateOf).map(({ module, requires, after }) => ({
       name: module,
       requires: requires.flatMap(({ of, name, unmet }) =>
         of === "module" ? [{ name, met: unmet === undefined }] : [],
@@ -227,7 +233,7 @@ export class Page {
   }
 }
 
-/** An object without its secrets: a Secret loses all its data. */
+/** A copy of an object without secrets: known secrets are replaced everywhere, and all data of a Secret. */
 function redactObject(object: JsonObject, secrets: KnownSecrets): Json {
   const paths = object["kind"] === "Secret" ? ["/data/*", "/stringData/*"] : [];
   return secrets.redactValues(object, new Set(paths));

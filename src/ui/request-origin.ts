@@ -1,4 +1,4 @@
-/** Guards the page against requests that other web sites make a browser send. */
+/** Guards the page, which has no login, against requests that other web sites make a user's browser send. */
 
 import { isIP } from "node:net";
 
@@ -20,12 +20,13 @@ const LINKABLE_PATHS = new Set<string | undefined>(["/", "/ui", "/ui/"]);
 const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.local|localhost))$/;
 
 /**
- * Why a request is refused; undefined if it is allowed. Guards a page without a login against other web sites: against DNS
- * rebinding by the host name, against cross-site requests by the headers that browsers add.
+ * Why a request is refused; undefined if it is allowed. Checks the host name (against DNS rebinding), the header Origin, and Sec-Fetch-Site
+ * (`site`), by which browsers tell whether another site has caused the request: then only paths to which sites may link are allowed.
  */
 export function findRefusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
   const name = parseHostname(host);
-  if (name === undefined || !(isIP(name) > 0 || LOCAL_NAMES.test(name)))
+  const isOwnName = name !== undefined && (isIP(name) > 0 || LOCAL_NAMES.test(name));
+  if (!isOwnName)
     return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
     return "other sites may not read this page";

@@ -1,4 +1,7 @@
-/** Streams of server-sent events, bounded in number and memory. A slow reader does not delay the others. */
+/**
+ * Streams of server-sent events to open pages, bounded in number and memory. A slow reader does not delay the others: while its stream is
+ * stalled (the socket's buffer is full), it misses messages, and later gets a snapshot of everything.
+ */
 
 import type { Clock, Timer } from "../lib/index.ts";
 
@@ -30,7 +33,6 @@ interface EventStreamsOptions {
   readonly clock: Clock;
   /** The complete state, for a stream that is new or missed messages. */
   readonly snapshot: () => string;
-  /** Called when the last stream has ended. */
   readonly onEmpty: () => void;
 }
 
@@ -72,6 +74,7 @@ export class EventStreams {
     for (const stream of this.#openStreams) this.#remove(stream);
   }
 
+  /** Writes an event to all streams but the stalled ones. */
   #writeToAll(text: string): void {
     for (const stream of this.#openStreams) {
       if (stream.stalledSince === undefined) this.#write(stream, text);

@@ -1,4 +1,7 @@
-/** The tables that all open pages display, and their changes. Nothing is computed or kept while no page is open. */
+/**
+ * The tables that all open pages (viewers) display, and their changes. A page gets a snapshot of all rows, then the rows that change. Nothing is
+ * computed or kept while no page is open.
+ */
 
 import type { Clock, Timer } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
@@ -34,7 +37,7 @@ const BURST_MS = 2000;
 /** The operator's message mentions a run when it is a second old, which triggers no notification. */
 const FOLLOW_UP_MS = 1100;
 
-/** The tables of the page and the streams of its viewers. */
+/** The tables of the page and the streams of its viewers, the open pages. `redact` removes secrets, `read` reads the state. */
 export class ViewModel {
   readonly #options: ViewModelOptions;
   readonly #streams: EventStreams;
@@ -45,6 +48,7 @@ export class ViewModel {
   /** When the refreshes so far will have used no more than their share of the time; on the monotonic clock. */
   #budgetFreeAt = 0;
 
+  /** Creates empty tables. A new stream begins with a snapshot of them; after the last one, they are dropped. */
   constructor(options: ViewModelOptions) {
     this.#options = options;
     const table = (): SentTable => new SentTable(options.redact);
@@ -78,11 +82,13 @@ export class ViewModel {
   notifyChange(): void {
     if (this.viewers === 0 || this.#refreshTimer !== undefined) return;
     const { clock } = this.#options;
+    // At `#budgetFreeAt`, the refreshes so far have used no more than their share of the time. After a pause, a few may come earlier.
     const earliestAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
     const refreshAt = Math.min(earliestAt, this.#refreshedAt + MAX_INTERVAL_MS);
     const delayMs = Math.max(0, refreshAt - clock.monotonic());
     this.#refreshTimer = clock.setTimer(delayMs, () => {
       this.#refreshTimer = undefined;
+      // The second refresh: the operator's message mentions a run only when it is a second old, which nothing notifies.
       this.#followUpTimer?.cancel();
       this.#followUpTimer = clock.setTimer(FOLLOW_UP_MS, () => this.#refresh());
       this.#refresh();
@@ -103,6 +109,7 @@ export class ViewModel {
       const changeJson = this.#tables[name].update(pageState[name]);
       return changeJson === undefined ? [] : [`"${name}":${changeJson}`];
     });
+    // Refreshes use only a share of the time: each ms of work costs IDLE_PER_COST ms of rest.
     const costMs = clock.monotonic() - this.#refreshedAt;
     this.#budgetFreeAt = Math.max(this.#budgetFreeAt, this.#refreshedAt) + IDLE_PER_COST * costMs;
     if (changes.length > 0) this.#streams.broadcast(`{"now":${clock.now()},${changes.join(",")}}`);
@@ -129,8 +136,7 @@ interface Row {
 }
 
 interface SentRow {
-  /** The row before redaction. */
-  readonly raw: string;
+  readonly unredactedJson: string;
   readonly json: string;
 }
 
@@ -147,9 +153,9 @@ class SentTable {
   update(rows: readonly Row[]): string | undefined {
     const changedRows = rows.flatMap((row) => this.#serializeChanged(row) ?? []);
     const names = new Set(rows.map(({ name }) => name));
-    const missing = [...this.#sentRows.keys()].filter((name) => !names.has(name));
-    for (const name of missing) this.#sentRows.delete(name);
-    return changedRows.length + missing.length === 0 ? undefined : tableChangeJson(changedRows, missing);
+    const removed = [...this.#sentRows.keys()].filter((name) => !names.has(name));
+    for (const name of removed) this.#sentRows.delete(name);
+    return changedRows.length + removed.length === 0 ? undefined : tableChangeJson(changedRows, removed);
   }
 
   /** All rows, as the JSON of a `TableChange`. */
@@ -163,12 +169,12 @@ class SentTable {
     this.#sentRows.clear();
   }
 
-  /** The JSON of a row without secrets; undefined if the row is unchanged. */
+  /** The JSON of a changed row without secrets; undefined if the row is the one that was sent last: then it is not redacted again, which is slow. */
   #serializeChanged(row: Row): string | undefined {
-    const raw = JSON.stringify(row);
-    if (this.#sentRows.get(row.name)?.raw === raw) return undefined;
+    const unredactedJson = JSON.stringify(row);
+    if (this.#sentRows.get(row.name)?.unredactedJson === unredactedJson) return undefined;
     const json = JSON.stringify(this.#redact(row));
-    this.#sentRows.set(row.name, { raw, json });
+    this.#sentRows.set(row.name, { unredactedJson, json });
     return json;
   }
 }
@@ -215,6 +221,7 @@ function toQueueRow({ name, length, tasks }: QueueView<Task>): QueueRow {
   return { name, length, tasks: tasks.slice(0, MAX_TASKS).map(toTaskRow) };
 }
 
+/** The row of a queued task; `count` is how many tasks run together as one. */
 function toTaskRow({ task, running, failures, message, nextAt, count }: TaskView<Task>): TaskRow {
   const countText = count > 1 ? ` (${count} together)` : "";
   return omitUndefined({

@@ -58,7 +58,6 @@ export interface QueueRow {
 
 export interface OperatorRow {
   readonly version: string;
-  /** The name of the ConfigMap. */
   readonly name: string;
   readonly namespace: string;
   readonly state: string;

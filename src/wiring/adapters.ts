@@ -1,4 +1,7 @@
-/** Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket. */
+/**
+ * Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket, and the web page. `base` is what all packages share, such as
+ * settings, clock and API client; `parts` are the operator's parts that the outputs show.
+ */
 
 import { socketPaths } from "../config.ts";
 import type { KubeBindings } from "../bindings/index.ts";
@@ -58,6 +61,7 @@ export class Adapters {
   port = 0;
   readonly #queueFile: QueueFile;
 
+  /** Builds the outputs and connects them to the state; `open` opens the ports. */
   constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
     this.#parts = parts;
@@ -66,6 +70,7 @@ export class Adapters {
       renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
     const operatorName = settings.configMap;
+    // Writes statuses, and reads what users and earlier processes have written into the resources: annotations, durations of runs.
     this.#statusMirror = new StatusMirror({
       ...base,
       operatorName,
@@ -118,7 +123,7 @@ export class Adapters {
     connectMetrics(metrics, { ...this.#base, ...this.#parts });
   }
 
-  /** Opens a separate server for the page. A follower proxies to the same port of the leader. */
+  /** Opens the page on a port of its own (`--ui-port`). A follower proxies to the same port of the leader. */
   async #openPage(): Promise<void> {
     const { settings, failures } = this.#base;
     const { leadership, scope } = this.#parts;
@@ -146,7 +151,7 @@ export class Adapters {
     this.#statusMirror.followState(state, queues);
   }
 
-  /** Updates statuses and page after a change of the queues: statuses display it, but only changes of the state update them. */
+  /** Updates statuses and page after a change of the queues that they display: on their own, they only follow changes of the state. */
   refresh(): void {
     const { state, queues } = this.#parts;
     this.#statusMirror.update({ view: state.view, queues: queues.views() });
@@ -169,14 +174,15 @@ export class Adapters {
    * the next leader writes the rest.
    */
   async flush(isLeader = true): Promise<void> {
-    const timeoutAbort = new AbortController();
-    const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
-    const writePending = () => this.#statusMirror.flush().then(() => this.#events.flush());
-    if (isLeader) await Promise.race([writePending(), timeout]);
-    timeoutAbort.abort();
+    if (isLeader) {
+      const timeoutAbort = new AbortController();
+      const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
+      const allWritten = this.#statusMirror.flush().then(() => this.#events.flush());
+      await Promise.race([allWritten, timeout]);
+      timeoutAbort.abort(); // Ends the timer.
+    }
     this.#statusMirror.close();
     this.#events.close();
-    await timeout;
   }
 
   /** Queues an Event of Kubernetes to be written. */
@@ -197,7 +203,7 @@ export class Adapters {
       statusOf: (module) => this.#statusMirror.statusOf(module),
       originsOf: (section) => state.values.explainSection(section),
       runs: this.#base.runRing,
-      diff: (module, displayed) => this.#renderDiff(module, displayed),
+      diff: (module, redact) => this.#renderDiff(module, redact),
     });
   }
 

@@ -1,4 +1,7 @@
-/** Builds the objects that all packages share: settings, log, clock, API client, releases. */
+/**
+ * Builds the objects that all packages share: settings, log, clock, API client, releases. The scope closes what is built when the operator or
+ * the command ends.
+ */
 
 import { buildChildEnvironment, collectOwnSecrets, parseConfigOverlay } from "../config.ts";
 import type { Environment, Settings } from "../config.ts";
@@ -105,7 +108,10 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   };
 }
 
-/** Builds the registry of the ServiceAccounts that modules may name. */
+/**
+ * Builds the registry of the ServiceAccounts that modules may name. They are in the namespace that the operator's configuration gives the module (not
+ * its `addon.yaml`), or in those of `--service-account-namespaces`, a list with commas.
+ */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
   const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
   const { moduleNamespaceTemplate: template } = settings;
@@ -119,7 +125,7 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
 
 /**
  * Collects the operator's own secrets for redaction, such as tokens in its environment. `registerAgain` is called when there are
- * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it.
+ * too many secrets to know: only those in force are kept. `Components` adds the secrets of values to it. The set names the JSON pointers of secrets.
  */
 function collectKnownSecrets(settings: Settings, environment: Environment): KnownSecrets {
   const secrets = new KnownSecrets();
@@ -173,7 +179,7 @@ function readNamespace(settings: Settings, client: KubeClient): string {
   throw new ProblemError({ file, message: "the context names no namespace", remedy });
 }
 
-/** Builds the access to the operator's releases; reads nothing yet. */
+/** Builds the access to the operator's releases; reads nothing yet. `others` are callbacks of a running operator; commands have none. */
 export function makeReleases(
   base: Base,
   others: Pick<
@@ -182,6 +188,7 @@ export function makeReleases(
   > = {},
 ): Releases {
   const { settings, namespace, env } = base;
+  // Releases that the operator must never change: those that the user names, and its own.
   const ignored = (settings.helmIgnoreRelease ?? "").split(",").map((name) => name.trim());
   const reserved = [...ignored, env["ADDON_OPERATOR_RELEASE_NAME"] ?? ""].filter((name) => name !== "");
   return new Releases({
@@ -216,8 +223,8 @@ function makeSpanExport(
 function traceRequests(client: KubeClient): KubeClient {
   client.onRequest(({ verb, resourcePathTemplate, code, seconds }) => {
     const error = code.startsWith("2") ? undefined : code;
-    const start = { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } } as const;
-    recordFinishedSpan(start, { ms: seconds * 1000, error });
+    const spanStart = { kind: "api", name: `${verb} ${resourcePathTemplate}`, attributes: { code } } as const;
+    recordFinishedSpan(spanStart, { ms: seconds * 1000, error });
   });
   return client;
 }
@@ -237,7 +244,7 @@ export function readTimeZone(env: Readonly<Record<string, string | undefined>>):
 /** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */
 const REGISTRY_MODULES_UNKNOWN = "the modules of registries are known to the running operator alone";
 
-/** Builds the reader of modules, global hooks and charts in the directories that the settings name. */
+/** Builds the reader of modules, global hooks and charts in the directories that the settings name. Modules of registries (`--sources`) are not known yet. */
 function makeReader(
   settings: Settings,
   { accounts, archives, clock }: { accounts: Accounts; archives: ChartArchives; clock: Clock },

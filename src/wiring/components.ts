@@ -1,4 +1,8 @@
-/** Builds the packages' objects of an operator and connects them. */
+/**
+ * Builds the packages' objects of an operator and connects them by callbacks. `base` is what all packages share (settings, clock, log, API client);
+ * the scope closes at the end what it gets; `state` records what is known; the engine adds the due tasks to the queues. After a pause without work,
+ * the idle collector collects garbage and frees memory.
+ */
 
 import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
@@ -62,11 +66,10 @@ export class Components {
   readonly #hookMetrics: HookMetrics;
   readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
-  /** Queues whose current run takes long. */
   readonly #longQueues = new Set<string>();
   #watchedReleases: WatchedReleases | undefined;
 
-  /** `scope` releases everything that is acquired. */
+  /** The order matters: each object gets those that are built before it; those that it needs only later, it reads through a function. */
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
     this.#base = base;
     this.#scope = scope;
@@ -77,12 +80,14 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
+    // Called when the known secrets are collected anew: the operator's own and those of values.
     const registerOwnSecrets = secrets.registerAgain;
     secrets.registerAgain = () => {
       registerOwnSecrets?.();
       registerSecrets(this.state.values, secrets);
     };
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
+    // Both watch objects that modules name, and record what they observe in the state.
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
@@ -125,6 +130,7 @@ export class Components {
       onDrift: makeDriftReporter(this.#recorderParts),
       onHealth: (module, health) => {
         reportHealth(module, health);
+        // A revision that stays healthy is labelled good: a rollback may go back to it.
         const record = this.state.module(module);
         if (record !== undefined) this.releases.goodRevisions.recordHealth(record.module, record.health);
       },
@@ -161,10 +167,12 @@ export class Components {
         this.#idleCollector.restart();
         this.adapters.handleQueueChange();
       },
+      // Statuses show failures and long runs: they are updated after a run that was, or becomes, one of these.
       onEnd: (batch, outcome, { failures, queue }) => {
         const wasLong = this.#longQueues.delete(queue);
         this.#onRunEnded(batch, wasLong || failures > 0 || outcome.kind === "retry");
       },
+      // A long run stops blocking tasks that do not need its result: the engine checks what is due.
       onLong: (queue, task) => {
         this.#longQueues.add(queue);
         makeHangReporter(this.#recorderParts)(queue, task);
@@ -280,9 +288,10 @@ export class Components {
   /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */
   #onRunEnded(batch: readonly Task[], mustRefresh: boolean): void {
     const [task] = batch;
+    // A run of a hook alone changes no release.
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
     if (module !== undefined) this.#watchedReleases?.recordRelease(module);
-    // Next retry and blocked tasks change without a change of the state.
+    // The time of the next retry, and which tasks are blocked, change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();
   }

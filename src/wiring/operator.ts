@@ -1,4 +1,4 @@
-/** The lifecycle of an operator, from the first contact to an orderly stop. */
+/** The lifecycle of an operator, from the first contact to an orderly stop. `base` and `components` are its parts; aborting `stop` requests the end. */
 
 import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
 import { applyOwnCrds } from "../helm/index.ts";
@@ -34,7 +34,6 @@ export interface OperatorOptions {
   readonly env: Environment;
   /** Releases everything acquired, last in first out. */
   readonly scope: Scope;
-  /** Aborted to stop the operator. */
   readonly stop: AbortController;
 }
 
@@ -67,16 +66,13 @@ export class Operator {
     };
   }
 
-  /**
-   * Starts, works, and resolves after a request to stop or when the lease is lost. Throws ProblemError if it refuses to
-   * start.
-   */
+  /** Starts, works, and resolves after a request to stop or when the lease is lost. Throws ProblemError if it refuses to start. */
   async run(): Promise<void> {
     const { signal } = this.#options.stop;
-    const starting = this.#start(signal);
+    const started = this.#start(signal);
     // After a stop request the start continues in the background until everything is closed, and then fails.
-    starting.catch(() => {});
-    await Promise.race([starting, whenAborted(signal)]);
+    started.catch(() => {});
+    await Promise.race([started, whenAborted(signal)]); // Throws if the start fails.
     await whenAborted(signal);
   }
 
@@ -130,9 +126,10 @@ export class Operator {
     });
     components.webhooks.onMorePermissions(() => void checkPermissions());
     void checkPermissions();
-    // With `--ha`, a standby loads modules and releases now, so that it can take over fast.
+    // The key of placeholders for secrets, equal in all replicas.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
+    // With `--ha`, a standby loads modules and releases before it gets the lease, so that it can take over fast.
     if (settings.ha) {
       await moduleSources?.prepare();
       moduleSources?.startStandby();
@@ -177,7 +174,7 @@ export class Operator {
     signal.throwIfAborted();
     components.watchReleases();
     this.#moduleSources?.startLeading();
-    state.record("factsObserved", { boot: "waiting" });
+    state.record("factsObserved", { boot: "waiting" }); // Makes the first task due.
   }
 
   /** Stops after the lease is lost. Ends child processes at once, because another operator may soon start its own. */
@@ -198,6 +195,7 @@ export class Operator {
   }
 }
 
+/** Resolves when the signal is aborted, or at once if it is. */
 function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -205,10 +203,7 @@ function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/**
- * Reads everything that must be valid before anything runs: directories, global hooks, the ConfigMap. Throws
- * ProblemError with every problem found.
- */
+/** Reads the directories and loads the global hooks, which must be valid before anything runs. Throws ProblemError with every problem found. */
 async function loadEverything(base: Base, state: State, ports: Ports): Promise<void> {
   if (isLibcUnavailable())
     base.logger.warn("koffi cannot be loaded: hooks start slower and cannot open /dev/stdout or /dev/stderr");
@@ -216,7 +211,7 @@ async function loadEverything(base: Base, state: State, ports: Ports): Promise<v
   reportTree(base.logger, tree);
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   throwProblems([...tree.problems, ...problems]);
-  checkSchemas(ports, tree.globalSchemas);
+  checkSchemas(ports, tree.globalSchemas); // Logs their warnings. Errors are in `tree.problems`.
   state.recordTree(tree);
   state.recordGlobalHooks(hooks);
 }
@@ -229,18 +224,17 @@ async function warmCaches(base: Base, ports: Ports): Promise<void> {
 }
 
 /**
- * Reads the ConfigMap. Creates a missing one at a first start only: if the operator has releases, a user has deleted it, and
- * an empty one would disable modules. Refuses an invalid one, unless content that was accepted before is stored. Throws
- * ProblemError.
+ * Reads the ConfigMap. Creates a missing one at a first start only: if the operator has releases, a user has deleted it, and an empty one would disable
+ * modules. Refuses an invalid one, unless content that was accepted before is stored. Throws ProblemError.
  */
 async function loadConfig(state: State, config: WatchedConfig, ports: Ports): Promise<void> {
-  await config.moveOverlay();
-  const found = await config.refresh();
-  if (!found && ports.releases.observed.hasOwnReleases()) {
+  await config.moveOverlay(); // From a ConfigMap of a former version into the Secret of the same name.
+  const exists = await config.refresh();
+  if (!exists && ports.releases.observed.hasOwnReleases()) {
     config.reportMissingAtStart();
     return;
   }
-  if (!found) await config.createEmpty();
+  if (!exists) await config.createEmpty();
   if (state.view.config.condition !== "invalid" || (await config.applyAcceptedContent())) return;
   const file = `ConfigMap ${config.name}`;
   throwProblems([...state.view.config.problems, { file, message: explainInvalid(state.view) }]);
@@ -251,7 +245,7 @@ function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
 }
 
-/** Builds the module sources; undefined if `--sources` is off. */
+/** Builds the module sources, which fetch modules from registries; undefined if `--sources` is off. */
 async function makeModuleSources(
   base: Base,
   { state, metrics, releases, adapters }: Components,

@@ -1,4 +1,7 @@
-/** Loads and starts the webhook server when it is needed, and connects it to hooks. */
+/**
+ * Loads and starts the webhook server when it is needed, and connects it to hooks. It is needed when a hook declares a webhook, or, with
+ * `--webhooks`, for the operator's own ones, which refuse wrong edits of its ConfigMap and annotations. Only the leader registers webhooks.
+ */
 
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -32,7 +35,7 @@ interface WebhookParts {
   readonly ports: Ports;
 }
 
-/** The webhooks of an operator. Their code is loaded with the first one, or at the start with `--webhooks`. */
+/** The webhooks of an operator: those of hooks, and its own. Their code is loaded with the first one, or at the start with `--webhooks`. */
 export class WebhookWiring {
   readonly hooks: HookWebhooks;
   readonly #base: Base;
@@ -43,6 +46,7 @@ export class WebhookWiring {
   /** Called when webhooks need more permissions than before. */
   #onMorePermissions: () => void = () => {};
 
+  /** Connects the webhooks of hooks to the runs that answer them; opens no server yet. */
   constructor(
     base: Base,
     parts: WebhookParts,
@@ -68,12 +72,13 @@ export class WebhookWiring {
       failurePolicy: settings.webhookFailurePolicy,
       onAdded: () => this.#onMorePermissions(),
     });
+    // Only when all hooks are known, registered webhooks without a hook can be removed.
     state.onChange(() => {
       if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#markHooksComplete();
     });
   }
 
-  /** Whether the sender of a request is the operator or the account of a module: a task waits for the answer, so the answer must not wait for tasks. */
+  /** Whether the sender of a request is the operator or the account of a module. Then a task waits for the answer, so the answer must not wait for tasks. */
   async #isOwnRequest({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     const { username } = userInfo;
     if (typeof username !== "string") return false;
@@ -86,7 +91,7 @@ export class WebhookWiring {
     return (this.#ownUserName ??= await requestOwnUserName(client, signal).catch(() => undefined));
   }
 
-  /** The RBAC permissions that the current webhooks need. */
+  /** The RBAC permissions that the current webhooks need; empty without webhooks. */
   listPermissions(): Permission[] {
     const { namespace, settings } = this.#base;
     if (!settings.webhooks && this.hooks.isEmpty) return [];
@@ -106,7 +111,7 @@ export class WebhookWiring {
     if (this.#base.settings.webhooks) await this.#openOnce();
   }
 
-  /** With `--webhooks`, answers and registers webhooks from now on, because this process is the leader. */
+  /** Called when this process becomes the leader. With `--webhooks`, opens the server at once, and registers webhooks; otherwise the first hook with a webhook opens it. */
   async becomeLeader(): Promise<void> {
     if (!this.#base.settings.webhooks) return;
     const webhooks = await this.#openAsLeader();
@@ -126,7 +131,7 @@ export class WebhookWiring {
       observed: releases.observed,
       deleteBrake: settings.deleteBrake,
       redactDeep: (value) => secrets.redactDeep(value),
-      // Requests of an unknown user are checked like any others.
+      // The operator's own edits are not checked. If its user name is unknown, all are.
       ownUser: (signal) => this.#readOwnUser(signal),
     };
     webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => answerEdit(request, signal, options));
@@ -158,6 +163,7 @@ export class WebhookWiring {
   #markHooksComplete(): void {
     this.hooks.markComplete();
     if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
+    // No server was opened, so no registrar does it.
     const name = makeConfigurationName(this.#base);
     void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }
@@ -199,6 +205,7 @@ export class WebhookWiring {
       hasReplicas: settings.ha,
       name: makeConfigurationName(this.#base),
       target,
+      // A follower forwards requests to the leader.
       findLeader: async () => {
         const address = await leadership.address();
         return address && { ...address, port: settings.webhookPort };
@@ -222,9 +229,9 @@ export class WebhookWiring {
   }
 }
 
-/** Whether all enabled modules have run since the start, so that all hooks with webhooks are known. */
+/** Whether all enabled modules have run since the start, so that all hooks with webhooks are active. */
 function areAllModulesReady({ boot, modules }: View): boolean {
-  // Before the end of the first converge, each of hundreds of modules would be looked at after each change.
+  // Before the end of the first converge, they have not. Looking at hundreds of modules after each change would cost time.
   if (boot !== "running") return false;
   return [...modules.values()].every(({ enabled, phase }) => !enabled || phase === "ready");
 }

@@ -1,4 +1,7 @@
-/** One watch of a kubernetes binding: stores its objects and reports their changes. */
+/**
+ * One watch of a kubernetes binding: stores its objects and reports their changes. The hub delivers the events: one watch of the API server may
+ * serve several bindings. A key is `NAMESPACE/NAME`. The owner is the monitor, which unites the watches of one binding.
+ */
 
 import { hash } from "node:crypto";
 
@@ -23,13 +26,11 @@ export interface InformerOwner {
   readonly binding: KubernetesBinding;
   readonly filter: Filter | undefined;
   readonly shared: SharedObjects;
-  /** Whether objects come with `managedFields`. */
   readonly keepManagedFields: boolean;
   /** Keeps the order of changes over all watches of the binding. */
   readonly sequence: Sequence;
   readonly clock: Clock;
   readonly times: BindingTimes | undefined;
-  /** Called when the stored objects change. */
   readonly onStoreChanged: () => void;
   /** Called for each change that the binding sees; `key` is `namespace/name`. */
   readonly onChange: (watchEvent: WatchEvent, key: string, item: SnapshotItem) => void;
@@ -38,7 +39,7 @@ export interface InformerOwner {
   readonly onFilterError: (key: string, error: unknown) => void;
 }
 
-/** One watch of a binding and its objects. */
+/** One watch of a binding and its objects. Does not report the first list, unless the watch was opened late, for a new namespace. */
 export class Informer {
   readonly namespace: string | undefined;
   readonly #owner: InformerOwner;
@@ -55,21 +56,21 @@ export class Informer {
   isSynced = false;
   issue: Error | undefined;
 
-  constructor(owner: InformerOwner, namespace: string | undefined, late: boolean) {
+  constructor(owner: InformerOwner, namespace: string | undefined, isOpenedLate: boolean) {
     this.#owner = owner;
     this.namespace = namespace;
-    this.#isOpenedLate = late;
+    this.#isOpenedLate = isOpenedLate;
   }
 
   /** Starts the watch: its objects are filtered, stored and reported from now on. */
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
-      // A list begins (again): what it does not contain has been deleted.
+      // What is known so far is stale until the list, which may begin again after a failure, delivers it.
       onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#keysWithFailedFilter])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
-      onDeleted: (object, complete) => this.#removeObject(object, complete),
+      onDeleted: (object, isLastState) => this.#removeObject(object, isLastState),
       onSynced: () => this.#owner.sequence.run(undefined, () => this.#completeList()),
       onError: (error) => {
         this.issue = error;
@@ -92,8 +93,8 @@ export class Informer {
   }
 
   /**
-   * After a complete list: drops the stored objects that a restarted first list did not contain any more. The binding has not seen
-   * them yet, unless the watch was opened late. After the first list, the hub reports what a new list lacks as deleted.
+   * Called when a list is complete. If the first list was interrupted and started again, drops objects that only its first attempt contained:
+   * a hook knows of them only if the watch was opened late. Later lists need no such step: the hub reports what they lack as deleted.
    */
   #completeList(): void {
     if (this.#closed) return;
@@ -106,7 +107,7 @@ export class Informer {
     this.#owner.onStatus();
   }
 
-  /** Filters and stores an object, and reports the change. The first list is no change, unless the watch was opened late. */
+  /** Filters and stores an object, and reports the change. Steps of several objects keep their order (`sequence`), although a filter may take time. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
     const { shared, sequence, clock, onStoreChanged, onFilterError } = this.#owner;
     const isReported = this.isSynced || this.#isOpenedLate;
@@ -120,31 +121,31 @@ export class Informer {
         if (before === undefined) this.#keysWithFailedFilter.add(key);
         return onFilterError(key, outcome.error);
       }
-      const kept = makeStoredObject(this.#owner, object, outcome);
+      const stored = makeStoredObject(this.#owner, object, outcome);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#keysWithFailedFilter.delete(key);
-      this.store.set(key, kept);
+      this.store.set(key, stored);
       shared.releaseText(before?.text);
       onStoreChanged();
-      // The binding does not see a difference if the checksum is equal.
-      if (!isReported || before?.checksum === kept.checksum) return;
-      this.#reportChange(isNew ? "Added" : "Modified", key, { item: kept.item, receivedAt });
+      // With an equal checksum, what the hook gets of the object is the same.
+      if (!isReported || before?.checksum === stored.checksum) return;
+      this.#reportChange(isNew ? "Added" : "Modified", key, { item: stored.item, receivedAt });
     });
   }
 
-  /** Removes a deleted object and reports it. `complete` = the event contains the last state of the object. */
-  #removeObject(object: WatchedObject, complete: boolean): Promise<void> | undefined {
+  /** Removes a deleted object and reports it. `isLastState`: the object is its last state; false if a list lacks it, which tells only the name. */
+  #removeObject(object: WatchedObject, isLastState: boolean): Promise<void> | undefined {
     const { binding, sequence, clock, onFilterError } = this.#owner;
     const receivedAt = clock.monotonic();
-    return sequence.run(complete ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
+    return sequence.run(isLastState ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
       const before = this.#removeStored(key);
       const failed = outcome.error !== undefined;
       if (failed) onFilterError(key, outcome.error);
       // Use the last state from the event, or else the stored one.
-      const last = binding.keepFullObjects ? { object } : {};
-      const item = complete && !failed ? { ...last, ...toFilterResultItem(outcome.value) } : before;
+      const lastObject = binding.keepFullObjects ? { object } : {};
+      const item = isLastState && !failed ? { ...lastObject, ...toFilterResultItem(outcome.value) } : before;
       if (item !== undefined) this.#reportChange("Deleted", key, { item, receivedAt });
     });
   }
@@ -160,14 +161,14 @@ export class Informer {
     times?.recordEvent((clock.monotonic() - receivedAt) / 1000);
   }
 
-  /** Removes an object, frees its shared text, and reports that the store has changed; returns the item of the object, or undefined if none was stored. */
+  /** Removes an object from the store, and frees its shared text. Returns what hooks knew of the object; undefined if it was not stored. */
   #removeStored(key: string): SnapshotItem | undefined {
-    const kept = this.store.get(key);
+    const stored = this.store.get(key);
     this.store.delete(key);
     this.#keysWithFailedFilter.delete(key);
-    this.#owner.shared.releaseText(kept?.text);
+    this.#owner.shared.releaseText(stored?.text);
     this.#owner.onStoreChanged();
-    return kept?.item;
+    return stored?.item;
   }
 }
 
@@ -179,7 +180,7 @@ interface StoredObject {
   readonly item: SnapshotItem;
 }
 
-/** Runs the filter, if there is one. Too deep nesting is an error outcome. Never rejects. */
+/** Runs the binding's jq filter, if there is one, and measures its time. An object that was cut because it is nested too deep is an error. Never rejects. */
 function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
   const { filter, shared, clock, times } = owner;
   if (wasCut(object)) return { error: new DepthError("the object") };
@@ -192,7 +193,7 @@ function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutc
   return outcome;
 }
 
-/** The stored form: the object's text if the binding keeps full objects, and the filter result if it has a filter. */
+/** The stored form: the object's text, shared with other bindings, if the binding keeps full objects, and the filter result if it has a filter. */
 function makeStoredObject(
   owner: InformerOwner,
   object: WatchedObject,

@@ -1,4 +1,4 @@
-/** The kubernetes bindings of all hooks: snapshots and events (docs/reference/hooks.md, "Kubernetes events"). */
+/** The kubernetes bindings of all hooks (docs/reference/hooks.md, "Kubernetes events"). The monitor of a binding watches its objects and buffers its events. */
 
 import type { Filter } from "../../filter/index.ts";
 import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";
@@ -23,7 +23,7 @@ export interface KubeBindingsOptions {
   readonly queues: HookQueues;
   /** Called when a binding cannot work, after its log line; undefined = it works again, or the hook was disabled. */
   readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
-  /** Returns a check that rejects with MissingPermissionsError while the module may not list what the binding selects; undefined for hooks that run under the operator's service account. */
+  /** Returns a check that rejects while the module lacks permissions for the binding; undefined for hooks under the operator's service account. */
   readonly createPermissionCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
@@ -56,10 +56,9 @@ interface WatchedHook {
 export class FirstListError extends Error {}
 
 /**
- * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to
- * `unlock`; the caller of `enable` runs its Synchronization in between. A binding whose kind does not exist or that
- * the API server refuses blocks nothing: it is empty, appears in `issues` and in the log, and queues its Synchronization
- * when it can start.
+ * The kubernetes bindings of all enabled hooks: snapshots and events. Events of a binding wait from `enable` to `unlock`; the caller of `enable` runs
+ * its Synchronization in between. A binding whose kind does not exist or that the API server refuses blocks nothing: it is empty, appears in `issues`
+ * and in the log, and queues its Synchronization when it can start.
  */
 export class KubeBindings {
   readonly #options: KubeBindingsOptions;
@@ -72,7 +71,10 @@ export class KubeBindings {
     this.#options = options;
   }
 
-  /** Opens the watches of a hook; resolves when each binding is listed or blocked. After a FirstListError, the next call lists again. */
+  /**
+   * Opens the watches of a hook, if they are not open; resolves when all objects of each binding are listed, or the binding cannot work. Throws a
+   * FirstListError if a filter fails for an object of the first list: then the next call lists again.
+   */
   async enable(hook: Hook): Promise<void> {
     if (this.#findFirstListFailure(hook) !== undefined) this.#closeHook(hook.id);
     if (!this.#hooks.has(hook.id)) {
@@ -113,6 +115,7 @@ export class KubeBindings {
   disable(hook: Hook): void {
     const withIssues = this.#bindingsOf(hook.id).filter(({ issue }) => issue !== undefined);
     this.#closeHook(hook.id);
+    // Undefined: the issue does not exist any more.
     for (const { monitor } of withIssues) this.#options.onIssue?.(hook, monitor.binding, undefined);
   }
 
@@ -138,11 +141,10 @@ export class KubeBindings {
   /** The objects of bindings for a run of the hook, sorted. Drops buffered events, whose changes the snapshot contains. */
   #readItemsForRun(watched: readonly WatchedBinding[]): readonly SnapshotItem[] {
     for (const { monitor } of watched) monitor.outbox.markSnapshotRead();
-    const [first, ...more] = watched;
-    if (first === undefined) return [];
-    return more.length === 0
-      ? first.monitor.items
-      : sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
+    const [first] = watched;
+    // The items of one binding are sorted already.
+    if (first !== undefined && watched.length === 1) return first.monitor.items;
+    return sortItems(watched.flatMap(({ monitor }) => [...monitor.informers]));
   }
 
   /** Bindings that cannot work, by hook and binding; `module` is undefined for a global hook. */
@@ -166,6 +168,7 @@ export class KubeBindings {
     );
   }
 
+  /** Closes the watches of a hook and forgets them; a pending `enable` returns. */
   #closeHook(hookId: string): void {
     for (const { monitor, stop, resolveEnabled } of this.#bindingsOf(hookId)) {
       stop.abort();
@@ -175,6 +178,7 @@ export class KubeBindings {
     this.#hooks.delete(hookId);
   }
 
+  /** Creates the monitor of a binding, and begins to open its watches. `enabled` resolves when `enable` need not wait for the binding any more. */
   #startBinding(hook: Hook, binding: KubernetesBinding): WatchedBinding {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
     const { hub, clock, queues, keepManagedFields = false, createTimes } = this.#options;
@@ -193,14 +197,17 @@ export class KubeBindings {
       watched.isEnabled = true;
       resolve();
     };
-    const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
     const stop = new AbortController();
+    const initial = { isEnabled: false, issue: undefined, firstListFailure: undefined };
     const watched: WatchedBinding = { monitor, stop, enabled, resolveEnabled, ...initial };
     void this.#openWhenPossible(watched);
     return watched;
   }
 
-  /** Waits until a binding can work, opens its watches, and restarts it if its module loses its permissions. */
+  /**
+   * Waits until a binding can work (its kind exists, its filter compiles, its module has the permissions), and opens its watches. Starts all over
+   * if the module loses the permissions. A binding that has to wait is reported as an issue, and `enable` does not wait for it.
+   */
   async #openWhenPossible(watched: WatchedBinding): Promise<void> {
     const { monitor, stop, resolveEnabled } = watched;
     const { hook, binding } = monitor;
@@ -209,9 +216,9 @@ export class KubeBindings {
       this.#reportIssue(watched, error);
       resolveEnabled();
     };
-    const finding = { signal: stop.signal, onMissing: reportBlocked };
-    const resource = await this.#options.kinds.find(binding, finding);
-    if (resource === undefined) return;
+    const options = { signal: stop.signal, onMissing: reportBlocked };
+    const resource = await this.#options.kinds.find(binding, options);
+    if (resource === undefined) return; // Closed before the kind existed.
     let filter: Filter | undefined;
     try {
       if (binding.jqFilter !== undefined) filter = await this.#options.filters.compile(binding.jqFilter);
@@ -236,15 +243,17 @@ export class KubeBindings {
     monitor.close();
     const reopened = this.#startBinding(hook, binding);
     this.#reportIssue(reopened, refusal);
-    reopened.resolveEnabled();
+    reopened.resolveEnabled(); // No `enable` waits for it.
     this.#hooks.get(hook.id)?.bindings.set(binding.id, reopened);
   }
 
-  /** All objects of a binding are listed: lets `enable` return. A late binding queues its own Synchronization. */
-  #handleListed({ monitor, isEnabled, resolveEnabled }: WatchedBinding): void {
+  /**
+   * Called when all objects of a binding are listed: lets `enable` return, whose caller runs the Synchronization. If `enable` has returned before,
+   * because the binding could not work yet, queues the Synchronization here.
+   */
+  #handleListed({ monitor, isEnabled: hasEnableReturned, resolveEnabled }: WatchedBinding): void {
     resolveEnabled();
-    if (!isEnabled) return;
-    // `enable` has not waited for this binding, so nothing else queues its Synchronization.
+    if (!hasEnableReturned) return;
     const { hook, binding } = monitor;
     const needsSynchronization = hook.config.version === "v1" && binding.executeOnSynchronization;
     if (needsSynchronization) enqueueHook(this.#options.queues, hook, { type: "synchronization", binding });
@@ -255,6 +264,7 @@ export class KubeBindings {
   #reportIssue(watched: WatchedBinding, error: Error | undefined): void {
     const { logger, onIssue } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
+    // Only a user can solve such an error: `enable` does not wait for that.
     if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
     if (message === watched.issue) return;
     watched.issue = message;
@@ -265,7 +275,7 @@ export class KubeBindings {
     onIssue?.(hook, binding, message);
   }
 
-  /** Logs that the filter failed for an object. In the first list, that blocks the binding: see FirstListError. */
+  /** Logs that the filter failed for an object. In the first list, `enable` then throws, unless the object is nested too deep: no retry can help. */
   #handleFilterError(watched: WatchedBinding, object: ObjectKey, error: unknown): void {
     const isTooDeep = error instanceof DepthError;
     const { hook, binding } = watched.monitor;

@@ -1,4 +1,4 @@
-/** The watches, the snapshot and the pending events of one kubernetes binding. */
+/** The watches, the snapshot and the pending events of one kubernetes binding. An informer is one watch and its objects. */
 
 import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
@@ -25,15 +25,11 @@ interface MonitorOptions {
   readonly times: BindingTimes | undefined;
 }
 
-/**
- * Watches the objects of one kubernetes binding, reports when all are listed, and returns the snapshot. `outbox` buffers
- * the events until `unlock`.
- */
+/** Watches the objects of one kubernetes binding, reports when all are listed, and returns the snapshot. `outbox` buffers the events until `unlock`. */
 export class Monitor {
   readonly hook: Hook;
   readonly binding: KubernetesBinding;
   readonly outbox: Outbox;
-  /** All watches of the binding. */
   readonly informers = new Set<Informer>();
   /** Whether all selected objects have been listed once. */
   isReady = false;
@@ -44,6 +40,7 @@ export class Monitor {
   #closed = false;
   #items: readonly SnapshotItem[] | undefined;
 
+  /** Opens nothing yet. The outbox will queue a task of the hook for each event. */
   constructor(hook: Hook, binding: KubernetesBinding, options: MonitorOptions) {
     this.hook = hook;
     this.binding = binding;
@@ -75,6 +72,7 @@ export class Monitor {
     return this.#items;
   }
 
+  /** Closes all watches, and drops the objects and the buffered events. */
   close(): void {
     this.#closed = true;
     this.#namespaces?.close();
@@ -87,7 +85,7 @@ export class Monitor {
     this.#items = undefined;
   }
 
-  /** Builds what all informers of this binding share: the filter, the order of changes, and the callbacks. */
+  /** Builds what all informers of this binding share: the filter, the callbacks, and `sequence`, which keeps the order of changes. */
   #createOwner(kind: string, filter: Filter | undefined): InformerOwner {
     const { clock, shared, keepManagedFields, times, onFilterError } = this.#options;
     const { hook, binding } = this;
@@ -96,6 +94,7 @@ export class Monitor {
       binding,
       filter,
       shared,
+      // They are dropped to save memory, unless the filter may use them.
       keepManagedFields: keepManagedFields || filter?.namesManagedFields === true,
       sequence: new Sequence(),
       clock,
@@ -112,14 +111,15 @@ export class Monitor {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
-    const selected = new ObjectStore({
+    const namespaces = new ObjectStore({
       toStored: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
     });
-    this.#namespaces = selected.watch(this.#options.hub, spec, {
+    this.#namespaces = namespaces.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
         const { name } = splitKey(key);
+        const isNew = before === undefined;
         if (now === undefined) this.#closeNamespace(name, owner);
-        else if (before === undefined && (this.binding.namespaces?.includes(name) ?? true)) open(name);
+        else if (isNew && (this.binding.namespaces?.includes(name) ?? true)) open(name);
       },
       onSynced: () => {
         this.#areNamespacesListed = true;
@@ -148,13 +148,14 @@ export class Monitor {
     const newInformers = [...new Set(names ?? [undefined])].map((name) => {
       const informer = new Informer(owner, namespace, this.isReady);
       this.informers.add(informer);
-      const terms = [fieldSelector, name === undefined ? undefined : `metadata.name=${name}`].filter(Boolean);
-      return { informer, selected: { ...spec, fieldSelector: terms.join(",") || undefined } };
+      const nameSelector = name === undefined ? undefined : `metadata.name=${name}`;
+      const fields = [fieldSelector, nameSelector].filter(Boolean).join(",");
+      return { informer, watchSpec: { ...spec, fieldSelector: fields || undefined } };
     });
-    for (const { informer, selected } of newInformers) informer.open(this.#options.hub, selected);
+    for (const { informer, watchSpec } of newInformers) informer.open(this.#options.hub, watchSpec);
   }
 
-  /** Closes the watches of a namespace that is no longer selected. The hook receives Deleted events for its objects. */
+  /** Closes the watches of a namespace that has lost the labels. The hook receives Deleted events for its objects. */
   #closeNamespace(name: string, { onChange }: InformerOwner): void {
     for (const informer of this.informers) {
       if (informer.namespace !== name) continue;
@@ -227,7 +228,10 @@ class Outbox {
     else this.#emit(event);
   }
 
-  /** Call before the hook receives the snapshot. Drops the events that a locked binding has buffered: the snapshot contains them. */
+  /**
+   * Call before the hook receives the snapshot. Drops the events that are buffered before the Synchronization: the snapshot contains their
+   * changes. Restarts the counters of what happened since the hook's last execution.
+   */
   markSnapshotRead(): void {
     if (this.#locked) this.#buffer = [];
     this.sinceLastExecution = { ...ZERO_COUNTS };
@@ -250,7 +254,7 @@ class Outbox {
   }
 }
 
-/** Adds the total, as the first member as in the Go operator. */
+/** Adds the total of the counters, as the first member as in the Go operator. */
 function addTotal(operations: Operations): Operations & { count: number } {
   const { added, modified, deleted, cleaned } = operations;
   return { count: added + modified + deleted + cleaned, ...operations };

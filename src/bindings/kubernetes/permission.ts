@@ -14,17 +14,17 @@ interface Permission {
   readonly signal: AbortSignal;
 }
 
-/** Repeats the check until it succeeds or the binding is closed, and calls `onRefused` with each failure. */
+/** Repeats the check of permissions until it succeeds or the binding is closed (`signal`), and calls `onRefused` with each failure. */
 export async function waitUntilPermitted(
   { check, clock, signal }: Permission,
   onRefused: (error: Error) => void,
 ): Promise<void> {
-  if (check === undefined) return;
+  if (check === undefined) return; // The module has no account of its own.
   while (!signal.aborted) {
     const refusal = await check().then(() => undefined, toError);
     if (refusal === undefined || signal.aborted) return;
     onRefused(refusal);
-    await sleep(clock, CHECK_REFUSED_MS, signal).catch(() => {});
+    await sleep(clock, CHECK_REFUSED_MS, signal);
   }
 }
 
@@ -35,7 +35,7 @@ export async function waitUntilPermitted(
 export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
   if (check === undefined) return undefined;
   for (;;) {
-    await sleep(clock, CHECK_PERMITTED_MS, signal).catch(() => {});
+    await sleep(clock, CHECK_PERMITTED_MS, signal);
     if (signal.aborted) return undefined;
     const refusal = await check().then(() => undefined, toError);
     if (signal.aborted) return undefined;

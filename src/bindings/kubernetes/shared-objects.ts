@@ -1,4 +1,4 @@
-/** Data of objects that several bindings share. */
+/** Data of objects that several bindings share to save memory and time: texts of whole objects, counted by references, and results of filters. */
 
 import { FilterError, type Filter } from "../../filter/index.ts";
 import type { WatchedObject } from "../../kube/index.ts";
@@ -17,14 +17,16 @@ export interface FilterOutcome {
   readonly error?: unknown;
 }
 
+/** By text of the filter. */
+type OutcomeByFilter = Map<string, FilterOutcome | Promise<FilterOutcome>>;
+
 /**
- * Data that bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be
- * written into a context unchanged (a parsed object takes two to four times as much). Filter results of objects in
- * progress: equal filters are evaluated once per object.
+ * Data that bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be written into a context
+ * unchanged (a parsed object takes two to four times as much). Filter results of objects in progress: equal filters are evaluated once per object.
  */
 export class SharedObjects {
   readonly #texts = new Map<string, SharedText>();
-  readonly #outcomes = new WeakMap<object, Map<string, FilterOutcome | Promise<FilterOutcome>>>();
+  readonly #outcomes = new WeakMap<object, OutcomeByFilter>();
 
   /** The shared text of `object`; the caller gives it back with `releaseText`. `flavour` distinguishes forms of the same object (with `managedFields`). */
   acquireText(object: WatchedObject, flavour: string): SharedText {
@@ -48,12 +50,12 @@ export class SharedObjects {
     if (text.referenceCount === 0) this.#texts.delete(text.key);
   }
 
-  /** Evaluates the filter, synchronously if it can; repeats a failed jq run once. Never rejects. */
+  /** Evaluates the filter, once for all bindings with the same object and filter text; synchronously if it can. Repeats a failed jq run once. Never rejects. */
   evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
-    let outcomes = this.#outcomes.get(object);
-    if (outcomes === undefined) this.#outcomes.set(object, (outcomes = new Map()));
-    let outcome = outcomes.get(filter.text);
-    if (outcome === undefined) outcomes.set(filter.text, (outcome = evaluateWithRetry(filter, object, 2)));
+    const outcomeByFilter: OutcomeByFilter = this.#outcomes.get(object) ?? new Map();
+    this.#outcomes.set(object, outcomeByFilter);
+    const outcome = outcomeByFilter.get(filter.text) ?? evaluateWithRetry(filter, object, 2);
+    outcomeByFilter.set(filter.text, outcome);
     return outcome;
   }
 }
@@ -66,6 +68,7 @@ function toExactBytes(object: JsonObject): Uint8Array {
   return bytes;
 }
 
+/** Evaluates a filter up to `triesLeft` times; an error becomes an outcome. Waits only if jq, a process, evaluates this filter. */
 function evaluateWithRetry(
   filter: Filter,
   object: WatchedObject,

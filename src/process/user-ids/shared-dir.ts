@@ -32,7 +32,7 @@ export function homePathOf(dir: string): string {
   return join(dir, "home");
 }
 
-/** Lets another user open files in `dir`, which is below `root`, and creates its home there. */
+/** Lets another user open files in `dir`, which is below `root`, without listing or changing the directories, and creates the user's home there. */
 export async function giveUserAccess({ uid }: OtherUser, root: string, dir: string): Promise<void> {
   await chmod(root, PASSABLE);
   await chmod(dir, PASSABLE);

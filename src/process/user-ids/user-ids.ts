@@ -42,11 +42,11 @@ export async function findUserIdProblem(
   secrets: readonly string[],
   probe: Probe,
 ): Promise<string | undefined> {
-  const missing = findMissingCapability();
-  if (missing !== undefined) return missing;
+  const missingCapability = findMissingCapability();
+  if (missingCapability !== undefined) return missingCapability;
   if (findProgram("setpriv", probe.env["PATH"]) === undefined) return "there is no setpriv on the PATH";
-  const problem = findReplaceableDir(tmpDir);
-  if (problem !== undefined) return problem;
+  const dirProblem = findReplaceableDir(tmpDir);
+  if (dirProblem !== undefined) return dirProblem;
   try {
     return await probeIsolation(tmpDir, secrets, probe);
   } catch (error) {
@@ -54,7 +54,7 @@ export async function findUserIdProblem(
   }
 }
 
-/** Why hooks could replace a directory that the operator uses. In the compile cache of Node, they could replace its code. */
+/** Why hooks could replace a directory that the operator uses; undefined if they cannot. In the compile cache of Node, they could replace its code. */
 function findReplaceableDir(tmpDir: string): string | undefined {
   const dirs = [tmpDir, getCompileCacheDir()].filter((dir) => dir !== undefined);
   return dirs.map(findPathProblemBesideUsers).find((problem) => problem !== undefined);

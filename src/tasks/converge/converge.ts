@@ -1,4 +1,9 @@
-/** The start and the converge, phase by phase (docs/reference/lifecycle.md, "Start-up and converge"). */
+/**
+ * The start and the converge, phase by phase (docs/reference/lifecycle.md, "Start-up and converge"). A converge discovers
+ * which modules are enabled, and runs or removes them. It is one task of the queue `main`. Its phase and its findings are
+ * in the state: `state.record` changes them, `state.view` shows them. The outcome of a task tells the queue what follows:
+ * `expand` puts tasks in front and then runs this task again, `retry` runs it again after a back-off.
+ */
 
 import { buildHookTask } from "../../bindings/index.ts";
 import {
@@ -20,8 +25,8 @@ import { loadTree, rereadTree } from "../files/read-modules.ts";
 import { activateHooks } from "../hooks/sources.ts";
 
 /**
- * Start-up: global onStartup hooks by ORDER, then name; then the global hooks' schedules, watches and their
- * Synchronization. The plan adds the first converge.
+ * Start-up. The first call returns the global onStartup hooks; the second, after these, starts the schedules and watches of
+ * global hooks and runs their Synchronization. Then the plan, which finds due tasks in the state, adds the first converge.
  */
 export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
@@ -69,13 +74,14 @@ const CANCELLED: Outcome<Task> = { kind: "cancelled" };
 /** First phase: reads directories and hooks, activates global hooks, and returns the beforeAll hooks as the next steps. */
 async function startConverge(ports: Ports, task: ConvergeTask, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
-  const isUnstable = recordInterruption(ports);
-  if (isUnstable) return retryUnstable(ports, FILES_CHANGE);
-  state.record("convergeStarted", task.cause);
+  const isInterruptedTooOften = countInterruption(ports);
+  if (isInterruptedTooOften) return retryUnstable(ports, FILES_CHANGE);
+  state.record("convergeStarted", task.cause); // Sets the phase `beforeAll`.
   ports.logger.info("Converge started", { cause: describeCause(task.cause) });
   let step: Step = "reading";
   try {
     const tree = await loadTree(ports, context.signal);
+    // To notice at the end whether the hooks have changed the files again.
     if (task.cause.kind === "files")
       state.record("convergeProgressed", { content: ports.contentOf(tree.modules) });
     await reloadGlobalHooks(ports, tree);
@@ -87,7 +93,8 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     if (state.view.converge.phase === "beforeAll") state.record("convergeProgressed", { phase: "idle" });
     return retrySoon(ports, step, error);
   }
-  if (state.view.converge.phase !== "beforeAll") return CANCELLED;
+  const wasReset = state.view.converge.phase !== "beforeAll";
+  if (wasReset) return CANCELLED;
   return { kind: "expand", tasks: globalHookTasks(ports, "beforeAll", "converge") };
 }
 
@@ -96,8 +103,8 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
  * (`content` is the digest of the files at their start); a converge that ends undisturbed resets the count. Returns true at the MAX_ROUNDS-th,
  * and counts from 0 again: hooks probably change the files in each converge, so the next one must wait.
  */
-function recordInterruption({ state, contentOf }: Ports): boolean {
-  const { content, finishedAt, rounds } = state.view.converge;
+function countInterruption({ state, contentOf }: Ports): boolean {
+  const { content, finishedAt, rounds } = state.view.converge; // Still those of the converge before.
   const wasInterrupted = content !== undefined && finishedAt === undefined;
   if (!wasInterrupted || content === contentOf(state.tree.modules)) return false;
   state.record("convergeProgressed", { rounds: (rounds + 1) % MAX_ROUNDS });
@@ -106,7 +113,7 @@ function recordInterruption({ state, contentOf }: Ports): boolean {
 
 const FILES_CHANGE = "hooks change files of modules";
 
-/** Retries the converge with back-off, because its own hooks cause another converge each time. `reason` names what they change. */
+/** Retries the converge with a growing delay, because its own hooks cause another converge each time. `reason` names what they change. */
 function retryUnstable({ state }: Ports, reason: string): Outcome<Task> {
   state.record("convergeProgressed", { isUnstable: true, content: undefined });
   return { kind: "retry", message: `Unstable: ${reason} at every converge` };
@@ -127,7 +134,9 @@ async function discoverModules(
     else await rereadTree(ports, context.signal);
     step = "discovery";
     const tasks = await discover(ports, task.cause, context.signal);
+    // The ConfigMap has changed meanwhile, which resets the phase: another converge starts.
     if (state.view.converge.phase !== "discovery") return CANCELLED;
+    // `remaining`: the modules whose runs the converge waits for, in their own queues or in `main`.
     state.record("convergeProgressed", {
       phase: "modules",
       remaining: [
@@ -165,14 +174,14 @@ function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown):
 }
 
 /**
- * All modules have run in `main`, or have scheduled runs in their own queues. In the second case `main` continues with
- * other work, and the plan offers the rest of the converge after these runs.
+ * Third phase, after the removals. If modules run in their own queues, their runs may be still to come: this task leaves `main` for other work,
+ * and the plan adds the rest of the converge after these runs. Otherwise returns the afterAll hooks.
  */
 function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
   if (findModulesAwaitedByConverge(state.view).length > 0) {
     state.record("convergeProgressed", { phase: "scheduledRuns" });
-    // A converge retries at once what waits for a back-off.
+    // Edits that this converge applies may solve failures: what waits for its next try is tried at once.
     queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
@@ -190,25 +199,29 @@ function isInOwnQueue(task: Task, { moduleQueues }: View): boolean {
 function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>> {
   const { state } = ports;
   const { converge: ended } = state.view;
-  const hasWritten = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
-  const rounds = hasWritten || haveHooksChangedGlobals(state.view) ? ended.rounds + 1 : 0;
+  // `content` is the digest of the modules' files at the start of this converge.
+  const filesChanged = ended.content !== undefined && ended.content !== ports.contentOf(state.tree.modules);
+  const rounds = filesChanged || haveHooksChangedGlobals(state.view) ? ended.rounds + 1 : 0;
   state.record("convergeEnded", rounds % MAX_ROUNDS);
   const { startedAt = 0, finishedAt = 0 } = state.view.converge;
   const ms = finishedAt - startedAt;
   ports.recorder.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
-  const reason = hasWritten ? FILES_CHANGE : "afterAll hooks change global values";
+  const reason = filesChanged ? FILES_CHANGE : "afterAll hooks change global values";
   return Promise.resolve(retryUnstable(ports, reason));
 }
 
-/** Whether afterAll hooks have changed global values in this converge, which makes another converge due. */
+/**
+ * Whether afterAll hooks have changed global values in this converge, which makes another converge due. `globalCause` is what changed them
+ * last; `handled` has the digest that discovery used.
+ */
 function haveHooksChangedGlobals({ converge: { handled }, convergeDigests, globalCause }: View): boolean {
-  const isOfAfterAll = globalCause?.kind === "hook" && globalCause.by === "afterAll";
-  return isOfAfterAll && convergeDigests.globals !== handled?.globals;
+  const wasChangedByAfterAll = globalCause?.kind === "hook" && globalCause.by === "afterAll";
+  return wasChangedByAfterAll && convergeDigests.globals !== handled?.globals;
 }
 
-/** The tasks of the global hooks with this binding, in their order. */
+/** The tasks of the global hooks with this binding, in their order. The group says which task they are a part of. */
 function globalHookTasks(ports: Ports, binding: LifecycleName, group: Task["group"] & string): Task[] {
   return lifecycleHooks(ports.state.globalHooks, binding).map(({ hook, trigger }) => ({
     ...buildHookTask(hook, trigger),

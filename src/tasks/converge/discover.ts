@@ -1,4 +1,8 @@
-/** Modules discovery, what follows (removals, CRDs, runs), and the check right before a removal (docs/reference/lifecycle.md, "Start-up and converge"). */
+/**
+ * Modules discovery, what follows (removals, CRDs, runs), and the check right before a removal (docs/reference/lifecycle.md, "Start-up and
+ * converge"). `state.record` and `state.recordModule` change the state by an event; `state.module` returns the record of a module.
+ * A removal is the delete of a disabled module, or the purge of a release that has no module.
+ */
 
 import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
 import type { Cause, Module, Task, Tree } from "../../model/index.ts";
@@ -37,7 +41,7 @@ class ScriptFailure extends Error {}
  */
 export async function discover(ports: Ports, cause: Cause, signal: AbortSignal): Promise<Task[]> {
   const { state } = ports;
-  state.record("configHandled", "globals");
+  state.record("configHandled", "globals"); // Global values of this moment need no other converge.
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
   await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
   for (const [module, decision] of decisions) recordDecision(ports, module, decision);
@@ -48,7 +52,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
 }
 
-/** Tasks of runs in `main`. Runs in own queues are scheduled in the state instead, and the plan offers them. */
+/** The tasks of runs in `main`. If modules have queues of their own, records their runs as scheduled instead: the plan adds them to these queues. */
 function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
   if (state.view.moduleQueues === "main")
     return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
@@ -64,7 +68,7 @@ function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enabl
   return names;
 }
 
-/** How discovery gets its facts: `collectFacts` loads a module if necessary, `runScript` runs its `enabled` script. */
+/** How discovery gets its facts: `collectFacts` loads a module's hooks and schemas if necessary, `runScript` runs its `enabled` script. */
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async collectFacts(module) {
@@ -83,13 +87,13 @@ async function runModuleScript(
 ): Promise<ScriptAnswer> {
   const { logger } = ports;
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
-  const call = enabledScriptInput(ports.state.values, module, enabled);
-  const answer = await ports.runScript({ ...call, settings, logger, signal });
+  const input = enabledScriptInput(ports.state.values, module, enabled);
+  const answer = await ports.runScript({ ...input, settings, logger, signal });
   if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
   return answer;
 }
 
-/** The input of a module's `enabled` script. */
+/** The input of a module's `enabled` script: its path, the values as files, and `hide`, which redacts secrets in its output. */
 export function enabledScriptInput(values: ValuesView, module: Module, enabled: readonly string[]) {
   const hide = createSourceRedactor(values, module.valuesKey);
   const files = buildValuesFiles(values, module, enabled);
@@ -107,7 +111,7 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
   const before = ports.state.module(module.name);
   if (before !== undefined && before.isDiscovered && before.enabled !== decision.enabled) {
     ports.recorder.moduleSwitched(module.name, decision);
-    // An unfinished delete left watches open whose events were dropped.
+    // A delete that did not finish has left watches open, and dropped their events. The run opens them anew.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
@@ -116,42 +120,46 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
   recordRelease(ports, module, decision);
 }
 
-/** Records the release that no run records: an earlier process left it, or the module has no chart any more. */
+/** Records the installed release of a module that is disabled or has no chart: no run records it, and the process that installed it may have ended. */
 function recordRelease({ state, releases }: Ports, { name, chart }: Module, { enabled }: Enablement): void {
-  const hasRuns = enabled && chart !== "none";
-  if (!hasRuns && releases.observed.ownership(name) === "ours")
+  const isRecordedByRuns = enabled && chart !== "none";
+  if (!isRecordedByRuns && releases.observed.ownership(name) === "ours")
     state.recordModule(name, "factsObserved", { release: releases.observed.get(name) });
 }
 
 /** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */
 function stopDisabledModules(ports: Ports): void {
-  const off = new Set<string>();
+  const disabledModules = new Set<string>();
   for (const record of ports.state.records()) {
     if (record.enabled) continue;
-    off.add(record.module.name);
+    disabledModules.add(record.module.name);
     for (const hook of record.hooks) ports.sources.disable(hook);
   }
-  ports.queues.remove((task) => task.kind !== "delete-module" && off.has(moduleOf(task) ?? ""));
-  void interruptRuns(ports, off, SWITCHED_OFF);
+  ports.queues.remove((task) => task.kind !== "delete-module" && disabledModules.has(moduleOf(task) ?? ""));
+  void interruptRuns(ports, disabledModules, SWITCHED_OFF);
 }
 
-/** The task that applies the CRDs of these modules; none if no module has CRDs. */
-function crdTasks(ports: Ports, runs: readonly string[]): Task[] {
-  const modules = runs.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
+/** The task that applies the CRDs of the modules of these names; none if no module has CRDs. */
+function crdTasks(ports: Ports, names: readonly string[]): Task[] {
+  const modules = names.filter((name) => (ports.state.module(name)?.module.crdFiles.length ?? 0) > 0);
   return modules.length === 0 ? [] : [{ kind: "ensure-crds", modules }];
 }
 
-/** Announces the runs, so that helm renders their charts ahead. `readInput` is called late, since hooks change values meanwhile. */
-function announceDueRuns({ state, releases }: Ports, runs: readonly string[]): void {
-  const records = runs.flatMap((name) => state.module(name) ?? []);
-  const due = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
+/**
+ * Announces the coming runs of these modules, so that helm renders their charts ahead. `readInput` is called late, since hooks change values
+ * meanwhile. `hasFinalValues`: no hook can change them before the helm step.
+ */
+function announceDueRuns({ state, releases }: Ports, names: readonly string[]): void {
+  const records = names.flatMap((name) => state.module(name) ?? []);
+  const helmRecords = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
+  const areRunsParallel = state.view.moduleQueues === "own";
   releases.announceModules(
-    due.map((record) => ({
+    helmRecords.map((record) => ({
       name: record.module.name,
       readInput: () => buildHelmInput(state.values, record.module),
       hasFinalValues: hasFinalValues(record),
     })),
-    state.view.moduleQueues === "own",
+    areRunsParallel,
   );
 }
 
@@ -160,20 +168,21 @@ function hasFinalValues({ hooks, run }: ModuleRecord): boolean {
   return hooks.length === 0 || (run.phase === "ready" && lifecycleHooks(hooks, "beforeHelm").length === 0);
 }
 
-/** The removals of disabled and missing modules: deletes in reverse order, then purges. */
+/** Decides and records the removals; returns their tasks: deletes of modules in reverse order, then purges of releases. */
 function removalTasks(ports: Ports): Task[] {
   const { state, releases, clock, deleteBrake: limit } = ports;
   const circumstances = { view: state.view, limit, at: clock.monotonic() };
-  const found = decideRemovals(collectRemovalInput(state, releases.observed, circumstances));
-  recordRemovals(ports, found);
-  if (found.needsSecondCheck) scheduleConverge(ports, SECOND_CHECK_MS);
+  const removals = decideRemovals(collectRemovalInput(state, releases.observed, circumstances));
+  recordRemovals(ports, removals);
+  // A release is purged only if a later converge finds it without a module, too.
+  if (removals.needsSecondCheck) scheduleConverge(ports, SECOND_CHECK_MS);
   return [
-    ...found.modulesToDelete.map((module): Task => ({
+    ...removals.modulesToDelete.map((module): Task => ({
       kind: "delete-module",
       key: deleteModuleKey(module),
       module,
     })),
-    ...found.releasesToPurge.map((release): Task => ({
+    ...removals.releasesToPurge.map((release): Task => ({
       kind: "purge-release",
       key: `purge-release/${release}`,
       release,
@@ -181,7 +190,10 @@ function removalTasks(ports: Ports): Task[] {
   ];
 }
 
-/** Records what is removed and what stays; reports foreign releases and modules that the deletion limit keeps. */
+/**
+ * Records what is removed and what stays; reports foreign releases. If more modules would be deleted at once than `deletionLimit` allows, they
+ * stay until a user confirms, and get a problem.
+ */
 function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   const { deletionLimit, foreignModules, limitedModules, modulesToDelete, releasesToPurge } = removals;
   state.record("factsObserved", {
@@ -191,26 +203,27 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
     orphans: removals.orphanedSince,
     pendingRemovals: [...modulesToDelete, ...releasesToPurge],
   });
-  const note = "a release of this name belongs to another owner and is left alone";
-  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", note);
+  const foreignMessage = "a release of this name belongs to another owner and is left alone";
+  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", foreignMessage);
   const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
-  const confirm = deletionLimit && `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
-  const remedy = `switch it on again${confirm ?? ""}`;
+  const confirmRemedy =
+    deletionLimit === undefined ? "" : `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
+  const remedy = `switch it on again${confirmRemedy}`;
   for (const { name, dir } of limitedModules)
     state.recordModule(name, "problemFound", { file: dir, message, remedy });
   for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
 }
 
 /**
- * Whether the release of this name, with or without a module, must still be removed: a removal deletes data, and may run long after
- * the discovery that decided it. If not, another converge decides, because edits have superseded the discovery. Throws if the newest
- * facts cannot be read, for example if a script fails.
+ * Checked right before a removal, which deletes data and may run long after the discovery that decided it: reads ConfigMap, files and the
+ * module's `enabled` script again. Returns false if they have changed: edits have superseded the discovery, and another converge decides.
+ * `name` is that of a release, with or without a module. Throws if the newest facts cannot be read, for example if a script fails.
  */
 export async function isRemovalStillDue(ports: Ports, name: string, signal: AbortSignal): Promise<boolean> {
   const { state, config, logger } = ports;
   await config.refresh();
   signal.throwIfAborted();
-  if (hasGlobalConfigChanged(state.view)) return false;
+  if (hasGlobalConfigChanged(state.view)) return false; // This alone makes a converge due.
   const tree = await ports.reader.readTree(state.tree);
   if (removalInputs(tree) !== removalInputs(state.tree)) {
     logger.info("Files changed before a removal; another discovery decides", { module: name });
@@ -218,13 +231,14 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
     return false;
   }
   const module = state.tree.modules.find((each) => each.name === name);
+  // The release is still an orphan, or its module is still disabled.
   if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
   logger.info("A module was switched on before its removal; another discovery decides", { module: name });
   scheduleConverge(ports, SECOND_CHECK_MS);
   return false;
 }
 
-/** The facts of files on which removals depend, as one text that can be compared. */
+/** The facts of files on which removals depend, as one text that can be compared. `own` and `common` are values.yaml of the module and of all modules. */
 function removalInputs({ modules, purgeBlockers }: Tree): string {
   const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
     name,
@@ -245,8 +259,9 @@ async function isEnabledNow(ports: Ports, module: Module, signal: AbortSignal): 
   const decision = decideEnablement(facts);
   if (decision !== "run-script") return decision.enabled;
   const { modules } = ports.state.tree;
-  const before = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
-  const enabled = before.filter((name) => ports.state.module(name)?.enabled === true);
-  const decided = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
-  return decided !== "run-script" && decided.enabled;
+  // A script gets the names of the enabled modules before its own.
+  const namesBefore = modules.slice(0, modules.indexOf(module)).map(({ name }) => name);
+  const enabled = namesBefore.filter((name) => ports.state.module(name)?.enabled === true);
+  const finalDecision = decideEnablement(facts, await runModuleScript(ports, module, { enabled, signal }));
+  return finalDecision !== "run-script" && finalDecision.enabled;
 }

@@ -1,4 +1,7 @@
-/** Loads hooks and schemas of modules, and global hooks (docs/guides/running.md, "Changes on disk"). */
+/**
+ * Loads hooks and schemas of modules, and global hooks (docs/guides/running.md, "Changes on disk"). To load a module is to run its hooks with `--config`
+ * and to compile its schemas. `state.module` returns the record of a module: what is known of it. An event such as `hooksLoaded` changes the record.
+ */
 
 import { ProblemError } from "../../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../model/index.ts";
@@ -15,7 +18,7 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
   return collectModuleFacts(state, releases.observed, module);
 }
 
-/** Loads a module that a global hook enabled after the directories were read. */
+/** Called in discovery. Loads a module that was not loaded when the directories were read, because a global hook enabled it only then. */
 export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
   const isLoaded = ports.state.module(module.name)?.loadedModule === module;
   if (isLoaded || !mustLoadModule(factsOf(ports, module))) return;
@@ -28,19 +31,19 @@ interface Loaded {
   readonly problem: Problem | undefined;
 }
 
-/** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. */
+/** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. With any problem of hooks, no hook is returned. */
 export async function configureModule(ports: Ports, module: Module): Promise<Loaded> {
-  const schemas = checkSchemas(ports, module.schemas, ports.state.module(module.name)?.loadedModule?.schemas);
+  const schemasBefore = ports.state.module(module.name)?.loadedModule?.schemas;
+  const schemaProblem = checkSchemas(ports, module.schemas, schemasBefore);
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
-  const hooks = loaded.hooks.filter(
-    ({ item }) => item !== "ready" || module.health?.readinessProbe !== false,
-  );
+  const isProbeOff = module.health?.readinessProbe === false;
+  const hooks = loaded.hooks.filter(({ item }) => !isProbeOff || item !== "ready");
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
     ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module)),
   ];
-  return { hooks: problems.length === 0 ? hooks : undefined, problem: schemas ?? problems[0] };
+  return { hooks: problems.length === 0 ? hooks : undefined, problem: schemaProblem ?? problems[0] };
 }
 
 /**
@@ -58,7 +61,7 @@ export function applyLoadResult(ports: Ports, module: Module, loaded: Loaded): P
   return stopHooks(ports, recordLoadResult(ports, module, loaded));
 }
 
-/** Records hooks and problem; returns the former hooks that are deleted or changed. */
+/** Records the loaded hooks, or the problem, of a module; returns its former hooks that are deleted or changed and must be stopped. */
 export function recordLoadResult(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.recordModule(module.name, "hooksLoaded", { module, hooks, problem });
@@ -85,7 +88,7 @@ export function checkSchemas(
   }
 }
 
-/** Configures hooks, sorted by name, and collects all problems. */
+/** Configures hooks by their `--config`, and collects all problems. `module` undefined: global hooks. The result is sorted by name. */
 export async function loadHooks(
   ports: Pick<Ports, "loader" | "logger">,
   files: readonly HookFile[],
@@ -102,11 +105,12 @@ export async function loadHooks(
     for (const warning of answer.warnings) ports.logger.warn(warning, { hook: files[index]?.name, module });
     hooks.push(...answer.hooks);
   }
+  // `configureModule` compares the webhooks of a module with those of all other hooks.
   if (module === undefined) problems.push(...findDuplicateWebhooks(hooks, []));
   return { hooks: hooks.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
-/** The problem of a module with two readiness probes; empty if there is none. One probe gives the state one meaning. */
+/** The problem of a module with two readiness probes, whose answers could contradict each other; empty if it has one or none. */
 function secondProbeProblem(hooks: readonly Hook[]): Problem[] {
   const [first, second] = hooks.filter(({ item }) => item === "ready");
   if (first === undefined || second === undefined) return [];
@@ -114,28 +118,28 @@ function secondProbeProblem(hooks: readonly Hook[]): Problem[] {
   return [{ file: second.path, key: "readiness", message, remedy: "keep one of the two" }];
 }
 
-/** Ends the runs and watches of former hooks; the next run, or this converge, activates the new ones. */
+/** Ends the runs and watches of changed or deleted hooks. The next run of a module activates its new hooks, the converge activates global ones. */
 async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> {
   await interruptRuns(ports, new Set(retired.map(({ module }) => module)), "its hooks were changed");
   deactivate(ports, retired);
 }
 
-/** Applies changed, new and removed global hooks. A hook whose file is broken stays as it was. */
+/** Loads the global hooks again, and stops those that are changed or deleted. A hook whose file is broken stays as it was. */
 export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void> {
   const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
   for (const problem of problems)
     ports.logger.error("Global hook is invalid; the last good one stays", { ...problem });
   const before = ports.state.globalHooks;
-  const broken = new Set(problems.map((problem) => problem.file));
-  const kept = before.filter((hook) => broken.has(hook.path));
-  ports.state.recordGlobalHooks([...hooks, ...kept].sort((a, b) => (a.name < b.name ? -1 : 1)));
+  const brokenFiles = new Set(problems.map((problem) => problem.file));
+  const lastValidHooks = before.filter((hook) => brokenFiles.has(hook.path));
+  ports.state.recordGlobalHooks([...hooks, ...lastValidHooks].sort((a, b) => (a.name < b.name ? -1 : 1)));
   await stopHooks(
     ports,
     before.filter((hook) => !isHookCurrent(ports, hook)),
   );
 }
 
-/** Reports that a user must fix a module. An enabled module with invalid values gets an Event of its own. */
+/** Reports that a user must fix a module: in the log, and as an Event if the module is enabled. Invalid values have their own reason of the Event. */
 export function reportProblem(
   { logger, recorder, state }: Ports,
   module: Module,
@@ -144,17 +148,17 @@ export function reportProblem(
   const { name } = module;
   logger.error("Module is invalid", { module: name, ...problem });
   const message = problem?.message ?? "";
-  const isOfValues = explainInvalidValues(state.values, module)?.message === message;
-  if (enabled) recorder.failed(name, isOfValues ? "ValuesInvalid" : "Invalid", message);
+  const areValuesInvalid = explainInvalidValues(state.values, module)?.message === message;
+  if (enabled) recorder.failed(name, areValuesInvalid ? "ValuesInvalid" : "Invalid", message);
 }
 
-/** Ends the runs and restores of modules, because their inputs are about to change. */
+/** Ends the runs of modules, and the restores of their missing objects, because hooks or values are about to change; waits for the end. */
 export function interruptRuns(
   { queues }: Ports,
   modules: ReadonlySet<string | undefined>,
   why: string,
 ): Promise<void> {
-  const isConcerned = (task: Task): boolean =>
+  const usesOldInputs = (task: Task): boolean =>
     (task.kind === "run-module" || task.kind === "restore-objects") && modules.has(task.module);
-  return queues.interruptAndWait(isConcerned, why);
+  return queues.interruptAndWait(usesOldInputs, why);
 }

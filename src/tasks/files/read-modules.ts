@@ -1,6 +1,7 @@
 /**
  * Reads the directories again: in a converge and after files have changed (docs/guides/running.md, "Changes on disk"), and
- * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write").
+ * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write"). A tree is the result: all modules and
+ * global files. The reader gets the current tree (`before`), and returns its objects for all that is unchanged.
  */
 
 import { sameJson } from "../../lib/index.ts";
@@ -21,10 +22,10 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
+    // Hooks and schemas of a disabled module are not used, unless a delete is due: a problem of theirs does not matter.
     if (mustLoadModule(factsOf(ports, module)))
       await applyLoadResult(ports, module, await configureModule(ports, module));
     else if (ports.state.module(module.name)?.loadProblem !== undefined)
-      // Its hooks and schemas are not used, because it is disabled and no delete is due.
       ports.state.recordModule(module.name, "hooksUnloaded");
   }
   return read.tree;
@@ -57,26 +58,29 @@ function isSameTree({ before, tree }: TreeRead): boolean {
   );
 }
 
-/** Records a tree that was read, and ends what belongs to removed modules. */
+/** Records a tree that was read, ends what belongs to removed modules, and validates the ConfigMap again if it may now be valid. */
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
   scheduleRecheck(ports, { before, tree });
   // A tree omits a module only after a second read has confirmed that its directory is deleted.
   const names = new Set(tree.modules.map((module) => module.name));
-  const missing = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
+  const removedModules = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
   const isConfigHandled = !hasGlobalConfigChanged(ports.state.view);
   const namesBefore = moduleNames(ports.state.tree);
   recordTree(ports, tree);
-  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one now.
+  // An invalid ConfigMap may be valid with the new schemas, and keys without a module may have one.
   const haveNamesChanged = moduleNames(ports.state.tree) !== namesBefore;
   if (haveNamesChanged || ports.state.view.config.condition === "invalid") ports.config.validateAgain();
-  // This converge handles what the files alone have changed.
+  // New schemas and default values change the digest of the global configuration. This converge handles that, so no other is due.
   if (isConfigHandled) ports.state.record("configHandled", "globalConfig");
-  await stopRemovedModules(ports, missing);
+  await stopRemovedModules(ports, removedModules);
   await recordServerVersion(ports, signal);
 }
 
-/** Reads based on the current tree, again if the tree changed meanwhile. The caller records the result. */
+/**
+ * Reads based on the current tree. Reads again if another task has recorded a tree meanwhile, whose changes the result would revert. The
+ * caller records the result.
+ */
 async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
   for (;;) {
     const before = state.tree;
@@ -85,10 +89,10 @@ async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promi
   }
 }
 
-/** Schedules another converge at the time when missing files can be confirmed as deleted. */
+/** Schedules another converge for the time `recheckAt` of the new tree, when missing files can be confirmed as deleted. */
 function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
-  if (recheckAt === undefined || recheckAt === before.recheckAt) return;
+  if (recheckAt === undefined || recheckAt === before.recheckAt) return; // Scheduled already.
   scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
 }
 
@@ -107,10 +111,10 @@ export async function recordServerVersion(
 
 /** Records the tree, and logs problems of global files that were not logged before. */
 function recordTree({ state, logger }: Ports, tree: Tree): void {
-  const loggedSchemas = new Set(state.values.globalProblems);
+  const loggedProblems = new Set(state.values.globalProblems);
   state.recordTree(tree);
   for (const error of state.values.globalProblems)
-    if (!loggedSchemas.has(error))
+    if (!loggedProblems.has(error))
       logger.error("Global files are broken; the last good values and schemas stay", { error });
 }
 
@@ -124,45 +128,46 @@ function moduleNames({ modules }: Tree): string {
   return modules.map(({ name }) => name).join();
 }
 
-/** Ends watches, schedules and runs of modules whose record was removed. */
-async function stopRemovedModules(ports: Ports, missing: readonly ModuleRecord[]): Promise<void> {
-  const deactivateHooks = (): void => missing.forEach(({ hooks }) => deactivate(ports, hooks));
+/** Ends watches, schedules and runs of modules that the tree does not contain any more. */
+async function stopRemovedModules(ports: Ports, records: readonly ModuleRecord[]): Promise<void> {
+  const deactivateHooks = (): void => records.forEach(({ hooks }) => deactivate(ports, hooks));
   deactivateHooks();
-  await interruptRuns(ports, new Set(missing.map(({ module }) => module.name)), "its directory is deleted");
+  await interruptRuns(ports, new Set(records.map(({ module }) => module.name)), "its directory is deleted");
   // A run in progress may have activated hooks.
   deactivateHooks();
 }
 
 /**
- * Reads and loads changed modules without a converge, so that each runs next. If a change may affect other modules, records
- * nothing and requests a converge.
+ * Reads and loads the modules whose files have changed without a converge. The new state makes a run of each due. If a change may affect
+ * other modules, records nothing and requests a converge.
  */
 export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, logger } = ports;
   const { modulesWithChangedFiles } = state.view;
+  // A converge reads them all, or has read these meanwhile.
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
   state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
   const { before, tree } = await readOnCurrentTree(ports, (current) =>
     ports.reader.readTree(current, modulesWithChangedFiles),
   );
   const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
-  // Missing files may mean that a module is deleted, which a converge decides.
+  // `recheckAt`: files are missing, which may mean that a module is deleted. A converge decides that.
   const isListSame =
     (before.recheckAt ?? tree.recheckAt) === undefined && moduleNames(tree) === moduleNames(before);
   if (!isListSame || !modules.every((module) => affectsOnlyModule(ports, module))) {
     state.record("filesChanged", "all");
     return { kind: "done" };
   }
-  const wanted = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
+  const modulesToLoad = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
   const loaded = await Promise.all(
-    wanted.map(async (module) => [module, await configureModule(ports, module)] as const),
+    modulesToLoad.map(async (module) => [module, await configureModule(ports, module)] as const),
   );
   logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
   reportTree(logger, tree, before);
   // Without an await in between, so that no run begins with half of the change.
   state.recordTree(tree);
   for (const { name } of modules) state.recordModule(name, "filesRead");
-  const applying = loaded.map(([module, found]) => applyLoadResult(ports, module, found));
+  const applying = loaded.map(([module, result]) => applyLoadResult(ports, module, result));
   // An invalid ConfigMap may be valid with the new schemas.
   if (state.view.config.condition === "invalid") ports.config.validateAgain();
   await Promise.all(applying);
@@ -172,6 +177,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
 /** Whether a change of the module's files affects only its own runs: not discovery, the order of modules or CRDs. */
 function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   const record = state.module(module.name);
+  // Discovery has still to decide on the module, or found a problem that the change may solve.
   if (record === undefined || !record.isDiscovered || record.decisionProblem !== undefined) return false;
   const before = record.module;
   if (before.own.enabled !== module.own.enabled || before.order !== module.order) return false;
@@ -191,8 +197,8 @@ export class FilesUnusable extends Error {
 }
 
 /**
- * Reads changed files of a module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
- * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable.
+ * Called in a run, after a hook. Reads changed files of the module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
+ * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable if the module cannot run with the new files.
  */
 export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
   const { state, logger } = ports;
@@ -209,24 +215,24 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   assertUsable(ports, name);
 }
 
-/** As `applyWrittenFiles`, with hooks; call it before the first hook runs. Throws FilesUnusable. */
+/** As `applyWrittenFiles`, but also configures changed hooks. Only a first run can do that, before it has run any hook. Throws FilesUnusable. */
 export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
   await applyWrittenFiles(ports, name);
   const record = ports.state.module(name);
-  if (record === undefined || record.loadedModule === record.module) return;
+  if (record === undefined || record.loadedModule === record.module) return; // Its current files are loaded.
   const { module } = record;
   deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
   assertUsable(ports, name);
 }
 
-/** Throws FilesUnusable if the module cannot run with its files. A problem means that a user must fix them. */
+/** Throws FilesUnusable if the module cannot run with its files: with a problem if a user must fix them, without one if files are missing for a moment. */
 function assertUsable(ports: Ports, name: string): void {
   const record = ports.state.module(name);
   if (record === undefined) return;
   const { module, loadProblem } = record;
-  const missing = module.missing?.what.join(", ");
-  if (missing !== undefined)
-    throw new FilesUnusable(`files are missing: ${missing}; they are checked again soon`);
+  const missingFiles = module.missing?.what.join(", ");
+  if (missingFiles !== undefined)
+    throw new FilesUnusable(`files are missing: ${missingFiles}; they are checked again soon`);
   const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

@@ -1,4 +1,7 @@
-/** One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes effect when"). */
+/**
+ * One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes
+ * effect when"). A run handles one or more triggers of the hook, such as events: each becomes a binding context.
+ */
 
 import { allowsFailure, collapseGroups, getHookActivation, isReviewBinding } from "../../bindings/index.ts";
 import type {
@@ -50,17 +53,14 @@ export class HookFailure extends Error {
   }
 }
 
-/** The failure in one line, with the name of the hook if a hook failed. */
+/** The failure in one line, with the name of the hook if a hook failed, and the RBAC rule that is missing if a request was forbidden. */
 export function describeHookError(error: unknown): string {
   const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
-  const missing = findMissingRule(text);
-  return missing === undefined ? text : `${text} (missing rule: ${missing})`;
+  const missingRule = findMissingRule(text);
+  return missingRule === undefined ? text : `${text} (missing rule: ${missingRule})`;
 }
 
-/**
- * Runs a hook and applies its output. Returns its answers to reviews. Throws HookFailure if any step fails; then the caller
- * repeats the whole run.
- */
+/** Runs a hook and applies its output. Returns its answers to reviews. Throws HookFailure if any step fails; then the caller repeats the whole run. */
 export function executeHook(ports: Ports, request: HookRunRequest): Promise<HookAnswers> {
   const { hook, triggers } = request;
   const attributes = { hook: hook.id, binding: triggers[0].binding.name, contexts: triggers.length };
@@ -68,15 +68,15 @@ export function executeHook(ports: Ports, request: HookRunRequest): Promise<Hook
 }
 
 /** Starts the process, applies its output, and records the run as success, failure, or allowed failure. */
-async function runAndApply(ports: Ports, request: HookRunRequest, open: OpenSpan): Promise<HookAnswers> {
+async function runAndApply(ports: Ports, request: HookRunRequest, openSpan: OpenSpan): Promise<HookAnswers> {
   const { hook, triggers, queue } = request;
   const { clock, logger, recorder, state } = ports;
   const startedAt = clock.monotonic();
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
-  const hide = createSourceRedactor(state.values, sectionKey(hook));
+  const hide = createSourceRedactor(state.values, sectionKey(hook)); // Replaces secrets in messages.
   const run = { ...request, ...readInputs(ports, hook), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
-  open.set({ exitCode: result?.exitCode });
+  openSpan.set({ exitCode: result?.exitCode });
   const { binding } = triggers[0];
   const activation = getHookActivation(binding);
   const cost = { seconds: (clock.monotonic() - startedAt) / 1000, usage: result?.usage };
@@ -105,7 +105,7 @@ function patcherOptionsFor(ports: Ports, hook: Hook): PatcherOptions {
   return actor === undefined ? patcher : { ...patcher, client: patcher.client.impersonate(actor.user) };
 }
 
-/** Reads the inputs of a hook run: the current snapshots and values. */
+/** Reads the inputs of a hook run: the current snapshots and values. A hook gets the list of enabled modules only after discovery. */
 function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
   const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
@@ -132,7 +132,10 @@ function sectionKey({ module }: Hook): string {
   return module === undefined ? GLOBAL : camelCase(module);
 }
 
-/** Applies the effects in order: objects, metrics, ConfigMap, values in memory. A failure stops those after it. */
+/**
+ * Applies the effects in order: objects, metrics, ConfigMap, values in memory. A failure stops those after it. A hook that answers a review
+ * has no patches of values.
+ */
 async function applyEffects(
   ports: Ports,
   { hook, triggers }: HookRunRequest,
@@ -147,11 +150,11 @@ async function applyEffects(
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
-  const before = state.values.digests.patchableDigest(key);
+  const before = state.values.digests.patchableDigest(key); // Tells whether the patches have changed the values.
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });
-  if (operations === undefined) return;
+  if (operations === undefined) return; // Not too many are stored.
   const message = "Very many operations of values patches are stored; each run of a hook replays them";
   logger.warn(message, { hook: name, module, operations });
 }
@@ -175,10 +178,7 @@ function toCause(binding: Exclude<Binding, ReviewTrigger["binding"]>): Cause {
   return { kind: "hook", by: binding.type === "lifecycle" ? binding.name : binding.type };
 }
 
-/**
- * Runs the hook of a batch of tasks once, with the binding contexts of all tasks in order. Of adjacent contexts of one
- * group only the last is kept.
- */
+/** Runs the hook of a batch of tasks once, with the binding contexts of all tasks in order. Of adjacent contexts of one group only the last is kept. */
 export async function runHookTask(
   ports: Ports,
   batch: readonly HookTask[],
@@ -190,7 +190,7 @@ export async function runHookTask(
   const [trigger = first.trigger, ...others] = collapseGroups(batch.map((task) => task.trigger));
   const triggers = [trigger, ...others] as const;
   const generation = ports.watches.watchGeneration(hook);
-  // Watches were closed and opened again during the run: its result says nothing about the new ones.
+  // The generation changes if watches are closed and opened again during the run: its result says nothing about the new ones.
   const isStale = (): boolean =>
     generation !== undefined && ports.watches.watchGeneration(hook) !== generation;
   const isObsolete = (): boolean => context.signal.aborted || isStale() || !mayStillRun(ports, first);
@@ -199,8 +199,9 @@ export async function runHookTask(
     () => undefined,
     (error: unknown) => oneLine(error),
   );
-  if (failure !== undefined && isObsolete()) return { kind: "cancelled" };
-  if (hook.item === "ready") return recordProbe(ports, hook, failure);
+  if (failure !== undefined && isObsolete()) return { kind: "cancelled" }; // It need not be retried.
+  const isReadinessProbe = hook.item === "ready";
+  if (isReadinessProbe) return recordProbe(ports, hook, failure);
   if (failure !== undefined) {
     ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
     if (!allowsFailure(triggers)) {
@@ -213,15 +214,16 @@ export async function runHookTask(
   return { kind: "done" };
 }
 
-/** Records the result of a readiness probe; logs only a change. */
+/** Records whether a readiness probe, a hook that checks whether its module is ready, has succeeded. Records and logs only a change. */
 function recordProbe(
   { state, logger }: Ports,
   { name, module = "" }: Hook,
   failure: string | undefined,
 ): Outcome<Task> {
   const before = state.module(module)?.probe;
-  if (state.module(module)?.enabled !== true) return { kind: "done" };
-  if (before !== undefined && before.failure === failure) return { kind: "done" };
+  const isDisabled = state.module(module)?.enabled !== true;
+  const isUnchanged = before !== undefined && before.failure === failure;
+  if (isDisabled || isUnchanged) return { kind: "done" };
   const fields = { hook: name, module };
   if (failure !== undefined) logger.warn("Readiness probe failed", { ...fields, error: failure });
   else if (before !== undefined) logger.info("Readiness probe succeeds again", fields);
@@ -231,8 +233,8 @@ function recordProbe(
 
 /** False if the module was disabled, or the hook deleted or changed, since the task was queued. */
 function mayStillRun(ports: Ports, { hook }: HookTask): boolean {
-  const enabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
-  return enabled && isHookCurrent(ports, hook);
+  const isEnabled = hook.module === undefined || ports.state.module(hook.module)?.enabled === true;
+  return isEnabled && isHookCurrent(ports, hook);
 }
 
 /** Whether the hook was neither deleted nor changed on disk, as of the last converge. */
@@ -262,7 +264,7 @@ export function isSynchronized({ state }: Ports, hook: Hook, binding: Kubernetes
   return synchronized?.has(syncId(hook, binding)) === true;
 }
 
-/** Records Synchronizations as successful and lets later events through. */
+/** Records Synchronizations as successful, and unlocks the watches, which hold later events back until then. */
 export function recordSynchronized(ports: Ports, hook: Hook, bindings: readonly KubernetesBinding[]): void {
   const ids = bindings.map((binding) => syncId(hook, binding));
   if (hook.module === undefined) ports.state.record("bindingsSynchronized", ids);

@@ -1,6 +1,7 @@
 /**
  * Activates and deactivates what triggers hooks: watches, schedules, and the tasks that these have queued. Hooks are
- * activated after loading, and deactivated when they are deleted or changed, or when their module is removed.
+ * activated after loading, and deactivated when they are deleted or changed, or when their module is removed. Synchronization is the first
+ * run of a hook for a `kubernetes` binding, with all objects that exist. It runs in the queue of the binding.
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
@@ -33,9 +34,8 @@ export async function activateHooks(ports: Ports, hooks: readonly Hook[], run: S
 }
 
 /**
- * Opens the watches of hooks for snapshots only, without events and Synchronization. A `FirstListError` means that the
- * filter of a binding failed on an object of the first list. It is ignored, because it must not block the removal of a
- * module.
+ * Opens the watches of hooks for snapshots only, without events and Synchronization. A `FirstListError` means that the filter of a binding failed on an
+ * object of the first list. It is ignored, because it must not block the removal of a module.
  */
 export async function openSnapshotWatches(ports: Ports, hooks: readonly Hook[]): Promise<void> {
   for (const hook of hooks) {
@@ -85,8 +85,9 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
   const queued: QueuedSync[] = [];
   for (const hook of hooks) {
     await ports.watches.enable(hook);
-    const waiting = ports.watches.listUnlistedBindings(hook);
-    const listed = hook.config.bindings.kubernetes.filter((binding) => !waiting.includes(binding.id));
+    // A binding whose objects cannot be listed yet, for example because the CRD is missing, is synchronized once they can.
+    const unlistedIds = ports.watches.listUnlistedBindings(hook);
+    const listed = hook.config.bindings.kubernetes.filter((binding) => !unlistedIds.includes(binding.id));
     for (const bindings of groupByQueue(listed)) {
       if (bindings.every((binding) => isSynchronized(ports, hook, binding))) continue;
       run.signal.throwIfAborted();
@@ -101,17 +102,19 @@ async function synchronize(ports: Ports, hooks: readonly Hook[], run: SyncRun): 
 interface QueuedSync {
   readonly hook: Hook;
   readonly queue: string;
-  /** Key of its task. */
   readonly key: string;
   /** Resolves when the task has ended, with its failure or that of a task before it in the queue. */
   readonly settled: Promise<Failure<Task> | undefined>;
 }
 
-/** Waits, without a slot, until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. */
+/**
+ * Waits until the queued Synchronizations have ended; reports the first failure to `run.onFailure`. The run gives its slot of parallel runs
+ * to others meanwhile.
+ */
 async function waitForQueued(all: readonly QueuedSync[], run: SyncRun): Promise<void> {
-  const [first, ...more] = all;
-  const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${rest}`);
+  const [first, ...others] = all;
+  const andOthers = others.length === 0 ? "" : ` and ${others.length} more`;
+  run.onWait?.(`the Synchronization of ${first?.hook.name ?? ""} in queue ${first?.queue ?? ""}${andOthers}`);
   // Abortable: a hanging run in a named queue must not keep the module from being disabled or configured.
   const failures = await run.withoutSlot(() =>
     orAborted(Promise.all(all.map(({ settled }) => settled)), run.signal),
@@ -134,8 +137,8 @@ function toHookFailure({ hook, queue, key }: QueuedSync, { task, message }: Fail
 function groupByQueue(bindings: readonly KubernetesBinding[]): KubernetesBinding[][] {
   const groups: KubernetesBinding[][] = [];
   for (const binding of bindings) {
-    const last = groups.at(-1);
-    if (last?.[0]?.queue === binding.queue) last.push(binding);
+    const lastGroup = groups.at(-1);
+    if (lastGroup?.[0]?.queue === binding.queue) lastGroup.push(binding);
     else groups.push([binding]);
   }
   return groups;
@@ -148,7 +151,10 @@ interface Synchronization {
   readonly run: SyncRun;
 }
 
-/** Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. */
+/**
+ * Runs the Synchronization of these bindings now, in one hook run. Throws if it fails, unless the bindings allow that. Bindings for which the hook need
+ * not run count as synchronized at once.
+ */
 async function runSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): Promise<void> {
   const triggers = bindingsToRun(ports, hook, bindings).map(
     (binding) => ({ type: "synchronization", binding }) as const,
@@ -184,8 +190,8 @@ function bindingsToRun(
 }
 
 /**
- * Queues one Synchronization task for each binding; returns those that the caller must wait for (`waitForSynchronization`). A
- * binding whose hook does not run on Synchronization (`executeHookOnSynchronization: false`) counts as synchronized at once.
+ * Queues one Synchronization task for each binding; returns those that the caller must wait for (`waitForSynchronization`): until success, or until
+ * the first try (`run.waitUntil`). A binding whose hook does not run on Synchronization (`executeHookOnSynchronization: false`) is synchronized at once.
  */
 function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchronization): QueuedSync[] {
   const awaited: QueuedSync[] = [];
@@ -204,7 +210,7 @@ function enqueueSynchronization(ports: Ports, { hook, bindings, run }: Synchroni
   return awaited;
 }
 
-/** The key deduplicates the task, but not with a run of a former generation of the hook's watches. */
+/** The key prevents a second such task in the queue, but not beside one of an earlier generation: of watches that have been closed since. */
 function synchronizationTask(
   ports: Ports,
   hook: Hook,

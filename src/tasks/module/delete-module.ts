@@ -1,4 +1,7 @@
-/** The tasks that remove a disabled module, and a release without a module directory. */
+/**
+ * The tasks that remove a disabled module, and a release without a module directory. A blocker is why a removal must wait, for example
+ * a deleted ConfigMap. The record of a release is its helm Secrets: an uninstall keeps them, so that they show what is done.
+ */
 
 import { ExistingObjectsError } from "../../helm/index.ts";
 import { MAIN_QUEUE, queueOf, type DeleteModuleTask, type PurgeTask, type Task } from "../../model/index.ts";
@@ -13,9 +16,8 @@ import { isRemovalStillDue } from "../converge/discover.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
 /**
- * Deletes a module: beforeDeleteHelm hooks, uninstall that keeps the release record, afterDeleteHelm hooks (which still
- * get snapshots), then watches and the release record. The record shows what is done, so a retry or a restart continues
- * where the delete stopped.
+ * Deletes a module: beforeDeleteHelm hooks, uninstall that keeps the release record, afterDeleteHelm hooks (which still get snapshots), then watches and
+ * the release record. The record shows what is done, so a retry or a restart continues where the delete stopped.
  */
 export async function deleteModule(
   ports: Ports,
@@ -23,11 +25,12 @@ export async function deleteModule(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const record = ports.state.module(task.module);
-  if (record === undefined || record.enabled) return { kind: "done" };
+  const isObsolete = record === undefined || record.enabled;
+  if (isObsolete) return { kind: "done" };
   try {
     await endRunningTasks(ports, task.module, context.signal);
   } catch {
-    return { kind: "cancelled" };
+    return { kind: "cancelled" }; // The signal was aborted.
   }
   const blockedBecause = explainRemovalBlocker(ports.state.view);
   if (blockedBecause !== undefined) return blockRemoval(ports, task.module, blockedBecause);
@@ -50,7 +53,7 @@ export async function deleteModule(
 /** Thrown when the removal is no longer due, because a hook or an edit has changed its reason. */
 class Superseded extends Error {}
 
-/** Ends the removal without a result: the next converge decides again. */
+/** Ends a removal whose reason has changed, without a result: the next converge decides again. */
 function endSuperseded(run: ModuleRun): Outcome<Task> {
   run.endWithoutResult("the reason for the removal has changed");
   return { kind: "cancelled" };
@@ -81,6 +84,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     await ports.webhooksSettled?.();
     ports.state.record("removalStarted", name);
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
+    // Without a chart, no release shows whether these hooks have run.
   } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm");
   await run.runHooks("afterDeleteHelm");
   deactivate(ports, run.record.hooks);
@@ -111,7 +115,7 @@ function toRetryReason(error: unknown): RetryReason {
   return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
 }
 
-/** Purges an orphan release with its records. It has no hooks. */
+/** Uninstalls an orphan, a release without a module, and deletes its records. Without a module there are no hooks to run. */
 export async function purgeRelease(
   ports: Ports,
   task: PurgeTask,
@@ -142,8 +146,9 @@ export async function purgeRelease(
 /** Ends all tasks in the module's own queue and its restore: nothing may overlap the removal. */
 async function endRunningTasks({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
   const moduleQueue = queueOf(state.view.moduleQueues, module);
-  const isConcerned = (task: Task, queue: string): boolean =>
-    (moduleQueue !== MAIN_QUEUE && queue === moduleQueue) ||
-    (task.kind === "restore-objects" && task.module === module);
-  await orAborted(queues.interruptAndWait(isConcerned, "the module is removed"), signal);
+  // In `main`, the removal itself is at the head.
+  const isInOwnQueue = (queue: string): boolean => moduleQueue !== MAIN_QUEUE && queue === moduleQueue;
+  const isToEnd = (task: Task, queue: string): boolean =>
+    isInOwnQueue(queue) || (task.kind === "restore-objects" && task.module === module);
+  await orAborted(queues.interruptAndWait(isToEnd, "the module is removed"), signal);
 }

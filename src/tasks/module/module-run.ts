@@ -1,4 +1,7 @@
-/** A run of a module in progress, or its removal: what it records, and its hooks. */
+/**
+ * A run of a module in progress, or its removal: what it records, and its hooks. The record of the module, in the state, contains among others
+ * its last run, its hooks, and what its runs have attempted and handled.
+ */
 
 import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
@@ -16,7 +19,7 @@ interface RunStart {
   readonly trigger: Cause;
 }
 
-/** A run of a module in progress. */
+/** A run of a module in progress, or its removal. Each method records what has happened in the record of the module, which the status displays. */
 export class ModuleRun {
   readonly name: string;
   readonly ports: Ports;
@@ -25,7 +28,6 @@ export class ModuleRun {
   readonly isRequested: boolean;
   /** Whether the module must be on or off: the only run of a module that is off is its removal. */
   readonly #requiredState: "on" | "off";
-  /** The last known record of the module. */
   #lastRecord: ModuleRecord;
   readonly #startedAt: number;
   readonly #startedMonotonic: number;
@@ -34,7 +36,10 @@ export class ModuleRun {
   /** Hooks have changed files of the module. If files are watched, that causes another run. */
   hasWritten = false;
 
-  /** Records the begin of the run with its inputs. */
+  /**
+   * Records the begin of the run with its inputs. A user requests a run by a new token in an annotation: `isRequested` makes helm try inputs again that
+   * were refused before, unless the request is one to roll back.
+   */
   constructor(ports: Ports, { record, activity, trigger }: RunStart, context: RunContext) {
     this.name = record.module.name;
     this.ports = ports;
@@ -43,6 +48,7 @@ export class ModuleRun {
     this.#requiredState = activity === "deleting" ? "off" : "on";
     this.#startedAt = ports.clock.now();
     this.#startedMonotonic = ports.clock.monotonic();
+    // Tells at the end whether hooks have changed files, which would cause another run.
     this.#filesDigest = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const { requestedToken: token, run: before } = record;
     // A retry or a later run of the same request does only what the inputs require.
@@ -89,7 +95,7 @@ export class ModuleRun {
     this.#record("runInputsRefreshed");
   }
 
-  /** Records that all steps are done: the inputs of the run are handled. */
+  /** Records that all steps are done, so the inputs of the run are handled, and whether hooks changed files, which may cause another run. */
   recordStepsDone(): void {
     const { contentOf } = this.ports;
     this.hasWritten =
@@ -102,7 +108,7 @@ export class ModuleRun {
     return Math.round(this.ports.clock.monotonic() - this.#startedMonotonic);
   }
 
-  /** Ends with success, or after a rollback of the release with its reason. */
+  /** Records the end of the run: with success, or with the reason why the release was rolled back. */
   recordEnd(rollbackReason?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
@@ -110,7 +116,7 @@ export class ModuleRun {
     else this.#record("runRolledBack", rollbackReason, now);
   }
 
-  /** Ends with a failure that is retried; returns its text. */
+  /** Records that the run has failed and is retried; returns the failure as text. `question` is what a user must confirm before the retry can succeed. */
   recordFailure(error: unknown, reason: RetryReason): string {
     const { clock, recorder } = this.ports;
     const message = describeHookError(error);
@@ -127,7 +133,7 @@ export class ModuleRun {
     this.#record("runEndedAsFailed", message, this.ports.clock.now());
   }
 
-  /** Ends because it was cancelled; the abort reason says why. */
+  /** Records that the run was cancelled, with the reason of the abort. */
   endInterrupted(): void {
     const { signal } = this.context;
     this.endWithoutResult(`interrupted: ${signal.aborted ? oneLine(signal.reason) : SWITCHED_OFF}`);

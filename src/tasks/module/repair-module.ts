@@ -1,4 +1,7 @@
-/** Repairs modules: applies their CRDs (docs/reference/modules.md, "The chart"), and restores missing objects of a release while the run of its module waits behind a failure (docs/reference/lifecycle.md, "Queues"). */
+/**
+ * Repairs modules: applies their CRDs (docs/reference/modules.md, "The chart"), and restores missing objects of a release while the run of its
+ * module waits behind a failure (docs/reference/lifecycle.md, "Queues").
+ */
 
 import { listNames, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
@@ -10,9 +13,8 @@ import { RestoreError } from "../../helm/index.ts";
 import { canRestoreWithoutRun } from "../../plan/index.ts";
 
 /**
- * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes
- * its module Invalid and does not stop the others; any other failure is retried. While all modules are suspended, does
- * nothing: the next converge applies the CRDs.
+ * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes its module Invalid and does not
+ * stop the others; any other failure is retried. While all modules are suspended, does nothing: the next converge applies the CRDs.
  */
 export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
   if (ports.state.view.config.isFrozen) return { kind: "done" };
@@ -26,14 +28,14 @@ export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Prom
 }
 
 /**
- * Applies the CRDs of one module. A problem that a user must solve makes the module Invalid and is returned; other errors
- * are thrown.
+ * Applies the CRDs of one module, and records the progress, which the status displays. A problem that a user must solve makes the module
+ * Invalid and is returned; other errors are thrown.
  */
 export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Problem | undefined> {
   try {
     const record = ports.state.module(name);
     if (record === undefined) return undefined;
-    const { module, crdsAppliedFor } = record;
+    const { module, crdsAppliedFor } = record; // Another object after a file of the module has changed.
     await ports.restoreChart(module.chartDir);
     const request = buildCrdRequest(ports.state.values, record);
     await ports.releases.ensureCrds(request, {
@@ -42,7 +44,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
         ports.state.recordModule(name, "factsObserved", { crdWork: progress });
       },
       onDropped: (dropped) => {
-        // Once for each content of the module, not at each converge.
+        // Logs once for each content of the module, not at each converge.
         if (module !== crdsAppliedFor) logDroppedFields(ports, name, dropped);
       },
     });
@@ -52,8 +54,8 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
   } catch (error) {
     const [problem, ...more] = error instanceof ProblemError ? error.problems : [];
     if (problem === undefined) throw error;
-    const rest = more.length === 0 ? "" : `; ${more.length} more in the log`;
-    ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + rest });
+    const hint = more.length === 0 ? "" : `; ${more.length} more in the log`;
+    ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + hint });
     ports.recorder.crdRefused(name, describeProblem(problem));
     for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
     return problem;
@@ -80,7 +82,7 @@ function logDroppedFields(
   });
 }
 
-/** Restores missing objects from the release record. Runs no hook; the due run follows later. */
+/** Applies missing objects again as the release record has them. Runs no hook: a run of the module is due, but it waits behind a failure. */
 export async function restoreModule(
   ports: Ports,
   { module: name }: RestoreTask,
@@ -88,6 +90,7 @@ export async function restoreModule(
 ): Promise<Outcome<Task>> {
   const { state, releases, recorder, logger } = ports;
   const module = state.view.modules.get(name);
+  // Since the restore was queued, the module has changed, or a run has begun that restores the objects.
   if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
   const { missingObjects } = module;
   const recordRestored = (stillMissing: readonly string[]): void =>

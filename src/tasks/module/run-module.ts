@@ -1,4 +1,7 @@
-/** The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). */
+/**
+ * The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). Some errors end a run in a special way:
+ * FilesUnusable (files of the module are wrong), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
+ */
 
 import { provesBroken } from "../../health/index.ts";
 import {
@@ -43,11 +46,13 @@ export async function runModule(
   task: RunModuleTask,
   context: RunContext,
 ): Promise<Outcome<Task>> {
+  // A restore of missing objects would change the release's objects at the same time.
   const isOwnRestore = (each: Task): boolean =>
     each.kind === "restore-objects" && each.module === task.module;
   await ports.queues.interruptAndWait(isOwnRestore, "a run of the module begins");
   const record = ports.state.module(task.module);
   const view = ports.state.view.modules.get(task.module);
+  // Since the run was queued, the module was removed or disabled, or must wait for its CRDs or `enabled` script.
   if (record === undefined || view === undefined || !canStartRun(view)) return { kind: "done" };
   const problem = explainInvalidValues(ports.state.values, record.module);
   if (problem !== undefined) {
@@ -74,10 +79,10 @@ export async function runModule(
  */
 function deferIfBlocked({ state, clock, logger }: Ports, module: ModuleView): boolean {
   const { name, blockedSince } = module;
-  const wait = findRunBlocker(module, state.view);
-  if (wait === undefined) return false;
+  const blocker = findRunBlocker(module, state.view);
+  if (blocker === undefined) return false;
   if (blockedSince === undefined)
-    logger.info("Module waits", { module: name, for: wait.message, reason: wait.reason });
+    logger.info("Module waits", { module: name, for: blocker.message, reason: blocker.reason });
   state.recordModule(name, "runBlocked", clock.now());
   return true;
 }
@@ -93,10 +98,12 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   await applyWrittenFiles(ports, name);
   run.recordValues();
   const outcome = await runHelmStep(run);
+  // Helm has rolled back, in this run or for the same inputs before: the new inputs are refused.
   const rollbackReason = outcome?.refusal;
   if (rollbackReason === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
   ports.recorder.moduleReleased(name, outcome);
+  // Rounds are the runs in a row that caused the next run.
   if (rollbackReason === undefined && run.record.run.rounds >= MAX_ROUNDS) {
     const cause = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
     throw new Unstable(`${cause} at every run`);
@@ -113,7 +120,7 @@ async function prepareNamespace(run: ModuleRun): Promise<void> {
   await ports.releases.prepareNamespace(module, context.signal);
 }
 
-/** Carries out a user's request to roll back, once, before any other step can fail; a suspended module keeps it. */
+/** Carries out a user's request to roll back the release, once, before any other step can fail. While the module is suspended, the request stays. */
 async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const { ports, name, context, onWait } = run;
   const { rollbackRequest, module, confirmedTakeover } = run.record;
@@ -143,10 +150,10 @@ async function prepareFirstRun(run: ModuleRun): Promise<void> {
 /** Opens watches, runs Synchronization and starts schedules of hooks that are new since the last run. */
 async function activateNewHooks(run: ModuleRun): Promise<void> {
   const { ports, record, context } = run;
-  const inactive = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
-  if (inactive.length === 0) return;
+  const newHooks = record.hooks.filter((hook) => !record.activeHooks.has(hook.id));
+  if (newHooks.length === 0) return;
   run.beginStep("synchronization");
-  await activateHooks(ports, inactive, {
+  await activateHooks(ports, newHooks, {
     ...context,
     onStart: ({ name }) => run.beginStep("synchronization", name),
     onWait: (what) => run.recordWait(what),
@@ -164,17 +171,18 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   run.beginStep("helm");
   const { module, missingObjects, confirmedTakeover } = run.record;
   const { values } = ports.state;
-  const missing = describeIncompleteValues(values, module);
-  if (missing !== undefined) throw new IncompleteValues(missing);
+  const missingValues = describeIncompleteValues(values, module);
+  if (missingValues !== undefined) throw new IncompleteValues(missingValues);
   if (getHelmSkipReason(values, module) !== undefined) return undefined;
   await repairCrds(run);
   const unhealthy = ports.state.view.modules.get(name)?.unhealthy;
+  // This run tries to roll the broken revision back. A later one does not try again.
   if (provesBroken(unhealthy))
     ports.state.recordModule(name, "revisionFoundUnhealthy", run.record.release?.revision);
   const circumstances = { missingObjects, isRequested, unhealthy, confirmedTakeover };
   const request = { ...buildHelmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
-    // The retry restores only what is left.
+    // Some missing objects were restored: the retry restores only the others.
     if (error instanceof RestoreError)
       ports.state.recordModule(name, "factsObserved", { missingObjects: error.missingObjects });
     throw error;
@@ -196,12 +204,12 @@ async function repairCrds({ ports, name, record, isRequested, context }: ModuleR
   if (problem !== undefined) throw new FilesUnusable(describeProblem(problem));
 }
 
-/** Calls helm within a span of its own. */
+/** Calls helm, traced as a span of its own. */
 function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<ReleaseOutcome> {
   const attributes = { release: request.module.name };
-  return span({ kind: "helm", name: "reconcile", attributes }, async (open) => {
+  return span({ kind: "helm", name: "reconcile", attributes }, async (openSpan) => {
     const outcome = await releases.reconcile(request);
-    open.set({ action: outcome.action, revision: outcome.release?.revision });
+    openSpan.set({ action: outcome.action, revision: outcome.release?.revision });
     return outcome;
   });
 }
@@ -217,16 +225,17 @@ function endRun(run: ModuleRun, { cause }: RunModuleTask, rollbackReason: string
 }
 
 /**
- * The run was interrupted. If the module's section changed during a converge, the run starts again in its place; else the
+ * The run was interrupted. If the module's part of the ConfigMap changed during a converge, the run starts again in its place; else the
  * converge is superseded or the operator stops, and the plan decides again.
  */
 function cancelRun(run: ModuleRun, task: RunModuleTask): Outcome<Task> {
   run.endInterrupted();
   const continuesConverge = task.group === "converge" && run.ports.state.view.converge.phase === "modules";
-  return continuesConverge ? { kind: "expand", tasks: [] } : { kind: "cancelled" };
+  const startAgain: Outcome<Task> = { kind: "expand", tasks: [] };
+  return continuesConverge ? startAgain : { kind: "cancelled" };
 }
 
-/** Records why the run failed. Retries it, unless only a user or changed files can help. */
+/** Records why the run failed. Retries it, unless only a user or changed files can help: then the module has a problem, and the task is done. */
 function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   if (error instanceof FilesUnusable) return failUnusable(run, error);
   if (error instanceof UnusableChartError)
@@ -251,7 +260,10 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
   return { kind: "done" };
 }
 
-/** Makes the module Invalid until files or configuration change, or until the next converge checks missing files. */
+/**
+ * Makes the module Invalid until files or configuration change. No `problem`: it is recorded already, or files are missing for a moment, which
+ * the next converge checks.
+ */
 function failUnusable(run: ModuleRun, { message, problem }: FilesUnusable): Outcome<Task> {
   const { ports, name, record } = run;
   run.endWithoutResult(message);

@@ -1,4 +1,7 @@
-/** Runs hooks to answer reviews of the API server, outside of the queues (docs/reference/hooks.md, "Webhooks"). */
+/**
+ * Runs hooks to answer reviews of the API server, outside of the queues (docs/reference/hooks.md, "Webhooks"). `signal` is aborted when the time
+ * for the answer is over, or the answer is sent.
+ */
 
 import PQueue from "p-queue";
 
@@ -33,7 +36,6 @@ interface AnswerOptions {
   readonly concurrency: number;
   /** The same for requests of others while queues work, which their runs would delay. */
   readonly concurrencyBesideTasks: number;
-  /** Whether a queue runs a task. */
   readonly runsTask: () => boolean;
   /** Whether the operator or a module sent the request: a task may wait for its answer. */
   readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
@@ -72,15 +74,19 @@ export class ReviewRuns {
   ): Promise<AdmissionResponse> {
     const trigger = { type: binding.type, binding, request } as ReviewTrigger;
     const run = (): Promise<HookAnswers | undefined> => this.#run(hook, trigger, signal);
-    const isOwn = await this.#options.isOwn(request, signal);
-    const answers = await (isOwn ? run() : this.#besideTasks(run, signal));
+    // A task waits for the answer to a request of the operator or of a module's account: that runs at once.
+    const isFromOperator = await this.#options.isOwn(request, signal);
+    const answers = await (isFromOperator ? run() : this.#besideTasks(run, signal));
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
     const { admission } = answers;
     if (admission !== undefined) return admission;
     return { allowed: false, code: NO_ANSWER, message: answerProblem(hook, trigger, answers) };
   }
 
-  /** Converts objects step by step. Each step must return as many objects as it gets. */
+  /**
+   * Converts objects to the desired version, step by step: hooks declare steps such as v1 to v2. Starts with each version that objects have.
+   * A step gets all objects of the request, converted ones too, and must return as many.
+   */
   async convert(
     { crdName, steps }: { readonly crdName: string; readonly steps: readonly ConversionStep[] },
     request: ConversionRequest,
@@ -89,7 +95,8 @@ export class ReviewRuns {
     const { uid, desiredAPIVersion: desired } = request;
     let { objects } = request;
     for (const version of new Set(objects.map(versionOf))) {
-      if (version === desired || !objects.some((each) => versionOf(each) === version)) continue;
+      const isDone = version === desired || !objects.some((each) => versionOf(each) === version);
+      if (isDone) continue;
       const path = conversionPath(steps, version, desired);
       if (path === undefined) return unsuccessful(crdName, desired, `no hook converts from ${version}`);
       for (const step of path) {
@@ -105,7 +112,7 @@ export class ReviewRuns {
       : unsuccessful(crdName, desired, `an object is still of ${otherVersion}`);
   }
 
-  /** Runs one hook for one rule. An answer that is none, for example with too few objects, is a failure. */
+  /** Runs one hook for one rule, a step such as v1 to v2. A wrong answer, for example with too few objects, is a failure. */
   async #runStep(
     { hook, binding, rule }: ConversionStep,
     request: ConversionRequest,
@@ -120,7 +127,10 @@ export class ReviewRuns {
     return failedMessage === undefined ? { convertedObjects } : { failedMessage };
   }
 
-  /** Begins fewer runs at one time, with a rest after each, while queues work: reviews of others must not slow down tasks. Rejects if the time is over. */
+  /**
+   * Runs a hook for a request that is not the operator's own. While queues work, fewer such runs begin at one time, with a rest after each: they
+   * must not slow down tasks. Rejects if the time for the answer is over.
+   */
   #besideTasks<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
     this.#adjustConcurrency();
     const answer = Promise.withResolvers<T>();
@@ -139,7 +149,7 @@ export class ReviewRuns {
     return answer.promise;
   }
 
-  /** Sets how many reviews of others may run at one time, by whether queues work now or did so within PAUSE_MS. */
+  /** Sets how many reviews of other clients' requests may run at one time, by whether queues work at this moment or did so within PAUSE_MS. */
   #adjustConcurrency(): void {
     const { clock, concurrency, concurrencyBesideTasks, runsTask } = this.#options;
     const now = clock.monotonic();
@@ -148,17 +158,20 @@ export class ReviewRuns {
     this.#others.concurrency = isWorking ? Math.min(concurrency, concurrencyBesideTasks) : concurrency;
   }
 
-  /** Runs the hook in a slot of its own span. Undefined if the hook fails, which is logged. Rejects if the time is over. */
+  /**
+   * Runs the hook when one of the slots for parallel reviews is free, traced as a task of its own. Undefined if the hook fails, which is logged. Rejects
+   * if the time for the answer is over.
+   */
   async #run(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<HookAnswers | undefined> {
     const ports = this.#options.ports();
     const triggers: readonly [HookTrigger] = [trigger];
     const { clock, logger, tracer } = ports;
     const attributes = { kind: "review", module: hook.module, binding: trigger.binding.name };
-    const start = { name: `review ${hook.id}`, attributes, module: hook.module, waitingSince: clock.now() };
+    const span = { name: `review ${hook.id}`, attributes, module: hook.module, waitingSince: clock.now() };
     const run = async (): Promise<HookAnswers> => {
       await this.#waitForToken(hook, trigger, signal);
       signal.throwIfAborted();
-      return tracer.task({ ...start, from: getTaskOrigin() }, () =>
+      return tracer.task({ ...span, from: getTaskOrigin() }, () =>
         executeHook(ports, { hook, triggers, queue: "", signal }),
       );
     };
@@ -173,7 +186,7 @@ export class ReviewRuns {
     }
   }
 
-  /** Waits until the hook may run by its `settings`. */
+  /** Waits until the hook may run by the rate limit in its `settings` (`executionMinInterval`), and counts the run. */
   async #waitForToken(hook: Hook, trigger: ReviewTrigger, signal: AbortSignal): Promise<void> {
     const { limits, clock } = this.#options;
     const task = buildHookTask(hook, trigger);
@@ -213,7 +226,7 @@ function withoutGroup(version: string): string {
 
 /**
  * Finds the fewest steps from one apiVersion to another (breadth-first search); undefined if there is no way. Rules that spell the
- * version exactly come first, then the order of `steps` counts. Neighbouring steps need only the same version, whatever their groups.
+ * version exactly come first, then the order of `steps` counts. Hooks may spell a version with its group or without it (`v1`, `example.com/v1`).
  */
 export function conversionPath(
   steps: readonly ConversionStep[],
@@ -222,28 +235,28 @@ export function conversionPath(
 ): ConversionStep[] | undefined {
   const firstSteps = steps.filter(({ rule }) => mayBeSameVersion(rule.fromVersion, from));
   const isExact = ({ rule }: ConversionStep): boolean => rule.fromVersion === from;
-  const ordered = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
+  const orderedSteps = [...firstSteps.filter(isExact), ...firstSteps.filter((step) => !isExact(step))];
   // All paths have the same length, and `version` is where each leads.
-  let paths = ordered.map((step) => ({ path: [step], version: step.rule.toVersion }));
-  const seen = new Set(firstSteps);
+  let paths = orderedSteps.map((step) => ({ path: [step], version: step.rule.toVersion }));
+  const visitedSteps = new Set(firstSteps);
   while (paths.length > 0) {
-    const complete = paths.filter(({ version }) => mayBeSameVersion(version, to));
-    const found = complete.find(({ version }) => version === to) ?? complete[0];
-    if (found !== undefined) return found.path;
+    const completePaths = paths.filter(({ version }) => mayBeSameVersion(version, to));
+    const result = completePaths.find(({ version }) => version === to) ?? completePaths[0];
+    if (result !== undefined) return result.path;
     paths = paths.flatMap(({ path, version }) => {
       const bareVersion = withoutGroup(version);
-      const next = steps.filter(
-        (step) => !seen.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
+      const nextSteps = steps.filter(
+        (step) => !visitedSteps.has(step) && withoutGroup(step.rule.fromVersion) === bareVersion,
       );
       // Another path of the same length may lead there, too: one is enough.
-      for (const step of next) seen.add(step);
-      return next.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
+      for (const step of nextSteps) visitedSteps.add(step);
+      return nextSteps.map((step) => ({ path: [...path, step], version: step.rule.toVersion }));
     });
   }
   return undefined;
 }
 
-/** Why what a hook has written does not answer the review; undefined = it does. A refusal in the hook's own words is an answer. */
+/** The problem of a hook whose output does not answer the review; undefined if it does. A refusal with a message of the hook is an answer. */
 export function answerProblem(
   { name }: Pick<Hook, "name">,
   { type, request }: Pick<ReviewTrigger, "type" | "request">,

@@ -1,4 +1,7 @@
-/** Serves and registers the webhooks that hooks declare, while the hooks are active. */
+/**
+ * Serves and registers the webhooks that hooks declare, while the hooks are active. To serve a webhook is to route requests for its path to
+ * runs of the hook. The registrar keeps the API server's webhook configurations as its owners, which are names, have set them.
+ */
 
 import { listBindings, isReviewBinding, type TriggerSource } from "../../bindings/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
@@ -43,7 +46,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     this.#options = options;
   }
 
-  /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. */
+  /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. The first one opens the server. */
   enable(hook: Hook): void {
     if (!listBindings(hook.config).some((binding) => isReviewBinding(binding))) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
@@ -59,7 +62,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     const before = this.#hooks.get(hook.id);
     if (before === undefined) return;
     this.#hooks.delete(hook.id);
-    if (this.#webhooks === undefined) return;
+    if (this.#webhooks === undefined) return; // The server is not open yet.
     const owner = webhookOwner(before);
     this.#webhooks.registrar.remove(owner);
     this.#removeRoutes(owner);
@@ -94,7 +97,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     await (await this.#serverOpened)?.registrar.flush();
   }
 
-  /** Uses a server that is open already. */
+  /** Serves all hooks by a server that is open. */
   useServer(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
     this.#serverOpened = Promise.resolve(webhooks);
@@ -156,7 +159,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     }
   }
 
-  /** The conversions of one CRD that active hooks declare, in the order of their paths. */
+  /** The conversions of one CRD that active hooks declare, in the order of the hooks' paths. */
   #conversionSteps(crdName: string): ConversionStep[] {
     const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
     return hooks.flatMap((hook) =>
@@ -207,28 +210,27 @@ function toAdmissionWebhook(
 }
 
 /**
- * The webhooks of `hooks` that one of `others`, or another of `hooks`, declares too: names of admission webhooks, and
- * conversions of a CRD.
+ * Problems of `hooks`: webhooks that one of `others`, or another of `hooks`, declares too. Compares names of admission webhooks, and conversions of a CRD.
  */
 export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
   const declared = hooks.flatMap((hook) => webhookKeys(hook).map((key) => ({ hook, key })));
   // Most hooks declare none: the many others need not be read for those.
   if (declared.length === 0) return [];
-  const known = new Map<string, Hook>();
-  for (const hook of others) for (const key of webhookKeys(hook)) known.set(key, hook);
+  const hookByKey = new Map<string, Hook>();
+  for (const hook of others) for (const key of webhookKeys(hook)) hookByKey.set(key, hook);
   const problems: Problem[] = [];
   const remedy = "each may be declared once: rename one";
   for (const { hook, key } of declared) {
-    const other = known.get(key);
-    known.set(key, hook);
-    if (other === undefined || other.id === hook.id) continue;
+    const other = hookByKey.get(key);
+    hookByKey.set(key, hook);
+    if (other === undefined || other.id === hook.id) continue; // The same hook before a change.
     const message = `declares the ${key}, and so does ${other.path}`;
     problems.push({ file: hook.path, key: "--config", message, remedy });
   }
   return problems;
 }
 
-/** Descriptions of the webhooks of a hook that must be unique among all hooks. */
+/** What must be unique among all hooks of the webhooks that a hook declares, as texts for messages. */
 function webhookKeys({ config }: Hook): string[] {
   const { validating, mutating, conversion } = config.bindings;
   return [
@@ -242,8 +244,8 @@ function webhookKeys({ config }: Hook): string[] {
 }
 
 /**
- * Deletes the webhook configurations with one of these names that have the operator's label: nobody answers them any more.
- * A failure is logged; the operator may lack the permissions, and the next start tries again.
+ * Called when neither hooks nor the operator serve webhooks. Deletes the webhook configurations of an earlier start, which have the operator's
+ * label and one of these names: nobody answers them. A failure is only logged, because the operator may lack the permissions.
  */
 export async function removeLeftoverWebhooks(
   { client, logger }: Pick<KubeAccess, "client" | "logger">,
