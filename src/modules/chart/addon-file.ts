@@ -1,4 +1,7 @@
-/** Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. */
+/**
+ * Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. `accountIsUnknown` marks a file whose
+ * `serviceAccountName` cannot be read: the operator then does nothing for the module, rather than use its own permissions.
+ */
 
 import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -51,27 +54,32 @@ const validate = createValidator(SCHEMA);
 /** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist. */
 export function addonFilePath(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  return isFile(file) || readDeprecatedSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
+  const usesDeprecatedFile = !isFile(file) && readDeprecatedSettings(dir) !== undefined;
+  return usesDeprecatedFile ? join(dir, MODULE_FILE) : file;
 }
 
 /** Reads the settings of the module in `dir`; empty if it has none. */
 export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
-  const settings = readDeprecatedSettings(dir);
-  if (!isFile(file)) {
-    // The author of a dangling link or a directory meant a file: to ignore it would hide the mistake.
-    const problem = { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
-    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return { problem, accountIsUnknown: true };
-    if (settings === undefined) return {};
-    return { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
-  }
-  const read = readSettings(file);
-  const newSettings = objectOf(read);
-  const differingKeys = Object.entries(settings ?? {})
-    .filter(([key, value = null]) => canonicalJson(newSettings[key] ?? null) !== canonicalJson(value))
-    .map(([key]) => key);
-  if (differingKeys.length === 0 || read.problem !== undefined) return read;
+  const oldSettings = readDeprecatedSettings(dir);
+  if (isFile(file)) return warnOfDifferences(readSettings(file), oldFile, oldSettings);
+  // The author of a dangling link or a directory meant a file: to ignore it would hide the mistake.
+  const problem = { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return { problem, accountIsUnknown: true };
+  if (oldSettings === undefined) return {};
+  return { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
+}
+
+/** Returns what `addon.yaml` says, with a warning if a `module.yaml` beside it, which is ignored, says anything else. */
+function warnOfDifferences(read: AddonFile, oldFile: string, oldSettings: JsonObject = {}): AddonFile {
+  const settings = objectOf(read);
+  const toText = (value: Json | undefined): string => canonicalJson(value ?? null);
+  const differingKeys = Object.keys(oldSettings).filter(
+    (key) => toText(settings[key]) !== toText(oldSettings[key]),
+  );
+  // Of a broken `addon.yaml`, the settings are unknown.
+  if (read.problem !== undefined || differingKeys.length === 0) return read;
   const message = `is ignored beside ${ADDON_FILE}, which differs in ${differingKeys.join(", ")}`;
   const remedy = `move the settings that you need to ${ADDON_FILE} and remove ${oldFile}`;
   return { ...read, warnings: [describeProblem({ file: oldFile, message, remedy })] };
@@ -84,17 +92,19 @@ function deprecationText(oldFile: string, file: string): string {
   return describeProblem({ file: oldFile, message, remedy });
 }
 
-/** The content of a `module.yaml` with only keys of `addon.yaml`; undefined for any other or invalid file. */
+/**
+ * The content of a `module.yaml` with only keys of `addon.yaml`; undefined for an invalid file, and for Deckhouse's file
+ * of the same name, which has other keys.
+ */
 function readDeprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
   if (!isFile(file) || statSync(file).size > MAX_BYTES) return undefined;
   try {
     const { value } = parseMap(readText(file), file);
     const keys = Object.keys(value);
-    const known = propertiesOf(SCHEMA);
-    return keys.length > 0 && keys.every((key) => Object.hasOwn(known, key) && !NEWER_KEYS.includes(key))
-      ? value
-      : undefined;
+    const knownKeys = propertiesOf(SCHEMA);
+    const isAddonKey = (key: string): boolean => Object.hasOwn(knownKeys, key) && !NEWER_KEYS.includes(key);
+    return keys.length > 0 && keys.every(isAddonKey) ? value : undefined;
   } catch (error) {
     if (error instanceof ProblemError) return undefined;
     throw error;
@@ -181,9 +191,10 @@ function toProblem(file: string, { path, rule, message }: Violation): Problem {
   return { file, key, message: `is no key of ${basename(file)}`, remedy };
 }
 
-/** The keys that the schema declares for the object at a path of `addon.yaml`. */
+/** The keys that the schema declares for the object at a path of `addon.yaml`, such as `["health", "checks", "0"]`. */
 function listKnownKeys(path: readonly string[]): string[] {
   const schemaAtPath = path.reduce<Json | undefined>(
+    // In a list, `name` is an index, and all items have one schema.
     (parent, name) => (isJsonObject(parent) ? (parent["items"] ?? propertiesOf(parent)[name]) : undefined),
     SCHEMA,
   );
@@ -210,7 +221,10 @@ export function chooseNamespace(
   return namespace ?? template?.replaceAll("{name}", module);
 }
 
-/** The problem of a namespace that the template makes too long; the remedy belongs into `file`, the module's `addon.yaml`. */
+/**
+ * The problem of a namespace that `--module-namespace-template` makes too long; none if it fits. The user can set a shorter
+ * one in `file`, the module's `addon.yaml`.
+ */
 export function checkNamespaceLength(namespace = "", file: string): Problem[] {
   if (namespace.length <= MAX_NAMESPACE_LENGTH) return [];
   const message = `would be ${namespace} by --module-namespace-template, which is longer than ${MAX_NAMESPACE_LENGTH} characters`;

@@ -15,8 +15,9 @@ import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
 
 /**
- * Files of the chart that `addon.yaml` names, by path below the module's directory: the module is read again when one
- * of them changes. All files count only if `addon.yaml` names a digest; other changes are detected before a render.
+ * The files, by path below the module's directory, whose change makes the operator read the module again, of the chart that
+ * `addon.yaml` names at `location`. With a digest in `addon.yaml` these are all files of the chart; without one, only those
+ * that the module is read from, as helm reads the templates at each render.
  */
 export function listChartInputs(
   dir: string,
@@ -27,13 +28,13 @@ export function listChartInputs(
   if (stats === undefined) return new Map();
   const chartDir = join(dir, path);
   if (!stats.isDirectory()) return new Map([[path, toFoundFile(chartDir, stats)]]);
-  const rels =
+  const chartPaths =
     digest === undefined
       ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]
       : listOrEmpty(() => listDigestedFiles(chartDir));
   return findFiles(
     dir,
-    rels.map((rel) => join(path, rel)),
+    chartPaths.map((rel) => join(path, rel)),
   );
 }
 
@@ -47,18 +48,22 @@ function listOrEmpty(list: () => string[]): string[] {
   }
 }
 
-/** The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs. */
+/**
+ * The chart at its path, unpacked if it is an archive. A chart of kind `own` reads its values in the module's section, as
+ * charts in module directories do; one of kind `root` is a public chart, which knows no section. Throws ProblemError if
+ * the chart is missing or its digest differs.
+ */
 export async function locateChart(
   dir: string,
   location: ChartLocation,
   archives: ChartArchives,
 ): Promise<LocatedChart> {
-  const { path, digest } = location;
+  const { path, digest: expectedDigest } = location;
   const full = resolvePathBelow(dir, path);
   if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
   const opened = await openChart(full, archives);
-  const foundDigest = digest === undefined ? undefined : opened.digest();
-  if (foundDigest !== digest)
+  const foundDigest = expectedDigest === undefined ? undefined : opened.digest();
+  if (foundDigest !== expectedDigest)
     throw chartProblem(dir, "digest", `is not the chart's, which is ${foundDigest}`);
   const chartDir = opened.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true) {
@@ -124,11 +129,8 @@ function listDigestedFiles(chart: string): string[] {
 
 /** `sha256:…` of the paths and contents of a directory's files. */
 function digestDirectory(dir: string): string {
-  return `sha256:${hashFiles(
-    listDigestedFiles(dir)
-      .values()
-      .map((rel) => [rel, readRegularFile(join(dir, rel))]),
-  )}`;
+  const paths = listDigestedFiles(dir).values();
+  return `sha256:${hashFiles(paths.map((rel) => [rel, readRegularFile(join(dir, rel))]))}`;
 }
 
 /** The content of `Chart.yaml`. Throws ProblemError if it is missing, invalid, or not a map. */

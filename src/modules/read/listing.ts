@@ -64,7 +64,7 @@ function summarize(
   };
 }
 
-/** Adds `templates` to `files` if it is a directory. Its signature is constant: changes of its content are detected by the chart's digest. */
+/** Adds `templates` to `files` if it is a directory. Its signature is constant, because each render compares the chart's files anyway. */
 function addTemplates(files: Map<string, FoundFile>, dir: string): void {
   const path = join(dir, "templates");
   if (stat(path)?.isDirectory() === true)
@@ -122,7 +122,10 @@ export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The hooks among the files of a hooks directory: the executable ones. Their names begin with `hooks/` if the directory has that name. */
+/**
+ * The hooks among the files of a hooks directory: the executable ones. The name of a hook, in logs and metrics, is its path
+ * below the directory, after `hooks/` if the directory `root` has that name.
+ */
 export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
   return [...files]

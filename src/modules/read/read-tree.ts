@@ -1,4 +1,7 @@
-/** Reads the modules directories and the global hooks directory into a tree. */
+/**
+ * Reads the modules directories and the global hooks directory into a tree. A `Reading` is one such read: its `before` is
+ * the memory of the last read, its `after` the memory for the next one.
+ */
 
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -52,6 +55,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     if (realPaths === joinedRealPaths(dirs) && isConsistent(reading)) return tree;
     if (tries === MAX_TRIES) {
       if (previous === undefined) return tree;
+      // The directories never settle: the previous tree stays in force until the next read.
       return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recallMemory(previous));
     }
     await yieldToEventLoop();
@@ -62,23 +66,23 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading(options);
   const scans = scanAll(reading, listModulesDirs(options));
-  const files = readCommonFiles(
+  const commonFiles = readCommonFiles(
     reading,
     scans.map((one) => one.scan),
   );
-  const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, files));
-  // Charts that the last read unpacked may still be in use; the next converge removes them.
-  const used = [...(options.previous?.modules ?? []), ...modules];
-  if (options.previous !== undefined)
-    await options.archives.removeUnused(new Set(used.map((module) => module.chartDir)));
+  const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, commonFiles));
+  if (options.previous !== undefined) {
+    // Runs in progress may still use the charts of the previous tree; the next read removes those.
+    const chartDirs = [...options.previous.modules, ...modules].map((module) => module.chartDir);
+    await options.archives.removeUnused(new Set(chartDirs));
+  }
   const global = readGlobal(reading, options.globalHooksDir);
-  const globalValues = mergeGlobals(files);
-  const next = nextRecheckAt(reading);
+  const recheckAt = nextRecheckAt(reading);
   const tree: Tree = keepMemory(
     {
       modules,
-      globalValues,
-      findGlobalPosition: (pointer) => findFirstPosition(files, pointer),
+      globalValues: mergeGlobals(commonFiles),
+      findGlobalPosition: (pointer) => findFirstPosition(commonFiles, pointer),
       globalSchemas: global.schemas,
       globalHookFiles: global.hookFiles,
       notExecutableWarnings: global.notExecutableWarnings,
@@ -86,7 +90,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
       warnings: reading.warnings,
       purgeBlockers: reading.purgeBlockers,
       refused: reading.refused,
-      ...(next === undefined ? {} : { recheckAt: next }),
+      ...(recheckAt === undefined ? {} : { recheckAt }),
     },
     reading.after,
   );
@@ -107,6 +111,7 @@ interface DirScanResult {
 
 /** Scans all modules directories. Throws ProblemError if one cannot be read and there is no earlier read to fall back to. */
 function scanAll(reading: Reading, dirs: readonly string[]): DirScanResult[] {
+  // All directories are scanned before the read fails, so that the error names every unreadable one.
   const fatal: Problem[] = [];
   const scans = dirs.flatMap((dir) => {
     const scanned = scanOrReport(reading, dir, fatal);
@@ -162,7 +167,8 @@ async function readModules(
     }
   }
   for (const [name, before] of reading.before.modules) {
-    const missingModule = modules.has(name) ? undefined : keepUntilConfirmedMissing(reading, before);
+    if (modules.has(name)) continue;
+    const missingModule = keepUntilConfirmedMissing(reading, before);
     if (missingModule !== undefined) modules.set(name, missingModule);
   }
   return [...modules.values()].sort(byOrder);
@@ -175,8 +181,8 @@ async function readCandidate(
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
   const before = reading.before.modules.get(candidate.name);
-  const isKept = !readable || reading.options.namesToRead?.has(candidate.name) === false;
-  if (isKept && before !== undefined) return rememberModule(reading, before);
+  const isSkipped = !readable || reading.options.namesToRead?.has(candidate.name) === false;
+  if (isSkipped && before !== undefined) return rememberModule(reading, before);
   const common = mergeCommonValues(reading, files, camelCase(candidate.name));
   return refreshModule(reading, { ...candidate, common });
 }
@@ -190,8 +196,9 @@ function refuseFlagCollisions(
   scans: readonly DirScanResult[],
   modules: readonly Module[],
 ): Module[] {
-  const named = scans.flatMap(({ scan }) => scan.candidates);
-  const names = new Set([...named, ...modules].map(({ name }) => name));
+  // With `onlyDir`, most candidates are not among the modules; they collide all the same.
+  const candidates = scans.flatMap(({ scan }) => scan.candidates);
+  const names = new Set([...candidates, ...modules].map(({ name }) => name));
   return modules.filter((module) => {
     const other = findFlagCollision(module.name, names);
     if (other === undefined) return true;
@@ -214,8 +221,8 @@ function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
   const before = reading.before.globalHooks;
   const global = dir === undefined ? NO_GLOBAL_HOOKS : readGlobalDir(reading, dir);
   const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
-  const mayReturn = missing.length > 0 && !confirmMissing(reading, missing);
-  const inForce = mayReturn && before !== undefined ? before : global;
+  const mayReappear = missing.length > 0 && !confirmMissing(reading, missing);
+  const inForce = mayReappear && before !== undefined ? before : global;
   reading.after.globalHooks = inForce;
   return inForce;
 }
@@ -258,7 +265,8 @@ function joinedRealPaths(dirs: readonly string[]): string {
 
 /** Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions. */
 function isConsistent({ before, after }: Reading): boolean {
-  return [...after.modules.values()].every(
-    (each) => each === before.modules.get(each.module.name) || isListingCurrent(each),
+  const readModules = [...after.modules.values()].filter(
+    (each) => each !== before.modules.get(each.module.name),
   );
+  return readModules.every(isListingCurrent);
 }
