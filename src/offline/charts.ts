@@ -42,6 +42,7 @@ export class OfflineCharts {
     this.#cluster = cluster;
     this.passesEnabledModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
+    // Nothing is installed: what names the owner of releases and the API server stays empty.
     this.#helm = new Helm({
       children,
       bin: settings.helmBin,
@@ -93,9 +94,9 @@ export class OfflineCharts {
 
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
-    const names = (): string[] => tree.modules.map(({ name }) => name);
+    const listAllNames = (): string[] => tree.modules.map(({ name }) => name);
     const configFile = { file: "--values", config: this.#cluster.config ?? {} };
-    const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
+    const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? listAllNames : undefined);
     const problem = explainInvalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
     return values;
@@ -108,12 +109,16 @@ interface ConfigFile {
   readonly config: JsonObject;
 }
 
-/** Builds the values of all modules of a tree, with a file in place of the ConfigMap. Throws ProblemError for invalid keys. */
+/**
+ * Builds the values of all modules of a tree, with a file in place of the ConfigMap. `modulesForCharts` returns the names that
+ * charts get as `global.enabledModules`; without it, they get none. Throws ProblemError for invalid keys.
+ */
 export function buildValuesStore(
   tree: Tree,
   { file, config }: ConfigFile,
   modulesForCharts?: () => readonly string[],
 ): ValuesStore {
+  // Messages name the file in place of the ConfigMap.
   const origin = { configMap: `${file} FILE`, namespace: "default" };
   const values = new ValuesStore(undefined, modulesForCharts, origin);
   values.setTree(tree);

@@ -43,8 +43,8 @@ export function writeModule(
     const draft = join(createDraftDir(modulesDir, tools.scope), "module");
     mkdirSync(draft);
     writeFileInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
-    const notes =
-      chart === undefined ? writeStarterChart(draft, name) : await writePublicChart(draft, chart, tools);
+    if (chart === undefined) writeStarterChart(draft, name);
+    const notes = chart === undefined ? [] : await writePublicChart(draft, chart, tools);
     renameSync(draft, dir);
     const linted = await lintDirs({ dirs: [dir] }, settings, env);
     const nextText = nextCommands(name, modulesDir, settings.namespace);
@@ -54,8 +54,8 @@ export function writeModule(
 }
 
 /**
- * Chooses the directory of the new module. Without a number in `wanted`, it gets the next multiple of ten after the highest
- * number. Throws ProblemError for an invalid or used name.
+ * Chooses the directory of the new module, such as `030-ingress`. Without a number in `wanted`, it gets the next multiple of
+ * ten after the highest number. Throws ProblemError for an invalid or used name.
  */
 function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
@@ -74,7 +74,7 @@ function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; nam
   return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
 }
 
-/** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes. */
+/** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes for the user. */
 async function writePublicChart(dir: string, request: ChartRequest, tools: OfflineTools): Promise<string[]> {
   const pulled = await fetchChart(request, dir, tools);
   const { chartDir, addonEntry } = await describePulledChart(dir, pulled, tools.archives);
@@ -84,12 +84,11 @@ async function writePublicChart(dir: string, request: ChartRequest, tools: Offli
   return unusableSchemaNotes(chartDir, schema);
 }
 
-/** Writes a starter chart into the module. Returns no notes; `writePublicChart` does. */
-function writeStarterChart(dir: string, name: string): string[] {
+/** Writes a small chart into the module, for the user to continue. */
+function writeStarterChart(dir: string, name: string): void {
   writeFileInto(dir, ".helmignore", HELMIGNORE);
   writeFileInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
   writeFileInto(dir, "templates/configmap.yaml", STARTER_TEMPLATE);
-  return [];
 }
 
 /** Files of the module that do not belong to its chart. */
