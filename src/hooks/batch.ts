@@ -31,18 +31,17 @@ export function getTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: num
   return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, MAX_PROBE_MS) : hookTimeoutMs;
 }
 
-/** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
+/** The failure in one line. Of a batch file that ended by itself, takes the message of the JSON error that it printed, if any. */
 export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult): string {
-  const message = item === undefined ? undefined : parseErrorMessage(result.stderr);
-  return message === undefined || result.exitCode === undefined
-    ? result.message
-    : `exit code ${result.exitCode}: ${message}`;
+  const isExitOfBatchFile = item !== undefined && result.exitCode !== undefined;
+  const message = isExitOfBatchFile ? parseErrorMessage(result.stderr) : undefined;
+  return message === undefined ? result.message : `exit code ${result.exitCode}: ${message}`;
 }
 
 /** The message of the JSON error in the last line of stderr, as module-sdk writes it; undefined if there is none. */
 function parseErrorMessage(stderr: string): string | undefined {
-  const last = stderr.trimEnd().split("\n").at(-1) ?? "";
-  const value = attempt(() => parseJson(last));
+  const lastLine = stderr.trimEnd().split("\n").at(-1) ?? "";
+  const value = attempt(() => parseJson(lastLine));
   const message = isJsonObject(value) ? value["message"] : undefined;
   return typeof message === "string" && message !== "" ? oneLine(message) : undefined;
 }

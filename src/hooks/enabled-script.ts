@@ -47,7 +47,10 @@ export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnsw
   });
 }
 
-/** Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log. */
+/**
+ * Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log, where `hide` masks
+ * secret values. The script of a module with an account gets no access to the API server.
+ */
 async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
@@ -56,7 +59,8 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
     proxyJson: settings.logProxyHookJson,
     hide,
   });
-  const { cwd, env } = buildStartOptions(path, dirname(dirname(path)), settings);
+  const modulesDir = dirname(dirname(path));
+  const { cwd, env } = buildStartOptions(path, modulesDir, settings);
   let lastLine = "";
   const result = await settings.children.run({
     file: path,
@@ -79,9 +83,9 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
+  const writtenText = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
   const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, MAX_ANSWER_BYTES)).trim();
-  const text = written === "" ? lastLine.trim() : written;
+  const text = writtenText || lastLine.trim();
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }
 

@@ -66,12 +66,13 @@ export function readHookConfig(
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
   const version = readVersion(value);
   if (typeof version !== "string") return { errors: [version.error] };
-  const refused = describeMisplaced(value, kind);
-  const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const violations = findMismatches(value, CONFIG_SHAPES[version]).filter(
-    (text) => !refused.has(text.split(" ")[0] ?? ""),
+  const misplaced = describeMisplaced(value, kind);
+  const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !misplaced.has(key)));
+  // A text begins with the key. A misplaced key, which has an error already, may be a mismatch, too.
+  const mismatches = findMismatches(value, CONFIG_SHAPES[version]).filter(
+    (text) => !misplaced.has(text.split(" ")[0] ?? ""),
   );
-  const errors = [...refused.values(), ...violations.map((text) => addVersionHint(text, version))];
+  const errors = [...misplaced.values(), ...mismatches.map((text) => addVersionHint(text, version))];
   if (errors.length > 0) return { errors };
   return readBindingsAndSettings(allowed, yamlWarnings, { version, queue });
 }
@@ -87,14 +88,11 @@ function readVersion(value: JsonObject): "v0" | "v1" | { error: string } {
 
 /** Messages for bindings that only the other kind of hooks may have, by key. */
 function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, string> {
-  const refused = new Map<string, string>();
-  for (const key of MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key))) {
-    refused.set(
-      key,
-      `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,
-    );
-  }
-  return refused;
+  const otherKind = kind === "global" ? "module" : "global";
+  const misplaced = MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key));
+  return new Map(
+    misplaced.map((key) => [key, `${key} is not allowed in a ${kind} hook, only in ${otherKind} hooks`]),
+  );
 }
 
 /** Adds to the message of a forbidden key that the key exists in the other version. */

@@ -62,7 +62,10 @@ export class HookLoader {
     return toHooks(queriedFile, module, answer);
   }
 
-  /** The cached answer while signature or content of the file stay the same; otherwise queries the file and caches the answer. */
+  /**
+   * The cached answer while signature (size and times) or content of the file stay the same; otherwise queries the file and
+   * caches the answer. An equal signature saves reading the file.
+   */
   async #findOrQueryAnswer(
     file: HookFile,
     module: string | undefined,
@@ -70,16 +73,16 @@ export class HookLoader {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
     const key = `${module ?? "global"}:${file.name} ${file.path}`;
-    const kept = this.#findCached(key, clock);
-    if (kept?.signature === signature) return kept;
+    const cached = this.#findCached(key, clock);
+    if (cached?.signature === signature) return cached;
     const content = contentDigest(file);
-    if (kept?.content === content) {
-      this.#cache.set(key, { ...kept, signature });
-      return kept;
+    if (cached?.content === content) {
+      this.#cache.set(key, { ...cached, signature });
+      return cached;
     }
     const answer = await this.#queryLimited(file, module, clock);
-    const until = getAnswerLifetimeMs(answer) + clock.monotonic();
-    this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt: until });
+    const expiresAt = clock.monotonic() + getAnswerLifetimeMs(answer);
+    this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt });
     return { queriedFile: file, answer };
   }
 
@@ -97,8 +100,8 @@ export class HookLoader {
   }
 
   #findCached(key: string, clock: Clock): CachedAnswer | undefined {
-    const kept = this.#cache.get(key);
-    return kept === undefined || clock.monotonic() >= kept.expiresAt ? undefined : kept;
+    const cached = this.#cache.get(key);
+    return cached === undefined || clock.monotonic() >= cached.expiresAt ? undefined : cached;
   }
 
   /** Queries a file under the account of its module. Never throws: a missing account is a failure in the answer. */
@@ -115,7 +118,10 @@ export class HookLoader {
   }
 }
 
-/** Lifetime of a cached answer in milliseconds: failures may pass, and a query of a hanging file is expensive. */
+/**
+ * Lifetime of a cached answer in milliseconds: a failure is not cached, because it may pass, except a time-out, because the
+ * query of a hanging file takes long.
+ */
 function getAnswerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
   return "failure" in answer && answer.timedOut === true ? RETRY_HANGING_MS : 0;

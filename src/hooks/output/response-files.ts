@@ -1,4 +1,7 @@
-/** Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). */
+/**
+ * Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). The case of keys does not
+ * count, as in the Go operator: members are found by their lower-case names.
+ */
 
 import { splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
