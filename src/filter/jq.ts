@@ -25,7 +25,10 @@ const VERSION_TIMEOUT_MS = 10_000;
 const CHECK_TIMEOUT_MS = 30_000;
 const MESSAGE_LIMIT = 300;
 
-/** Finds jq: the setting, else `jq` on PATH, else node-jq's own. Throws FilterError `engine`. */
+/**
+ * Finds jq: the setting `jqBin`, else `jq` on PATH, else that of the package node-jq. Of the operator's environment, jq gets
+ * only the time zone, because filters could read all else. Throws FilterError `engine`.
+ */
 export async function findJq(jqBin: string | undefined, env: Env, children: Children): Promise<Jq> {
   const file = findJqFile(jqBin, env);
   const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
@@ -41,8 +44,8 @@ export async function findJq(jqBin: string | undefined, env: Env, children: Chil
 function findJqFile(jqBin: string | undefined, env: Env): string {
   if (jqBin?.includes("/")) return resolve(jqBin);
   const names = jqBin === undefined ? ["jq", ...findNodeJqFile()] : [jqBin];
-  const [found] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
-  if (found !== undefined) return found;
+  const [firstPath] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
+  if (firstPath !== undefined) return firstPath;
   const message = `${names[0]} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`;
   throw new FilterError("engine", message);
 }

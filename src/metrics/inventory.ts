@@ -42,7 +42,7 @@ export class Inventory {
     this.#state = state;
   }
 
-  /** Call it before each scrape. */
+  /** Creates and drops series as modules and hooks have come and gone since the last scrape. Call it before each scrape. */
   refresh(): void {
     const records = [...this.#state.records()];
     this.#refreshModules(records.map(({ module }) => module.name));
@@ -59,14 +59,14 @@ export class Inventory {
   }
 
   /** Drops the series of deleted hooks, shows the counters of new ones at zero, and sets the number of bindings of each. */
-  #refreshHooks(all: readonly Hook[]): void {
-    const before = this.#sampleByHook;
-    this.#sampleByHook = new Map(all.map((hook) => [hook, before.get(hook) ?? toHookSample(hook)]));
-    for (const sample of before.values()) {
+  #refreshHooks(hooks: readonly Hook[]): void {
+    const previous = this.#sampleByHook;
+    this.#sampleByHook = new Map(hooks.map((hook) => [hook, previous.get(hook) ?? toHookSample(hook)]));
+    // A hook that was loaded again is another object of the same name: its series stay.
+    for (const sample of previous.values())
       if (!hasHook(this.#state, sample)) dropHookSeries(this.#metrics, sample);
-    }
     for (const [hook, sample] of this.#sampleByHook)
-      if (!before.has(hook)) showHookCounters(this.#metrics, sample);
+      if (!previous.has(hook)) showHookCounters(this.#metrics, sample);
     this.#metrics.clearSeries("bindingCount");
     for (const { module = "", hook, bindings } of this.#sampleByHook.values())
       this.#metrics.set("bindingCount", { module, hook }, bindings.length);
@@ -120,6 +120,7 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
  * counts the errors of both.
  */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
+  // "moduleHook" or "globalHook": the beginning of the names of the series.
   const family = hookFamilyOf(run);
   const labels = toFamilyLabels(run);
   ensureHookCounters(metrics, run);
@@ -134,6 +135,7 @@ export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
+/** Drops the series of a hook that no longer exists. */
 export function dropHookSeries(metrics: Metrics, { module, hook }: HookMetricOwner): void {
   metrics.dropSeries({ module: module ?? "", hook });
   // The series of global hooks have no label `module`.

@@ -32,13 +32,13 @@ export interface MetricSources {
 export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
   const { client, patchClient, hub, clock } = measured;
   const host = new URL(client.credentialsInfo.server).host;
-  const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
+  const makeRequestCounter = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
     metrics.add("apiResult", { code, method: verb, host, component });
     metrics.observe("apiLatency", { verb, url, component }, seconds);
   };
-  client.onRequest(count("main"));
-  patchClient.onRequest(count("object_patcher"));
+  client.onRequest(makeRequestCounter("main"));
+  patchClient.onRequest(makeRequestCounter("object_patcher"));
   hub.addObserver({
     onFailure: (type) => metrics.add("watchErrors", { error_type: type }),
     onRelist: ({ resource, namespace = "" }) =>
@@ -77,13 +77,16 @@ export function sampleGauges(
     metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
 }
 
-/** Sets the gauges of one module; each gauge is left out where it does not apply. */
+/**
+ * Sets the gauges of one module; each gauge is left out where it does not apply. Names and labels such as `critical` are those of
+ * the Go operator, for its dashboards.
+ */
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
-  const wait = describeRunBlocker(view, all);
-  if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
-  const healthy = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
-  if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);
+  const runBlocker = describeRunBlocker(view, all);
+  if (runBlocker !== undefined) metrics.set("moduleWaiting", { module: name, reason: runBlocker.reason }, 1);
+  const healthValue = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
+  if (healthValue !== undefined) metrics.set("moduleHealthy", { module: name }, healthValue);
   metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
   if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
   if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);

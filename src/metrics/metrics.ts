@@ -44,12 +44,14 @@ export class Metrics {
 
   /** The text for Prometheus in UTF-8. Calls the samplers first, so that gauges are current. */
   async renderBytes(exposition: Exposition = "plain"): Promise<Buffer> {
-    for (const sample of this.#samplers) await sample();
+    for (const callSampler of this.#samplers) await callSampler();
     const processText = await this.#processRegistry.metrics();
-    const own = [...this.#families.values()].map((family) => family.renderParts(exposition));
-    if (exposition === "plain") return joinParts([...own.map((parts) => [...parts, "\n"]), [processText]]);
+    const families = [...this.#families.values()].map((family) => family.renderParts(exposition));
+    if (exposition === "plain")
+      return joinParts([...families.map((parts) => [...parts, "\n"]), [processText]]);
+    // This scraper reads exemplars.
     this.#recordsExemplars = true;
-    return joinParts([...own, [toOpenMetrics(processText), "# EOF\n"]]);
+    return joinParts([...families, [toOpenMetrics(processText), "# EOF\n"]]);
   }
 
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are current. */
@@ -86,8 +88,10 @@ export class Metrics {
 
   /** Drops every label set that has these `labels`, of all series or of those named. */
   dropSeries(labels: Labels, names?: readonly SeriesName[]): void {
-    for (const [name, family] of this.#families)
-      if (names?.includes(name) !== false && family.hasLabels(labels)) family.dropSamples(labels);
+    for (const [name, family] of this.#families) {
+      const isNamed = names === undefined || names.includes(name);
+      if (isNamed && family.hasLabels(labels)) family.dropSamples(labels);
+    }
   }
 }
 
