@@ -83,10 +83,7 @@ function compileComma(left: Emitter, right: Emitter): Emitter {
   };
 }
 
-/**
- * `left // right`: the outputs of the left side that are neither null nor false. They are emitted at once, even if an error
- * follows. If there are none, the outputs of the right side.
- */
+/** `left // right`: emits the outputs of the left side that are neither null nor false; if there are none, those of the right side. */
 function compileDefault(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
     let needsDefault = true;

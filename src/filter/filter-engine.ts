@@ -76,7 +76,7 @@ export class FilterEngine {
     await checkSyntax(jq, text, this.#options.env);
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
     const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
-    // The process starts with the first evaluation.
+    // Starts with the first evaluation, and again after it was stopped while idle.
     const process = new JqProcess({ jq, text, clock, timeLimitMs, onStart });
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");

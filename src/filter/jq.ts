@@ -60,8 +60,9 @@ export function findNodeJqFile(): readonly string[] {
 }
 
 /**
- * Checks the syntax of a filter by running jq without input, so nothing is evaluated. Uses node-jq if it would start the
- * same jq. Throws FilterError `syntax` with jq's message in one line.
+ * Checks the syntax of a filter by running jq without input, so nothing is evaluated. The package node-jq does that, if it is
+ * installed and would start the same jq; for evaluations it is too slow. Throws FilterError `syntax` with jq's message in
+ * one line.
  */
 export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
   // node-jq itself reads these variables when it is loaded.

@@ -3,7 +3,7 @@
 import { extname } from "node:path";
 
 import { attempt, oneLine, parseJson } from "../lib/index.ts";
-import { GLOBAL, isJsonObject } from "../model/index.ts";
+import { asString, GLOBAL, objectOf } from "../model/index.ts";
 import type { Hook, HookFile } from "../model/index.ts";
 import type { RunResult } from "../process/index.ts";
 
@@ -42,6 +42,6 @@ export function describeFailure({ item }: Pick<Hook, "item">, result: RunResult)
 function parseErrorMessage(stderr: string): string | undefined {
   const lastLine = stderr.trimEnd().split("\n").at(-1) ?? "";
   const value = attempt(() => parseJson(lastLine));
-  const message = isJsonObject(value) ? value["message"] : undefined;
-  return typeof message === "string" && message !== "" ? oneLine(message) : undefined;
+  const message = asString(objectOf(value)["message"]) ?? "";
+  return message === "" ? undefined : oneLine(message);
 }

@@ -127,9 +127,10 @@ function findKey(
   key: string,
   { from, nth }: { from: number; nth: number },
 ): number | undefined {
-  if (!/^\w+$/.test(key)) return undefined;
-  const found = lines.flatMap((line, index) => (index >= from && containsKey(line, key) ? [index] : []));
-  return found[nth] ?? found.at(-1);
+  const isPlainKey = /^\w+$/.test(key);
+  if (!isPlainKey) return undefined;
+  const matches = lines.flatMap((line, index) => (index >= from && containsKey(line, key) ? [index] : []));
+  return matches[nth] ?? matches.at(-1);
 }
 
 /** Whether a line contains `key` as a whole word before a colon, quoted or not. */

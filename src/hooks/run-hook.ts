@@ -119,7 +119,10 @@ export async function runHookFile(request: HookFileRun): Promise<HookRunResult> 
   return { result, ...failureOrOutput };
 }
 
-/** Calls `work` with a private directory and removes the directory afterwards. Never throws: errors are in `failure`. */
+/**
+ * Calls `work` with a private directory and removes the directory afterwards, unless `debugKeepTmpFiles` is set. Never throws:
+ * errors are in `failure`. `prepare` creates the files that the environment of hooks names.
+ */
 export async function withScratchDirectory<T>(
   { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,

@@ -132,10 +132,10 @@ export class HookMetrics {
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
     const existing = family.series.get(key);
     const buckets = write.action === "observe" ? write.buckets : [];
-    const continues =
+    const isSame =
       existing !== undefined && existing.group === group && isSameList(existing.buckets, buckets);
     const counts = buckets.map(() => 0);
-    const series = continues ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0 };
+    const series = isSame ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0 };
     family.series.set(key, series);
     updateValue(series, write);
   }

@@ -78,8 +78,8 @@ export function sampleGauges(
 }
 
 /**
- * Sets the gauges of one module; each gauge is left out where it does not apply. Names and labels such as `critical` are those of
- * the Go operator, for its dashboards.
+ * Sets the gauges of one module; each gauge is left out where it does not apply. The constant labels `critical` and `state` are
+ * the Go operator's, for its dashboards.
  */
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
@@ -124,7 +124,7 @@ export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: Kubernet
   };
 }
 
-/** Records how long a task has waited in its queue before it began. */
+/** Records how long a task, the first of a run of its queue, has waited before the run began. */
 export function recordTaskWait(
   metrics: Metrics,
   task: Task | undefined,

@@ -112,10 +112,10 @@ export class RestMapper {
   resolve(kind: string, apiVersion: string | undefined): KindNames {
     const name = kind.toLowerCase();
     // `v1` is a version of the core group, whose name is empty.
-    const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : "";
+    const [group = ""] = apiVersion?.includes("/") === true ? apiVersion.split("/") : [];
     const fromCrd = this.#fromCrds.get(name);
     if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
-    if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
+    if (apiVersion !== undefined) return { group, plural: toPlural(name) };
     const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
     return { group: builtInGroup ?? "", plural: toPlural(name) };
   }

@@ -138,6 +138,7 @@ async function readSigners({
   const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
   const signers: registry.Signer[] = [];
   if (key !== undefined) signers.push(...registry.readPublicKeys(await readTextFile(key), key));
+  // The trusted root names the authorities that may certify the identity.
   if (identity !== undefined)
     signers.push(registry.readIdentity(await readTextFile(identity), identity, root || undefined));
   return signers;
@@ -205,7 +206,6 @@ function parseVersionReference(text: string): registry.Reference {
   throw new ProblemError({ file: text, message: "names no version", remedy });
 }
 
-/** Returns the tag if it is valid. Throws ProblemError otherwise. */
 function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
   const remedy = 'use letters, digits, ".", "_" and "-"';

@@ -236,6 +236,7 @@ export function buildReviewContext(
       ? (findFirstConversion(hook, request) ?? binding.conversions[0])
       : undefined;
   const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
+  // Without a cluster, there are no objects.
   const snapshots = { byBindingName: () => [], byBindingId: () => [] };
   const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   return { trigger, context };

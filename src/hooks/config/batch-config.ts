@@ -2,7 +2,7 @@
 
 import { MISPLACED_BINDINGS, pruneToShape } from "../../bindings/index.ts";
 import { attempt, oneLine, parseJson } from "../../lib/index.ts";
-import { isJsonObject, probeQueue } from "../../model/index.ts";
+import { isJsonObject, objectOf, probeQueue } from "../../model/index.ts";
 import type { BatchItem, Bindings, HookConfig, Json, JsonObject } from "../../model/index.ts";
 import { CONFIG_SHAPES, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
@@ -117,8 +117,7 @@ function makeProbeConfig({ version, bindings }: HookConfig, module: string): Hoo
 
 /** The name in `metadata` of a hook; empty if there is none. */
 function readName(value: Json): string {
-  const metadata = isJsonObject(value) ? value["metadata"] : undefined;
-  const name = isJsonObject(metadata) ? metadata["name"] : undefined;
+  const { name } = objectOf(objectOf(value)["metadata"]);
   return typeof name === "string" ? oneLine(name, 100) : "";
 }
 

@@ -98,16 +98,11 @@ function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, strin
 /** Adds to the message of a forbidden key that the key exists in the other version. */
 function addVersionHint(text: string, version: "v0" | "v1"): string {
   const [key = ""] = text.split(" ");
-  if (
-    version === "v0" &&
-    text === `${key} is a forbidden property` &&
-    Object.hasOwn(CONFIG_SHAPES.v1.fields, key)
-  )
+  if (text !== `${key} is a forbidden property`) return text;
+  if (version === "v0" && Object.hasOwn(CONFIG_SHAPES.v1.fields, key))
     return `${text} without configVersion: v1`;
-  if (version === "v1" && text === "onKubernetesEvent is a forbidden property") {
-    return `${text} with configVersion: v1, use kubernetes`;
-  }
-  return text;
+  const isKeyOfV0 = version === "v1" && key === "onKubernetesEvent";
+  return isKeyOfV0 ? `${text} with configVersion: v1, use kubernetes` : text;
 }
 
 /** Reads bindings and settings of a configuration whose shape is valid, and collects errors of single values. */

@@ -11,7 +11,7 @@ import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts
 import type { ModuleActor } from "../actor.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
 import { type QueryWords } from "./query-config.ts";
-import type { ConfiguredHooks, ConfiguredHook } from "./batch-config.ts";
+import type { ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
@@ -59,7 +59,8 @@ export class HookLoader {
     const { queriedFile, answer } = await this.#findOrQueryAnswer(file, module);
     if ("failure" in answer) return { problem: toFailureProblem(file, answer) };
     if ("errors" in answer) return { problem: toConfigProblem(file, answer.errors.join("; "), answer.key) };
-    return toHooks(queriedFile, module, answer);
+    const { hooks, warnings } = answer;
+    return { hooks: hooks.map((hook) => toHook(queriedFile, module, hook)), warnings };
   }
 
   /**
@@ -86,13 +87,13 @@ export class HookLoader {
     return { queriedFile: file, answer };
   }
 
-  /** Queries a file under the concurrency limit; a slow file frees its slot, so that hanging files do not add up. */
+  /** Queries a file under the concurrency limit; a file frees its slot after `SLOW_MS`, so that hanging files do not add up. */
   async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
-    const slow = new AbortController();
+    const sleeping = new AbortController();
     const query = await this.#limiter.add(async () => {
       const answer = this.#query(file, module);
-      await Promise.race([answer, sleep(clock, SLOW_MS, slow.signal).catch(() => {})]);
-      slow.abort();
+      await Promise.race([answer, sleep(clock, SLOW_MS, sleeping.signal).catch(() => {})]);
+      sleeping.abort();
       // In an object, because a returned promise would keep the slot until the answer.
       return { answer };
     });
@@ -134,14 +135,6 @@ function contentDigest({ path, signature }: HookFile): string {
     return size > MAX_READ_BYTES ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
   };
   return attempt(hash) ?? signature;
-}
-
-function toHooks(
-  file: HookFile,
-  module: string | undefined,
-  { hooks, warnings }: ConfiguredHooks,
-): LoadedHooks {
-  return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
 
 /**

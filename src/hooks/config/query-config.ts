@@ -47,6 +47,7 @@ export async function queryConfig(
 ): Promise<ConfigAnswer> {
   const query = { file, owner, options };
   try {
+    // Creates the files that the environment of hooks names, such as the kubeconfig.
     await options.prepare?.();
   } catch (error) {
     return { key: "--config", failure: oneLine(error) };

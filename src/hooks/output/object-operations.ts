@@ -1,7 +1,7 @@
 /** Reads the object patch file that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
 import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
-import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { type Json, isJsonObject, type JsonObject, objectOf } from "../../model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */
@@ -137,11 +137,11 @@ function readOperation(value: JsonObject): ObjectOperation {
  */
 function readCreation(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
   const object = readValueOrYaml(value, "object", isJsonObject);
-  const metadata = isJsonObject(object.metadata) ? object.metadata : {};
-  const mayGenerateName =
-    readOptionalText(metadata, "generateName") !== undefined && value.operation === "Create";
+  const metadata = objectOf(object.metadata);
   const metadataPath = "object.metadata.";
-  const name = mayGenerateName
+  const generateName = readOptionalText(metadata, "generateName");
+  const mayLackName = generateName !== undefined && value.operation === "Create";
+  const name = mayLackName
     ? (readOptionalText(metadata, "name") ?? "")
     : readRequiredText(metadata, "name", metadataPath);
   const target = {

@@ -59,7 +59,10 @@ export function parseConversion(text: string): ConversionAnswer | undefined {
 /** Reads a member by its name in lower case: hooks may write it in any case. */
 type ReadMember = (key: string) => Json | undefined;
 
-/** Parses the first object of the file; undefined for an empty file. Further values are ignored, as in the Go operator. */
+/**
+ * Parses the first object of the file into a function that returns a member by its lower-case name; undefined for an empty file.
+ * Further values in the file are ignored, as in the Go operator.
+ */
 function parseMembers(text: string): ReadMember | undefined {
   if (text === "") return undefined;
   const [first] = splitJsonValues(text);

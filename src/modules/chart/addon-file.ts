@@ -85,7 +85,6 @@ function warnOfDifferences(read: AddonFile, oldFile: string, oldSettings: JsonOb
   return { ...read, warnings: [describeProblem({ file: oldFile, message, remedy })] };
 }
 
-/** The warning that settings in `module.yaml` must move to `addon.yaml`. */
 function deprecationText(oldFile: string, file: string): string {
   const message = `contains settings that the next version reads from ${ADDON_FILE} only`;
   const remedy = `git mv ${oldFile} ${file}, or mv ${oldFile} ${file}`;
@@ -93,8 +92,8 @@ function deprecationText(oldFile: string, file: string): string {
 }
 
 /**
- * The content of a `module.yaml` with only keys of `addon.yaml`; undefined for an invalid file, and for Deckhouse's file
- * of the same name, which has other keys.
+ * The content of a `module.yaml` with only keys of `addon.yaml`, except those that `addon.yaml` got later; undefined for an
+ * invalid file, and for Deckhouse's file of the same name, which has other keys.
  */
 function readDeprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
@@ -202,8 +201,7 @@ function listKnownKeys(path: readonly string[]): string[] {
 }
 
 function propertiesOf(schema: Json | undefined): JsonObject {
-  const properties = isJsonObject(schema) ? schema["properties"] : undefined;
-  return isJsonObject(properties) ? properties : {};
+  return objectOf(objectOf(schema)["properties"]);
 }
 
 /** The longest name of a namespace that Kubernetes allows. */

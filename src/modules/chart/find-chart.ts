@@ -15,19 +15,21 @@ import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
 
 /**
- * The files, by path below the module's directory, whose change makes the operator read the module again, of the chart that
- * `addon.yaml` names at `location`. With a digest in `addon.yaml` these are all files of the chart; without one, only those
- * that the module is read from, as helm reads the templates at each render.
+ * Lists files of the chart that `addon.yaml` names at `location`, by path below the module's directory: a change of one makes
+ * the operator read the module again. All files count if `addon.yaml` has a digest of them; else only those that the module
+ * is read from, because each render compares all files of the chart anyway.
  */
 export function listChartInputs(
   dir: string,
   location: ChartLocation | undefined,
 ): ReadonlyMap<string, FoundFile> {
-  const { path = ".", digest } = location ?? {};
-  const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
-  if (stats === undefined) return new Map();
+  if (location === undefined || leavesDirectory(location.path)) return new Map();
+  const { path, digest } = location;
   const chartDir = join(dir, path);
-  if (!stats.isDirectory()) return new Map([[path, toFoundFile(chartDir, stats)]]);
+  const stats = stat(chartDir);
+  if (stats === undefined) return new Map();
+  const isArchive = !stats.isDirectory();
+  if (isArchive) return new Map([[path, toFoundFile(chartDir, stats)]]);
   const chartPaths =
     digest === undefined
       ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]

@@ -54,7 +54,6 @@ export async function readModule(
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   const otherProblems = problems.slice(1).map(describeProblem);
-  const ownCrds = [...listing.files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
   return {
     name,
     valuesKey: camelCase(name),
@@ -67,7 +66,7 @@ export async function readModule(
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...ownCrds, ...chart.crdFiles].filter(isCrd),
+    crdFiles: [...listCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
     ...options,
     namespace,
     origin,
@@ -76,6 +75,11 @@ export async function readModule(
     notExecutableWarnings: notExecutableWarnings(listing),
     warnings: [...valuesWarnings, ...warnings, ...unusedChartWarnings(listing), ...otherProblems],
   };
+}
+
+/** The listed files of the module's own `crds/`. */
+function listCrdPaths({ files }: Listing): string[] {
+  return [...files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
 }
 
 /** Registry, version and digest of a module from a registry; undefined for a module of any other directory. */

@@ -145,8 +145,8 @@ function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanR
 }
 
 /**
- * Reads the modules of all directories; of modules with the same name, the first wins. Modules that are missing now
- * keep their last content until a second read confirms the deletion.
+ * Reads the modules of all directories, or with `onlyDir` one of them; of modules with the same name, the first wins. Modules
+ * that are missing now keep their last content until a second read confirms the deletion.
  */
 async function readModules(
   reading: Reading,

@@ -50,13 +50,9 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
     else {
       const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
       const nameError = explainInvalidName(candidate.name);
-      const problem = {
-        file: candidate.dir,
-        message: `no module: ${nameError}`,
-        remedy: "rename the directory",
-      };
+      const message = `no module: ${nameError}`;
       if (nameError === undefined) candidates.push(candidate);
-      else refused.push(problem);
+      else refused.push({ file: candidate.dir, message, remedy: "rename the directory" });
     }
   }
   const notRead = [...unreadable, ...refused.map(describeProblem)];

@@ -164,7 +164,6 @@ async function pullFromRepository(
   }
 }
 
-/** The flags of `helm pull` for a request. */
 function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),

@@ -142,7 +142,6 @@ jq -n -c --argjson count "$count" '{name: "${metric}", set: $count}' >"$METRICS_
 `;
 }
 
-/** The text of a hook in Python. */
 function renderPythonHook({ config, trigger, metric, countsObjects }: HookParts): string {
   const count = countsObjects
     ? `count = len(read("BINDING_CONTEXT_PATH")[-1]["snapshots"]["objects"])`

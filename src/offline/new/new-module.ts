@@ -60,6 +60,7 @@ export function writeModule(
 function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
+  const hasNumber = !Number.isNaN(order);
   const file = join(modulesDir, wanted);
   const refusal = explainInvalidName(name);
   if (refusal !== undefined)
@@ -71,7 +72,7 @@ function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; nam
   }
   const highestOrder = Math.max(0, ...entries.map((entry) => entry.order));
   const number = String(Math.floor(highestOrder / 10) * 10 + 10).padStart(3, "0");
-  return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
+  return { dir: hasNumber ? file : join(modulesDir, `${number}-${name}`), name };
 }
 
 /** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes for the user. */
@@ -102,7 +103,6 @@ data:
   zone: {{ .Values.global.zone | default "none" | quote }}
 `;
 
-/** Writes a file and creates its directories. */
 function writeFileInto(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);
