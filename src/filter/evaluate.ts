@@ -19,10 +19,7 @@ export interface Filter {
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
-/**
- * Compiles a filter to a JavaScript function; undefined = the filter is not in the subset and needs jq. Throws FilterError
- * if it uses a refused function.
- */
+/** Compiles a filter to a JavaScript function; undefined = the filter is not in the subset and needs jq. Throws FilterError if it uses a refused function. */
 export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
   try {
     const emitOutputs = compileNode(parseSubset(readAllowedTokens(text)));

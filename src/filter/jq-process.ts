@@ -36,9 +36,7 @@ interface Job {
   readonly reject: (error: FilterError) => void;
 }
 
-/**
- * At most so many jobs and bytes are sent to jq before it answers. That keeps it busy, and little is sent again if it dies.
- */
+/** At most so many jobs and bytes are sent to jq before it answers. That keeps it busy, and little is sent again if it dies. */
 const MAX_SENT_JOBS = 32;
 const MAX_SENT_BYTES = 256 * 1024;
 const MAX_TRIES_OF_JOB = 2;

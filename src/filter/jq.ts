@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 
-import { oneLine } from "../lib/index.ts";
+import { attempt, oneLine } from "../lib/index.ts";
 import { findProgram, type Children } from "../process/index.ts";
 import { FilterError } from "./lexer.ts";
 
@@ -52,11 +52,8 @@ function findJqFile(jqBin: string | undefined, env: Env): string {
 
 /** Path of the jq program that the package node-jq contains, as a list of one; empty if the package is not installed. */
 export function findNodeJqFile(): readonly string[] {
-  try {
-    return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];
-  } catch {
-    return [];
-  }
+  const packageFile = attempt(() => createRequire(import.meta.url).resolve("node-jq"));
+  return packageFile === undefined ? [] : [resolve(packageFile, "..", "..", "bin", "jq")];
 }
 
 /**

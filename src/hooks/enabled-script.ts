@@ -32,10 +32,7 @@ export type EnabledAnswer =
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_REASON_LENGTH = 500;
 
-/**
- * Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is
- * empty, its last line on stdout. Never throws.
- */
+/** Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is empty, its last line on stdout. Never throws. */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {

@@ -115,10 +115,7 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
   for (const binding of bindings) ensureHookCounters(metrics, { ...hook, ...binding });
 }
 
-/**
- * Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series; a third
- * counts the errors of both.
- */
+/** Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series; a third counts the errors of both. */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   // "moduleHook" or "globalHook": the beginning of the names of the series.
   const family = hookFamilyOf(run);

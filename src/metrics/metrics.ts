@@ -14,10 +14,7 @@ const LOOP_SAMPLE_MS = 100;
 const ERROR_PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
 const WATCH_ERRORS = ["expired", "eof", "unexpected-eof", "fail", "nil"];
 
-/**
- * The series at `/metrics`: those of the table with a prefix (`--prometheus-metrics-prefix`), and those of the process
- * itself. Times are in seconds.
- */
+/** The series at `/metrics`: those of the table with a prefix (`--prometheus-metrics-prefix`), and those of the process itself. Times are in seconds. */
 export class Metrics {
   readonly #processRegistry = new Registry();
   readonly #families: ReadonlyMap<SeriesName, Family>;

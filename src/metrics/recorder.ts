@@ -197,10 +197,7 @@ export function makeBlockerReporter({
   };
 }
 
-/**
- * Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not
- * announced.
- */
+/** Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not announced. */
 export function makeHealthReporter({
   announce,
 }: Pick<RecorderParts, "announce">): (module: string, health: Health | undefined) => void {

@@ -4,7 +4,7 @@ import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { buildHookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { collect, ProblemError } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
   buildHelmInput,
@@ -61,13 +61,9 @@ export class OfflineCharts {
 
   /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
   findHelmProblem(): Problem | undefined {
-    try {
-      this.#helm.getBinaryId();
-      return undefined;
-    } catch (error) {
-      if (error instanceof ProblemError) return error.problems[0];
-      throw error;
-    }
+    const problems: Problem[] = [];
+    collect(problems, () => this.#helm.getBinaryId());
+    return problems[0];
   }
 
   /**

@@ -15,10 +15,6 @@ import { readTextFile, type CommandResult } from "./shared.ts";
 
 const MAX_ERROR_LENGTH = 2000;
 const NAME_TWICE = "TARGET ends with the name of the module, which is appended to it";
-const NAMES_VERSION = {
-  message: "has a tag or digest",
-  remedy: "remove it: the version of the module becomes the tag",
-};
 
 /** How a registry is reached. */
 interface RegistryAccess {
@@ -59,8 +55,10 @@ export async function pushSource(
       ? undefined
       : registry.readSigningKey(await readTextFile(keyFile), keyFile, password);
   const target = registry.parseReference(request.target);
-  if (target.tag !== undefined || target.digest !== undefined)
-    throw new ProblemError({ file: request.target, ...NAMES_VERSION });
+  if (target.tag !== undefined || target.digest !== undefined) {
+    const remedy = "remove it: the version of the module becomes the tag";
+    throw new ProblemError({ file: request.target, message: "has a tag or digest", remedy });
+  }
   const reference = { ...target, name: `${target.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
   return withRepository(reference, { access: request, env }, async (repository) => {

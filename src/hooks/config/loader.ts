@@ -153,13 +153,9 @@ export function toFailureProblem(
   file: HookFile,
   { key, failure }: { readonly key: QueryWords; readonly failure: string },
 ): Problem {
-  const what = key === "hook list" ? "a list of its hooks" : "its configuration";
-  return {
-    file: file.path,
-    key,
-    message: `the hook failed: ${failure}`,
-    remedy: `it must print ${what} to stdout and end with exit code 0`,
-  };
+  const output = key === "hook list" ? "a list of its hooks" : "its configuration";
+  const remedy = `it must print ${output} to stdout and end with exit code 0`;
+  return { file: file.path, key, message: `the hook failed: ${failure}`, remedy };
 }
 
 /** The problem of a file that printed an invalid configuration; `key` names where it is. */

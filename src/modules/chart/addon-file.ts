@@ -7,7 +7,7 @@ import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
-import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
+import { collect, describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
 import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../model/index.ts";
 import { parseMap, createValidator, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
@@ -98,16 +98,11 @@ function deprecationText(oldFile: string, file: string): string {
 function readDeprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
   if (!isFile(file) || statSync(file).size > MAX_BYTES) return undefined;
-  try {
-    const { value } = parseMap(readText(file), file);
-    const keys = Object.keys(value);
-    const knownKeys = propertiesOf(SCHEMA);
-    const isAddonKey = (key: string): boolean => Object.hasOwn(knownKeys, key) && !NEWER_KEYS.includes(key);
-    return keys.length > 0 && keys.every(isAddonKey) ? value : undefined;
-  } catch (error) {
-    if (error instanceof ProblemError) return undefined;
-    throw error;
-  }
+  const value = collect([], () => parseMap(readText(file), file).value);
+  const keys = Object.keys(value ?? {});
+  const knownKeys = propertiesOf(SCHEMA);
+  const isAddonKey = (key: string): boolean => Object.hasOwn(knownKeys, key) && !NEWER_KEYS.includes(key);
+  return keys.length > 0 && keys.every(isAddonKey) ? value : undefined;
 }
 
 function isFile(file: string): boolean {
@@ -207,10 +202,7 @@ function propertiesOf(schema: Json | undefined): JsonObject {
 /** The longest name of a namespace that Kubernetes allows. */
 const MAX_NAMESPACE_LENGTH = 63;
 
-/**
- * The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined
- * means the operator's namespace.
- */
+/** The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined means the operator's namespace. */
 export function chooseNamespace(
   template: string | undefined,
   module: string,

@@ -4,7 +4,7 @@ import { realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readRegularFile } from "../../lib/index.ts";
-import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
+import { collect, isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
 import { findFiles, readText, SizeLimits, stat, toFoundFile, walkDirectory } from "../read/files.ts";
 import type { FoundFile } from "../read/files.ts";
@@ -30,24 +30,13 @@ export function listChartInputs(
   if (stats === undefined) return new Map();
   const isArchive = !stats.isDirectory();
   if (isArchive) return new Map([[path, toFoundFile(chartDir, stats)]]);
-  const chartPaths =
-    digest === undefined
-      ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]
-      : listOrEmpty(() => listDigestedFiles(chartDir));
-  return findFiles(
-    dir,
-    chartPaths.map((rel) => join(path, rel)),
-  );
-}
-
-/** Calls `list`; no paths for a chart with a problem, which `locateChart` reports later. */
-function listOrEmpty(list: () => string[]): string[] {
-  try {
-    return list();
-  } catch (error) {
-    if (error instanceof ProblemError) return [];
-    throw error;
-  }
+  const listPaths = (): string[] =>
+    digest === undefined ? listChartCrds(chartDir).map(({ rel }) => rel) : listDigestedFiles(chartDir);
+  // `locateChart` reports the problem of a chart that cannot be listed.
+  const chartPaths = collect([], listPaths) ?? [];
+  const inputs = digest === undefined ? ["Chart.yaml", ...chartPaths] : chartPaths;
+  const inputPaths = inputs.map((rel) => join(path, rel));
+  return findFiles(dir, inputPaths);
 }
 
 /**

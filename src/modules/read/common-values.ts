@@ -32,10 +32,7 @@ export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): Co
   });
 }
 
-/**
- * Merges the section `global` of all files; for each leaf the first directory wins, so the list is reversed for
- * `mergeLayers`, where the last layer wins.
- */
+/** Merges the section `global` of all files; for each leaf the first directory wins, so the list is reversed for `mergeLayers`, where the last layer wins. */
 export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefined {
   return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }

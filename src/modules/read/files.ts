@@ -32,11 +32,8 @@ export function isScript(path: string): boolean {
 
 /** The problem of a file or directory that the file system refuses to read. */
 export function fileProblem(file: string, error: unknown): Problem {
-  return {
-    file,
-    message: `cannot be read: ${oneLine(error)}`,
-    remedy: "check that it exists and its rights",
-  };
+  const remedy = "check that it exists and its rights";
+  return { file, message: `cannot be read: ${oneLine(error)}`, remedy };
 }
 
 /** The problem of a required values.yaml that is missing. */
@@ -83,10 +80,7 @@ export function findFiles(dir: string, paths: Iterable<string>): Map<string, Fou
 /** File systems may give two changes within this time the same time stamp. */
 const TIMESTAMP_RESOLUTION_MS = 50;
 
-/**
- * Whether a file changed long enough before `now` that another change would have another time stamp. Only then an
- * equal signature means equal content.
- */
+/** Whether a file changed long enough before `now` that another change would have another time stamp. Only then an equal signature means equal content. */
 export function isTimestampReliable(changedAt: number, now: number): boolean {
   return changedAt < now - TIMESTAMP_RESOLUTION_MS;
 }

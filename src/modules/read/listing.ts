@@ -133,10 +133,7 @@ export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>)
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/**
- * The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it,
- * such as sources and licences, are fine.
- */
+/** The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it, such as sources and licences, are fine. */
 export function findNonExecutableScripts(files: ReadonlyMap<string, FoundFile>): FoundFile[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }

@@ -132,14 +132,9 @@ function checkOuterLinks(listing: Listing): Listing {
 export function unreadableModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
   // The strict mode would report a missing values.yaml instead of the directory.
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
-  const empty: Listing = {
-    dir: candidate.dir,
-    ...NO_FILES,
-    addonFile: { accountIsUnknown: true },
-    fingerprint: "",
-    changedAt: 0,
-  };
-  return readModule(lenient, candidate, empty);
+  const { dir } = candidate;
+  const addonFile = { accountIsUnknown: true };
+  return readModule(lenient, candidate, { dir, ...NO_FILES, addonFile, fingerprint: "", changedAt: 0 });
 }
 
 /** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
@@ -260,12 +255,8 @@ function notExecutableWarnings(listing: Listing): string[] {
 }
 
 /** The warning for a script that is not executable. */
-export function notExecutableWarning(file: FoundFile): string {
-  return describeProblem({
-    file: file.path,
-    message: "is not executable and will not run",
-    remedy: `chmod +x ${file.path}`,
-  });
+export function notExecutableWarning({ path: file }: FoundFile): string {
+  return describeProblem({ file, message: "is not executable and will not run", remedy: `chmod +x ${file}` });
 }
 
 /** The problems in a ProblemError; any other error is one of the file system, which becomes a problem of `dir`. */

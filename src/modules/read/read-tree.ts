@@ -24,6 +24,7 @@ import {
   RECHECK_MS,
   reportNotRead,
   type GlobalHooks,
+  type RememberedModule,
   type Reading,
   type ReadTreeOptions,
 } from "./reading.ts";
@@ -66,10 +67,8 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading(options);
   const scans = scanAll(reading, listModulesDirs(options));
-  const commonFiles = readCommonFiles(
-    reading,
-    scans.map((one) => one.scan),
-  );
+  const dirScans = scans.map((one) => one.scan);
+  const commonFiles = readCommonFiles(reading, dirScans);
   const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, commonFiles));
   if (options.previous !== undefined) {
     // Runs in progress may still use the charts of the previous tree; the next read removes those.
@@ -265,8 +264,6 @@ function joinedRealPaths(dirs: readonly string[]): string {
 
 /** Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions. */
 function isConsistent({ before, after }: Reading): boolean {
-  const readModules = [...after.modules.values()].filter(
-    (each) => each !== before.modules.get(each.module.name),
-  );
-  return readModules.every(isListingCurrent);
+  const isKept = (each: RememberedModule): boolean => each === before.modules.get(each.module.name);
+  return [...after.modules.values()].every((each) => isKept(each) || isListingCurrent(each));
 }

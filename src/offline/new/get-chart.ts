@@ -46,10 +46,7 @@ function findSecretParameters({ searchParams }: URL): string[] {
   return [...searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
 }
 
-/**
- * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
- * others read.
- */
+/** Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that others read. */
 function requireNoCredentials(text = ""): void {
   const url = text.includes("://") ? URL.parse(text) : null;
   if (url === null) return;

@@ -26,10 +26,7 @@ export interface NewModuleRequest {
   readonly chart: ChartRequest | undefined;
 }
 
-/**
- * Writes an enabled module, lints it, and prints the next commands. It writes the whole module or nothing. Throws
- * ProblemError.
- */
+/** Writes an enabled module, lints it, and prints the next commands. It writes the whole module or nothing. Throws ProblemError. */
 export function writeModule(
   { name: wanted, chart }: NewModuleRequest,
   settings: Settings,
