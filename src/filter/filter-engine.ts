@@ -87,6 +87,7 @@ export class FilterEngine {
 
   /** Records a process that starts, and ends idle ones, the oldest first, if too many run: each takes some MB of memory. */
   #stopExcessIdleProcesses(started: JqProcess): void {
+    // A Set keeps the order of insertion: moves the process to the end.
     this.#processes.delete(started);
     this.#processes.add(started);
     let excess = this.#processes.size - (this.#options.maxIdle ?? MAX_IDLE_PROCESSES);

@@ -90,7 +90,7 @@ export class JqProcess {
   evaluate(input: Json): Promise<Json[]> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(new FilterError("engine", "the filter engine is closed"));
-      // Only time-outs of one queue of jobs count together; see `MAX_TIMEOUTS`.
+      // All jobs fail after some time-outs without a pause; this is a pause.
       if (!this.isBusy) this.#timeouts = 0;
       this.#waiting.push({ id: ++this.#lastId, input, failures: 0, resolve, reject });
       this.#sendWaitingJobs();

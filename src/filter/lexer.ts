@@ -9,7 +9,7 @@
  */
 type FilterFailure = "syntax" | "refused" | "runtime" | "timeout" | "engine";
 
-/** A jq filter that cannot be compiled or has failed; the message is one line. */
+/** A jq filter that cannot be compiled or has failed, with the kind of failure; the message is one line. */
 export class FilterError extends Error {
   readonly failure: FilterFailure;
 

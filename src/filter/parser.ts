@@ -247,7 +247,7 @@ function dependsOnKeyOrder(node: Node): boolean {
   return childrenOf(node).some(dependsOnKeyOrder);
 }
 
-/** Whether a node makes an object whose keys are not sorted. */
+/** Whether a node makes an object whose keys are not sorted: jq keeps their order, but gojq sorts them. */
 function makesUnsortedObject(node: Node): boolean {
   if (node.op !== "object") return false;
   return node.entries.some(([key], index) => index > 0 && (node.entries[index - 1]?.[0] ?? "") > key);

@@ -1,4 +1,7 @@
-/** Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks"). */
+/**
+ * Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks"). The
+ * `item` of a hook is its number in the file, or `ready` for the readiness probe; ordinary hooks have none.
+ */
 
 import { extname } from "node:path";
 

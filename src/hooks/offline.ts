@@ -1,4 +1,4 @@
-/** Hooks without a cluster: runs one (`hook run`), and checks them (`lint`). */
+/** Hooks without a cluster: runs one (`hook run`), and checks them (`lint`). A batch file is an executable with several hooks. */
 
 import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";

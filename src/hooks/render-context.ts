@@ -76,7 +76,7 @@ function decodeUtf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
 }
 
-/** The pieces of a JSON array of snapshot items; see `renderObject` for the separator. */
+/** The pieces of a JSON array of snapshot items: `[` or `,` before each item, so that `[` remains to be written if there are none. */
 function* renderItems(items: readonly SnapshotItem[]): Generator<string> {
   let separator = "[";
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. */
+/** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. A sample has the label values of a hook. */
 
 import { listBindings, getHookActivation } from "../bindings/index.ts";
 import type { Hook } from "../model/index.ts";
@@ -115,9 +115,11 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
   for (const binding of bindings) ensureHookCounters(metrics, { ...hook, ...binding });
 }
 
-/** Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series; a third counts the errors of both. */
+/**
+ * Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series, whose
+ * keys begin with the family `moduleHook` or `globalHook`; one more series counts the errors of both.
+ */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
-  // "moduleHook" or "globalHook": the beginning of the names of the series.
   const family = hookFamilyOf(run);
   const labels = toFamilyLabels(run);
   ensureHookCounters(metrics, run);

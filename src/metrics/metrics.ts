@@ -29,6 +29,7 @@ export class Metrics {
       ([key, definition]) => [key as SeriesName, new Family(definition, prefix)] as const,
     );
     this.#families = new Map(families);
+    // Counters that must be visible at zero: Prometheus sees no increase in a series that begins with its first event.
     for (const place of ERROR_PLACES) this.ensureSeries("internalErrors", { place });
     for (const type of WATCH_ERRORS) this.ensureSeries("watchErrors", { error_type: type });
     collectDefaultMetrics({ register: this.#processRegistry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });

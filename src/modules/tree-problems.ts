@@ -1,4 +1,7 @@
-/** Reports problems of the directories, in the log and for the sub-command `lint`. */
+/**
+ * Reports problems of the directories, in the log and for the sub-command `lint`. The content of a module is pending while the
+ * operator has not fetched it from a registry yet.
+ */
 
 import type { Logger } from "../lib/index.ts";
 import { describeProblem, type Module, type Problem, type Tree } from "../model/index.ts";

@@ -1,4 +1,4 @@
-/** Renders charts without a cluster. */
+/** Renders charts without a cluster. A tree contains the modules and values that were read from the modules directories. */
 
 import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";

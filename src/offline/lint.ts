@@ -1,4 +1,4 @@
-/** The sub-command `lint`: checks files, charts and requirements without a cluster. */
+/** The sub-command `lint`: checks files, charts and requirements without a cluster. Each check adds to the findings `found`. */
 
 import { join } from "node:path";
 

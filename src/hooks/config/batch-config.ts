@@ -1,4 +1,7 @@
-/** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
+/**
+ * Reads what a batch file, an executable with several hooks, prints for `hook config`: the configurations of its hooks
+ * (docs/reference/hooks.md, "Batch hooks"). Each hook has an `item`: its number, or `ready` for the readiness probe.
+ */
 
 import { MISPLACED_BINDINGS, pruneToShape } from "../../bindings/index.ts";
 import { attempt, oneLine, parseJson } from "../../lib/index.ts";

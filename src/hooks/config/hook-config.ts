@@ -1,4 +1,4 @@
-/** Reads and checks what a hook prints for `--config`. */
+/** Reads and checks what a hook prints for `--config`: a configuration of version v0 or v1, as shell-operator has them. */
 
 import { MISPLACED_BINDINGS, STRING, listBindings, listBindingShapes } from "../../bindings/index.ts";
 import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";

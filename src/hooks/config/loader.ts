@@ -1,4 +1,7 @@
-/** Loads hooks: queries their files for the configuration and caches the answers. */
+/**
+ * Loads hooks: queries their files for the configuration and caches the answers. An answer has the hooks of a file (several, if
+ * it is a batch file), or the errors in its configuration, or the failure of the query.
+ */
 
 import { statSync } from "node:fs";
 

@@ -1,4 +1,7 @@
-/** Queries hook files for their configuration: `--config`, for batch files `hook list` and `hook config`. */
+/**
+ * Queries hook files for their configuration: `--config`, for batch files (executables with several hooks, each with a number
+ * `item`) `hook list` and `hook config`. An answer has the hooks, or the errors in the configuration, or a failure of the query.
+ */
 
 import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";

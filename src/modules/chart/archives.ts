@@ -1,4 +1,4 @@
-/** Unpacks chart archives. */
+/** Unpacks chart archives (`.tgz`) of modules into a temp directory, which a cleanup of the system may empty at any time. */
 
 import { createHash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
@@ -122,6 +122,7 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
     const tar = await import("tar");
     await writeAndWait(new tar.Parser({ strict: true, onReadEntry: createEntryCheck() }), bytes);
     await rm(partialDir, { recursive: true, force: true });
+    // A cleanup may have removed the parent, too, which must be private again.
     for (const each of [dirname(partialDir), partialDir]) await mkdir(each, { recursive: true, mode: 0o700 });
     const options = { cwd: partialDir, strip: 1, strict: true, noMtime: true };
     await writeAndWait(new tar.Unpack({ ...options, onReadEntry: setPrivateMode }), bytes);

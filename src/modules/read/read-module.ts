@@ -1,6 +1,6 @@
 /**
- * Reads the files of one module (docs/reference/modules.md, "The directories"). A `Listing` names them and says when they
- * change, a `Reading` is one read of all directories.
+ * Reads the files of one module (docs/reference/modules.md, "The directories"). A candidate is the module's directory, a
+ * `Listing` names its files and says when they change, a `Reading` is one read of all directories.
  */
 
 import { lstatSync } from "node:fs";

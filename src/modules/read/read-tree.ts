@@ -1,6 +1,6 @@
 /**
- * Reads the modules directories and the global hooks directory into a tree. A `Reading` is one such read: its `before` is
- * the memory of the last read, its `after` the memory for the next one.
+ * Reads the modules directories and the global hooks directory into a tree. A `Reading` is one such read: its `before` is the
+ * memory of the last read, its `after` the memory for the next one. A scan lists the candidates, directories of modules.
  */
 
 import { existsSync, realpathSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
  * One read of the directories, and its memory: the state that it keeps for the next read, so that only changed files are
- * opened, and so that deletions are confirmed by a second read.
+ * opened, and so that deletions are confirmed by a second read. `before` is that of the last read, `after` that of this one.
  */
 
 import { existsSync } from "node:fs";

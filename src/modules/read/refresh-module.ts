@@ -1,6 +1,7 @@
 /**
- * Reads a module again if its files changed, or keeps the result of the last read; also while other modules run. A `Reading`
- * is one read of the directories: its `before` is the memory of the last read, its `after` the memory for the next one.
+ * Reads a module again if its files changed, or keeps the result of the last read; also while other modules run. A candidate
+ * is the directory of a module, a `Listing` names its files, a `Reading` is one read of the directories: its `before` is the
+ * memory of the last read, its `after` the memory for the next one.
  */
 
 import { existsSync } from "node:fs";

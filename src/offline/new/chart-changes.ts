@@ -1,4 +1,4 @@
-/** Compares a chart with another version of it. */
+/** Compares a module's chart with another version of it, to show the user what an upgrade changes. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

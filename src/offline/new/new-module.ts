@@ -1,4 +1,4 @@
-/** The sub-command `new module`. */
+/** The sub-command `new module`. A draft directory has the new files until a rename moves all of them into place. */
 
 import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

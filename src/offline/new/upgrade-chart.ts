@@ -1,4 +1,4 @@
-/** The sub-command `upgrade-chart`. It prepares the new files in a draft directory inside the module's. */
+/** The sub-command `upgrade-chart`. A draft directory inside the module's has the new files until the user confirms. */
 
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
