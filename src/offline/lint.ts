@@ -115,17 +115,17 @@ async function createCharts(
   return new OfflineCharts(tools, { config: await readValuesFile(values), kubeVersion });
 }
 
-/** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */
+/** Checks layout, schemas and hooks of one directory, of modules or global hooks. Charts are checked by `lintModule`. */
 async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, onlyModuleDir } = dir;
   const isGlobalHooksDir = modulesDir === undefined;
-  if (!isGlobalHooksDir) {
+  if (isGlobalHooksDir) {
+    found.problems.push(...tree.problems);
+    found.warnings.push(...tree.warnings.map((text) => warningToProblem(dir.dir, text)));
+  } else {
     const isInScope = ({ file }: Problem): boolean =>
       onlyModuleDir === undefined || file.startsWith(onlyModuleDir);
     found.problems.push(...collectProblems(tree, modulesDir).filter(isInScope));
-  } else {
-    found.problems.push(...tree.problems);
-    found.warnings.push(...tree.warnings.map((text) => warningToProblem(dir.dir, text)));
   }
   found.warnings.push(...(tree.notExecutableWarnings ?? []).map((text) => warningToProblem(dir.dir, text)));
   lintSchemas(tree.globalSchemas, found);
@@ -171,7 +171,7 @@ async function lintModule(
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
-  collect(problems, () => problems.push(...lintUnreadValues(module)));
+  problems.push(...(collect(problems, () => lintUnreadValues(module)) ?? []));
   warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
 }

@@ -108,7 +108,10 @@ export class RestMapper {
     return this.#clusterWide.has(kind.toLowerCase());
   }
 
-  /** Group and plural of a kind, which may also be given as plural and in any case. A kind of a CRD takes precedence. */
+  /**
+   * Group and plural of a kind, which a binding may also give as plural, in any case, and without apiVersion. A kind of a CRD
+   * takes precedence; one that is unknown without apiVersion counts as in the core group.
+   */
   resolve(kind: string, apiVersion: string | undefined): KindNames {
     const name = kind.toLowerCase();
     // `v1` is a version of the core group, whose name is empty.

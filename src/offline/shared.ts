@@ -198,6 +198,7 @@ export async function readHookOwner(dir: string, isOfModule: boolean, tools: Off
     });
   const tree = await readTreeWith(tools, { modulesDirs: [dirname(dir)], onlyDir: dir });
   const [module] = tree.modules;
+  // A directory whose name is refused is no module.
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
   if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
   return tree;

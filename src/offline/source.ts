@@ -133,12 +133,14 @@ async function readSigners({
   trustedRoot,
 }: Omit<PullRequest, "reference" | "dir">): Promise<registry.Signer[] | undefined> {
   if (key === undefined && identity === undefined) return undefined;
-  const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
+  const root = trustedRoot
+    ? registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot)
+    : undefined;
   const signers: registry.Signer[] = [];
   if (key !== undefined) signers.push(...registry.readPublicKeys(await readTextFile(key), key));
   // The trusted root names the authorities that may certify the identity.
   if (identity !== undefined)
-    signers.push(registry.readIdentity(await readTextFile(identity), identity, root || undefined));
+    signers.push(registry.readIdentity(await readTextFile(identity), identity, root));
   return signers;
 }
 

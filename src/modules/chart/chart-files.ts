@@ -110,7 +110,7 @@ export function parseHelmIgnore(text: string): Ignore {
   return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
 }
 
-/** Parses one line: `!` negates it, a slash at its end restricts it to directories. */
+/** Parses one line: with `!`, it ignores all that it does not match; a slash at its end restricts it to directories. */
 function parseRule(line: string): Ignore {
   const isNegated = line.startsWith("!");
   const isForDirectories = line.endsWith("/");

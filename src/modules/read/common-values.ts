@@ -69,6 +69,7 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
     return sectionAndFlag === undefined ? [] : [{ file, ...sectionAndFlag }];
   });
   return {
+    // Messages name this file.
     file: (sections[0] ?? files[0])?.file ?? "values.yaml",
     section: mergeLayers(sections.map((one) => one.section).reverse()) as Section | undefined,
     enabled: sections.find((one) => one.enabled !== undefined)?.enabled,

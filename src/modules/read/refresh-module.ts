@@ -21,6 +21,7 @@ import {
   keepMemory,
   nextRecheckAt,
   recallMemory,
+  type Memory,
   type Reading,
   type ReadTreeOptions,
   type RememberedModule,
@@ -168,18 +169,23 @@ export async function rereadModule(
     const hasChangedMeanwhile = remembered !== undefined && !isListingCurrent(remembered);
     if (tries < MOST_TRIES && hasChangedMeanwhile) continue;
     const modules = previous.modules.map((each) => (each === module ? fresh : each));
-    const missingElsewhere = [...before.missingSince].filter(
-      ([path]) => path !== module.dir && !path.startsWith(module.dir + sep),
-    );
-    const after = {
-      ...before,
-      modules: new Map([...before.modules, ...reading.after.modules]),
-      missingSince: new Map([...missingElsewhere, ...reading.after.missingSince]),
-    };
-    const recheckAt = nextRecheckAt({ ...reading, after });
+    const memory = updateMemory(before, reading.after, module.dir);
+    const recheckAt = nextRecheckAt({ ...reading, after: memory });
     const { recheckAt: _, ...tree } = previous;
-    return keepMemory({ ...tree, modules, ...(recheckAt !== undefined && { recheckAt }) }, after);
+    return keepMemory({ ...tree, modules, ...(recheckAt !== undefined && { recheckAt }) }, memory);
   }
+}
+
+/** The memory `before` with what a read of one module only has found in its directory `dir`. */
+function updateMemory(before: Memory, { modules, missingSince }: Memory, dir: string): Memory {
+  const missingElsewhere = [...before.missingSince].filter(
+    ([path]) => path !== dir && !path.startsWith(dir + sep),
+  );
+  return {
+    ...before,
+    modules: new Map([...before.modules, ...modules]),
+    missingSince: new Map([...missingElsewhere, ...missingSince]),
+  };
 }
 
 /** Reads a module again; keeps the module while its directory is missing, because only a converge removes modules. */
@@ -198,7 +204,7 @@ export function hashModuleFiles(modules: readonly Module[]): string {
   return hashFiles(modules.flatMap(readFiles));
 }
 
-/** Paths and contents of all files of a module and its chart. */
+/** Paths and contents of all files of a module and its chart; the name and no content if one of them cannot be read. */
 function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
   try {
     const { files, hooks } = listModule(dir);

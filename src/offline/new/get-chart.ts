@@ -14,7 +14,7 @@ import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/
 import type { RunResult } from "../../process/index.ts";
 import type { OfflineTools } from "../shared.ts";
 
-/** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
+/** Copies a local chart, an archive or a directory (as `chart`), into `dir`, or pulls one by helm. Throws ProblemError. */
 export async function fetchChart(
   chart: ChartRequest,
   dir: string,
