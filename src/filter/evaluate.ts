@@ -194,9 +194,9 @@ function sortKeys(value: Json): Json {
 function sortItems(items: Json[]): Json[] {
   let isChanged = false;
   const sorted = items.map((item) => {
-    const next = sortKeys(item);
-    isChanged ||= next !== item;
-    return next;
+    const sortedItem = sortKeys(item);
+    isChanged ||= sortedItem !== item;
+    return sortedItem;
   });
   return isChanged ? sorted : items;
 }
@@ -208,9 +208,9 @@ function sortMembers(object: JsonObject): JsonObject {
   const members: [string, Json][] = [];
   for (const key of isChanged ? keys.sort() : keys) {
     const member = object[key] ?? null;
-    const next = sortKeys(member);
-    isChanged ||= next !== member;
-    members.push([key, next]);
+    const sortedMember = sortKeys(member);
+    isChanged ||= sortedMember !== member;
+    members.push([key, sortedMember]);
   }
   return isChanged ? Object.fromEntries(members) : object;
 }

@@ -104,8 +104,8 @@ export class Family {
   /** The sample of a label set, created at zero at first use. */
   #findOrCreateSample(labels: Labels): Sample {
     const key = this.#definition.labels.map((label) => labels[label] ?? "").join("\0");
-    const known = this.#samples.get(key);
-    if (known !== undefined) return known;
+    const existing = this.#samples.get(key);
+    if (existing !== undefined) return existing;
     const counts = this.#buckets.map(() => 0);
     const sample = { labels, value: 0, counts, count: 0, text: undefined };
     this.#samples.set(key, sample);

@@ -142,8 +142,8 @@ export class HookMetrics {
 
   /** The family of this name, created empty at first use. */
   #findOrCreateFamily(name: string, type: FamilyType): HookFamily {
-    const known = this.#families.get(name);
-    if (known !== undefined) return known;
+    const existing = this.#families.get(name);
+    if (existing !== undefined) return existing;
     const family: HookFamily = { name, type, series: new Map() };
     this.#families.set(name, family);
     return family;

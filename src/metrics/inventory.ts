@@ -51,8 +51,8 @@ export class Inventory {
 
   /** Drops the series of deleted modules, and shows the counters of the others at zero. */
   #refreshModules(names: readonly string[]): void {
-    const known = new Set(names);
-    for (const module of this.#moduleNames) if (!known.has(module)) this.#metrics.dropSeries({ module });
+    const existing = new Set(names);
+    for (const module of this.#moduleNames) if (!existing.has(module)) this.#metrics.dropSeries({ module });
     for (const module of names)
       for (const series of MODULE_COUNTERS) this.#metrics.ensureSeries(series, { module });
     this.#moduleNames = names;

@@ -14,10 +14,10 @@ export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
   for (const warning of newTexts(tree.warnings, previous?.warnings)) logger.warn(warning);
   for (const text of newTexts(tree.notExecutableWarnings, previous?.notExecutableWarnings)) logger.warn(text);
   if (previous !== undefined) reportCommonFiles(logger, tree, previous);
-  const before = new Map(previous?.modules.map((module) => [module.name, module]));
-  for (const module of tree.modules) reportModule(logger, module, before.get(module.name));
+  const previousModules = new Map(previous?.modules.map((module) => [module.name, module]));
+  for (const module of tree.modules) reportModule(logger, module, previousModules.get(module.name));
   const newlyPending = tree.modules.filter(
-    (each) => isContentPending(each) && !isContentPending(before.get(each.name)),
+    (each) => isContentPending(each) && !isContentPending(previousModules.get(each.name)),
   );
   if (newlyPending.length > 0)
     logger.info("Modules wait for their content", { modules: newlyPending.length });
@@ -25,8 +25,8 @@ export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
 
 /** Logs the new problems of common files. Their last valid content stays in force. */
 function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
-  const known = new Set(previous.problems.map(describeProblem));
-  for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
+  const knownTexts = new Set(previous.problems.map(describeProblem));
+  for (const problem of tree.problems.filter((each) => !knownTexts.has(describeProblem(each))))
     logger.error("A common file is broken; its last good content stays in force", { ...problem });
 }
 

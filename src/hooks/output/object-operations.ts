@@ -71,7 +71,10 @@ function parseDocuments(text: string): StreamItem[] {
   }
 }
 
-/** The one map in YAML's flow style, such as `{operation: Delete}`, that is the whole text; undefined for anything else. */
+/**
+ * The one map in YAML's flow style, such as `{operation: Delete}`, that is the whole text; undefined for anything else, also
+ * for a text with a warning, which is that of a repeated key or of more text after the map.
+ */
 function parseFlowMap(text: string): JsonObject | undefined {
   const parsed = attempt(() => parseYaml(text, ""));
   return parsed?.warnings.length === 0 && isJsonObject(parsed.value) ? parsed.value : undefined;

@@ -65,8 +65,8 @@ type ReadMember = (key: string) => Json | undefined;
  */
 function parseMembers(text: string): ReadMember | undefined {
   if (text === "") return undefined;
-  const [first] = splitJsonValues(text);
-  const value = parseJsonWithoutQuoting(first?.text ?? "");
+  const [firstValue] = splitJsonValues(text);
+  const value = parseJsonWithoutQuoting(firstValue?.text ?? "");
   if (value !== null && !isJsonObject(value)) throwOutputError("it is not a JSON object");
   const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));
   return (key) => members.get(key) ?? undefined;

@@ -79,18 +79,18 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
 
 /** Reads one `modules/values.yaml`, or returns the content of the last read if the file has not changed or is broken; undefined if there is none. */
 function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
-  const before = reading.before.values.get(file);
-  // The values.yaml that the listing of the directory found.
-  const found = scan.valuesFile;
-  if (found === undefined) {
+  const remembered = reading.before.values.get(file);
+  const currentFile = scan.valuesFile;
+  if (currentFile === undefined) {
     // A file that the last read found counts as deleted only once a second read has missed it, too.
-    if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
+    if (remembered !== undefined) return confirmMissing(reading, [file]) ? undefined : remembered;
     if (reading.options.strict) reading.problems.push(missingValuesFile(file));
     return undefined;
   }
-  if (before?.isSignatureReliable === true && before.signature === found.signature) return before;
+  if (remembered?.isSignatureReliable === true && remembered.signature === currentFile.signature)
+    return remembered;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
-  if (values === undefined) return before;
-  const isSignatureReliable = isTimestampReliable(found.changedAt, reading.now);
-  return { signature: found.signature, isSignatureReliable, values };
+  if (values === undefined) return remembered;
+  const isSignatureReliable = isTimestampReliable(currentFile.changedAt, reading.now);
+  return { signature: currentFile.signature, isSignatureReliable, values };
 }

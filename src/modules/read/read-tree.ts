@@ -159,10 +159,10 @@ async function readModules(
     for (const candidate of scan.candidates) {
       if (onlyDir !== undefined && candidate.dir !== onlyDir) continue;
       if (++candidateCount % MODULES_PER_SLICE === 0) await yieldToEventLoop();
-      const first = modules.get(candidate.name);
-      if (first === undefined)
+      const existing = modules.get(candidate.name);
+      if (existing === undefined)
         modules.set(candidate.name, await readCandidate(reading, candidate, { files, readable }));
-      else reading.warnings.push(`${candidate.dir}: left out, module "${first.name}" is ${first.dir}`);
+      else reading.warnings.push(`${candidate.dir}: left out, module "${existing.name}" is ${existing.dir}`);
     }
   }
   for (const [name, before] of reading.before.modules) {
@@ -179,9 +179,9 @@ async function readCandidate(
   candidate: Candidate,
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
-  const before = reading.before.modules.get(candidate.name);
+  const remembered = reading.before.modules.get(candidate.name);
   const isSkipped = !readable || reading.options.namesToRead?.has(candidate.name) === false;
-  if (isSkipped && before !== undefined) return rememberModule(reading, before);
+  if (isSkipped && remembered !== undefined) return rememberModule(reading, remembered);
   const common = mergeCommonValues(reading, files, camelCase(candidate.name));
   return refreshModule(reading, { ...candidate, common });
 }
@@ -217,11 +217,11 @@ const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [],
  * confirmed the deletion, the content of the last read stays in force.
  */
 function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
-  const before = reading.before.globalHooks;
+  const lastGlobal = reading.before.globalHooks;
   const global = dir === undefined ? NO_GLOBAL_HOOKS : readGlobalDir(reading, dir);
-  const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
+  const missing = (lastGlobal?.paths ?? []).filter((path) => !global.paths.includes(path));
   const mayReappear = missing.length > 0 && !confirmMissing(reading, missing);
-  const inForce = mayReappear && before !== undefined ? before : global;
+  const inForce = mayReappear && lastGlobal !== undefined ? lastGlobal : global;
   reading.after.globalHooks = inForce;
   return inForce;
 }

@@ -191,9 +191,9 @@ function updateMemory(before: Memory, { modules, missingSince }: Memory, dir: st
 /** Reads a module again; keeps the module while its directory is missing, because only a converge removes modules. */
 async function rereadOrKeep(reading: Reading, module: Module): Promise<Module> {
   const { name, order, dir, common } = module;
-  const before = reading.before.modules.get(name);
-  if (stat(dir) === undefined) return (before && keepUntilConfirmedMissing(reading, before)) ?? module;
-  return refreshModule(reading, { name, order, dir, common });
+  if (stat(dir) !== undefined) return refreshModule(reading, { name, order, dir, common });
+  const remembered = reading.before.modules.get(name);
+  return (remembered && keepUntilConfirmedMissing(reading, remembered)) ?? module;
 }
 
 /**

@@ -116,9 +116,9 @@ export function readNameAndVersion(chartDir: string): { name: string; version: s
  * that does not give the wanted content, the whole text is written again.
  */
 export function replaceChartEntry(text: string, value: JsonObject, chart: JsonObject): string {
-  const wanted = { ...value, chart };
-  const lines = replaceChangedStrings(text, objectOf(value["chart"]), chart);
-  return isYamlOf(lines, wanted) ? lines : toYaml(wanted);
+  const newContent = { ...value, chart };
+  const changedText = replaceChangedStrings(text, objectOf(value["chart"]), chart);
+  return isYamlOf(changedText, newContent) ? changedText : toYaml(newContent);
 }
 
 /**

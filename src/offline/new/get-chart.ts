@@ -175,9 +175,9 @@ async function runHelmPull(
   flags: readonly string[],
   { dir, tools }: PullTarget,
 ): Promise<string> {
-  const before = new Set(readdirSync(dir));
+  const namesBefore = new Set(readdirSync(dir));
   const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], tools);
-  const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
+  const [pulled] = readdirSync(dir).filter((name) => !namesBefore.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
   const remedy = ref.startsWith("oci://")
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
@@ -259,15 +259,15 @@ export function checkAgainstIndex(
   { repo, entries }: RepositoryIndex,
   { name, version, digest }: PulledVersion,
 ): void {
-  const listed = objectsIn(entries[name] ?? []).filter((entry) => entry["version"] === version);
+  const listedVersions = objectsIn(entries[name] ?? []).filter((entry) => entry["version"] === version);
   const refuse = (message: string): never => {
     const remedy =
       "the chart may be half published: try again later, or contact the administrator of the repository";
     throw fileProblem(repo, `the pulled archive ${message}`, remedy);
   };
-  if (listed.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
+  if (listedVersions.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
   // An index may omit digests, or the prefix of a digest.
-  const digests = listed.map((entry) => asString(entry["digest"])?.replace(/^sha256:/, "") ?? "");
+  const digests = listedVersions.map((entry) => asString(entry["digest"])?.replace(/^sha256:/, "") ?? "");
   const listedDigest = digests.find((each) => each !== "");
   if (listedDigest === undefined || listedDigest === digest.replace(/^sha256:/, "")) return;
   const difference = `${digest} instead of sha256:${listedDigest}`;

@@ -200,7 +200,7 @@ function planSchemaChange(
   { chartDir }: DescribedChart,
 ): SchemaChange {
   const file = join(dir, SCHEMA_FILE);
-  const before = existsSync(file) ? readFileSync(file, "utf8") : undefined;
+  const currentText = existsSync(file) ? readFileSync(file, "utf8") : undefined;
   const newDerived = deriveSectionSchema(chartDir);
   const replaceFile = (text: string | undefined): void => {
     if (text === undefined) return rmSync(file, { force: true });
@@ -208,10 +208,10 @@ function planSchemaChange(
     writeFileSync(`${file}.new`, text);
     renameSync(`${file}.new`, file);
   };
-  const isEdited = before !== oldDerived && before !== newDerived;
+  const isEdited = currentText !== oldDerived && currentText !== newDerived;
   const notes = unusableSchemaNotes(chartDir, newDerived);
-  if (!isEdited) return { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
-  if (before !== undefined)
+  if (!isEdited) return { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(currentText) };
+  if (currentText !== undefined)
     notes.unshift(`note: ${file} was edited: compare it with the new values.schema.json\n`);
   return { notes, write: () => {}, undo: () => {} };
 }
