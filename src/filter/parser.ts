@@ -20,10 +20,7 @@ const IDENTITY: Node = { op: "identity" };
 
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
-/**
- * Parses a filter. Throws OutsideSubset also if jq and gojq disagree on the order of its results; RangeError if it is nested too
- * deep for this recursive parser.
- */
+/** Parses a filter. Throws OutsideSubset also if jq and gojq disagree on the order of its results; RangeError if it is nested too deep for this recursive parser. */
 export function parseSubset(tokens: readonly Token[]): Node {
   if (tokens.length === 0) return IDENTITY;
   const tree = new Parser(tokens).parseFilter();
@@ -115,10 +112,7 @@ class Parser {
     return { op: "literal", value: CONSTANTS[word] ?? null };
   }
 
-  /**
-   * Parses the next suffix of a term: `.b`, `."b"`, `["b"]`, `[0]`, `[]` or `.[0]`. A `?` after it covers this step only.
-   * Undefined = the term has no further suffix.
-   */
+  /** Parses the next suffix of a term: `.b`, `."b"`, `["b"]`, `[0]`, `[]` or `.[0]`. A `?` after it covers this step only. Undefined = the term has no further suffix. */
   #parseSuffix(term: Node): Node | undefined {
     const token = this.#peek();
     if (token?.kind === "field") return this.#applyField(term, this.#next().text.slice(1));

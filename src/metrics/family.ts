@@ -173,10 +173,7 @@ interface LineFormat {
   readonly exposition?: Exposition;
 }
 
-/**
- * Renders one label set in Prometheus' text format: one line, or for a histogram a line for each bucket, sum and count.
- * `labels` is the text between the braces.
- */
+/** Renders one label set in Prometheus' text format: one line, or for a histogram a line for each bucket, sum and count. `labels` is the text between the braces. */
 export function renderLines(
   name: string,
   sample: SampleValues,

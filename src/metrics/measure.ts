@@ -25,10 +25,7 @@ export interface MetricSources {
   readonly bindings: KubeBindings;
 }
 
-/**
- * Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen,
- * gauges are set before each scrape.
- */
+/** Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen, gauges are set before each scrape. */
 export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
   const { client, patchClient, hub, clock } = measured;
   const host = new URL(client.credentialsInfo.server).host;

@@ -70,10 +70,7 @@ function newTexts(now: readonly string[] = [], before: readonly string[] = []): 
   return now.filter((warning) => !before.includes(warning));
 }
 
-/**
- * All problems and warnings of the modules directory `dir` as problems with a file, for `lint`: broken files,
- * directories whose name is refused, dangling links.
- */
+/** All problems and warnings of the modules directory `dir` as problems with a file, for `lint`: broken files, directories whose name is refused, dangling links. */
 export function collectProblems(tree: Tree, dir: string): Problem[] {
   const problems = [...tree.problems, ...(tree.refused ?? [])];
   for (const module of tree.modules) {

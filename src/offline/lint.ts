@@ -195,10 +195,7 @@ function lintUnreadValues(module: Module): Problem[] {
   }));
 }
 
-/**
- * Renders the chart and checks the manifest. An error becomes a note if a hook supplies values that are missing here,
- * because the chart may render with them.
- */
+/** Renders the chart and checks the manifest. An error becomes a note if a hook supplies values that are missing here, because the chart may render with them. */
 async function lintManifest(
   module: Module,
   tree: Tree,

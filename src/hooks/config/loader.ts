@@ -122,10 +122,7 @@ export class HookLoader {
   }
 }
 
-/**
- * Lifetime of a cached answer in milliseconds: a failure is not cached, because it may pass, except a time-out, because the
- * query of a hanging file takes long.
- */
+/** Lifetime of a cached answer in milliseconds: a failure is not cached, because it may pass, except a time-out, because the query of a hanging file takes long. */
 function getAnswerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
   return "failure" in answer && answer.timedOut === true ? RETRY_HANGING_MS : 0;

@@ -8,9 +8,7 @@ import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 /** A larger file fails the hook; in bytes. */
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
-/**
- * Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end.
- */
+/** Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end. */
 export async function readOutputFile(path: string, limit = MAX_OUTPUT): Promise<string> {
   const info = await stat(path).catch(() => undefined);
   if (info === undefined) return "";

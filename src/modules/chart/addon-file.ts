@@ -1,6 +1,7 @@
 /**
  * Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. `accountIsUnknown` marks a file whose
- * `serviceAccountName` cannot be read: the operator then does nothing for the module, rather than use its own permissions.
+ * `serviceAccountName` cannot be read: the operator then acts for the module as the last known account, or not at all, rather
+ * than with its own permissions.
  */
 
 import { lstatSync, statSync } from "node:fs";
@@ -211,10 +212,7 @@ export function chooseNamespace(
   return namespace ?? template?.replaceAll("{name}", module);
 }
 
-/**
- * The problem of a namespace that `--module-namespace-template` makes too long; none if it fits. The user can set a shorter
- * one in `file`, the module's `addon.yaml`.
- */
+/** The problem of a namespace that `--module-namespace-template` makes too long; none if it fits. The user can set a shorter one in `file`, the module's `addon.yaml`. */
 export function checkNamespaceLength(namespace = "", file: string): Problem[] {
   if (namespace.length <= MAX_NAMESPACE_LENGTH) return [];
   const message = `would be ${namespace} by --module-namespace-template, which is longer than ${MAX_NAMESPACE_LENGTH} characters`;

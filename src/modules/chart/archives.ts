@@ -108,10 +108,7 @@ async function readArchive(file: string): Promise<Buffer> {
   }
 }
 
-/**
- * Reads the archive twice: checks all entries, then unpacks them beside `dir` and renames the result, so that `dir` is never
- * incomplete. Throws ProblemError.
- */
+/** Reads the archive twice: checks all entries, then unpacks them beside `dir` and renames the result, so that `dir` is never incomplete. Throws ProblemError. */
 async function unpackInto(dir: string, file: string, packed: Buffer): Promise<void> {
   const partialDir = `${dir}.part`;
   try {

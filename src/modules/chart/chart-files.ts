@@ -124,10 +124,7 @@ function parseRule(line: string): Ignore {
   };
 }
 
-/**
- * Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]`
- * are copied into the regular expression.
- */
+/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]` are copied into the regular expression. */
 function compileGlob(glob: string): RE2JS {
   const lastBracket = glob.lastIndexOf("]");
   let source = "";

@@ -98,10 +98,7 @@ function resolvePathBelow(dir: string, path: string): string | undefined {
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/**
- * Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips
- * circular links, which helm refuses to render.
- */
+/** Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
 function listDigestedFiles(chart: string): string[] {
   if (stat(chart)?.isDirectory() !== true) return [];
   const files: string[] = [];

@@ -90,10 +90,7 @@ export const MOST_ENTRIES = 30_000;
 /** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
-/**
- * Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a
- * module would otherwise stall the operator.
- */
+/** Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a module would otherwise stall the operator. */
 export class SizeLimits {
   readonly #dir: string;
   readonly #remedy: string;

@@ -1,7 +1,4 @@
-/**
- * Describes a fetched chart for `addon.yaml`, and derives the schema of the module's section, the values that a user sets for
- * the module, from the chart's schema.
- */
+/** Describes a fetched chart for `addon.yaml`, and derives the schema of the module's section, the values that a user sets for the module, from the chart's schema. */
 
 import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";

@@ -168,6 +168,7 @@ function replaceChart({ dir, draft, currentEntry, module }: Replacement, newChar
     undoSchema();
     throw error;
   }
+  // The old file may be the deprecated module.yaml.
   if (oldFile !== file) rmSync(oldFile);
   return [...schema.notes, ...removeOldChart(dir, currentEntry)];
 }
