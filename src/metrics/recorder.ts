@@ -197,7 +197,10 @@ export function makeBlockerReporter({
   };
 }
 
-/** Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not announced. */
+/**
+ * Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not
+ * announced. Without a release, `health` is undefined.
+ */
 export function makeHealthReporter({
   announce,
 }: Pick<RecorderParts, "announce">): (module: string, health: Health | undefined) => void {

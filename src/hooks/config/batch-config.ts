@@ -168,7 +168,10 @@ function mapObjects(items: Json, change: (item: JsonObject) => JsonObject): Json
   return Array.isArray(items) ? items.map((item) => (isJsonObject(item) ? change(item) : item)) : items;
 }
 
-/** Translates a kubernetes binding. In batch files, `executeHookOnEvent` is a boolean: all events, or only snapshots. */
+/**
+ * Translates a kubernetes binding. In batch files, `executeHookOnEvent` is a boolean: all events, or only snapshots; the hook gets
+ * only filter results by default, and the snapshots of all its bindings, which are one group.
+ */
 function toVersion1Kubernetes({ executeHookOnEvent = true, ...binding }: JsonObject): JsonObject {
   return {
     keepFullObjectsInMemory: false,

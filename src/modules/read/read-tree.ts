@@ -51,6 +51,7 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const { globalHooksDir, previous } = options;
   const dirs = [...listModulesDirs(options), ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
   for (let tries = 1; ; tries += 1) {
+    // git-sync and volumes of ConfigMaps replace a link to switch all files at once.
     const realPaths = joinedRealPaths(dirs);
     const { tree, reading } = await readOnce(options);
     if (realPaths === joinedRealPaths(dirs) && isConsistent(reading)) return tree;
@@ -257,7 +258,7 @@ function validSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   return compiled === undefined ? (reading.before.globalHooks?.schemas ?? {}) : files;
 }
 
-/** The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files at once. */
+/** The real paths of `dirs` as one text, to compare. */
 function joinedRealPaths(dirs: readonly string[]): string {
   return dirs.map((dir) => attempt(() => realpathSync(dir)) ?? "").join("\n");
 }
