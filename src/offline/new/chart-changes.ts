@@ -109,15 +109,16 @@ async function compareObjects(
   newModule: Module,
   render: (module: Module) => Promise<string>,
 ): Promise<{ changed: readonly ChangedObject[] } | { failure: string }> {
-  let title = "new";
-  try {
-    const newManifest = await render(newModule);
-    title = "current";
-    const currentManifest = await render(currentModule);
-    return { changed: changedObjects([currentManifest], [newManifest]) };
-  } catch (error) {
-    return { failure: `  cannot be compared: the ${title} chart ${explainRenderError(error)}\n` };
+  const manifests: string[] = [];
+  for (const [title, module] of Object.entries({ new: newModule, current: currentModule })) {
+    try {
+      manifests.push(await render(module));
+    } catch (error) {
+      return { failure: `  cannot be compared: the ${title} chart ${explainRenderError(error)}\n` };
+    }
   }
+  const [newManifest = "", currentManifest = ""] = manifests;
+  return { changed: changedObjects([currentManifest], [newManifest]) };
 }
 
 /** Why a chart cannot be rendered. Throws an unexpected error again. */
