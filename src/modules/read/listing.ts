@@ -102,7 +102,10 @@ function listParentDirs(rel: string): string[] {
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
-/** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError if there are too many. */
+/**
+ * Every file below a hooks directory that could be a hook, by path below `root`, executable or not; libraries, data and texts
+ * are skipped by their names. Throws ProblemError if there are too many.
+ */
 export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
   const rootStats = stat(root);
   const files: [string, FoundFile][] = [];

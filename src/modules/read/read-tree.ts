@@ -130,7 +130,8 @@ function scanAll(reading: Reading, dirs: readonly string[]): DirScanResult[] {
 function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanResult | undefined {
   try {
     const { unnumberedOrder, registryModules } = reading.options;
-    const scan = scanDir(dir, unnumberedOrder, dir === registryModules?.dir);
+    const mayBeEmpty = dir === registryModules?.dir;
+    const scan = scanDir(dir, unnumberedOrder, mayBeEmpty);
     reading.refused.push(...scan.refused);
     reading.warnings.push(...scan.warnings);
     reading.purgeBlockers.push(...scan.purgeBlockers);

@@ -1,4 +1,4 @@
-/** The sub-command `new hook` and its templates. */
+/** The sub-command `new hook` and its templates: a hook that counts the watched objects, or else the enabled modules, in a metric. */
 
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
