@@ -1,4 +1,7 @@
-/** Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. */
+/**
+ * Compiled filters, and the evaluation of a jq subset in JavaScript, with the results of jq. A part of a filter has any number
+ * of outputs, so it compiles to a function that calls `emit` for each.
+ */
 
 import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError, OutsideSubset, readAllowedTokens } from "./lexer.ts";
@@ -16,14 +19,11 @@ export interface Filter {
   evaluate(object: JsonObject): Json | Promise<Json>;
 }
 
-/**
- * Compiles a filter to a JavaScript function; undefined = the filter is not in the subset and needs jq. Throws FilterError
- * if it uses a refused function.
- */
+/** Compiles a filter to a JavaScript function; undefined = the filter is not in the subset and needs jq. Throws FilterError if it uses a refused function. */
 export function compileWithoutJq(text: string): ((input: Json) => Json) | undefined {
   try {
-    const step = compileNode(parseSubset(readAllowedTokens(text)));
-    return (input) => toFilterResult(collectOutputs(step, input));
+    const emitOutputs = compileNode(parseSubset(readAllowedTokens(text)));
+    return (input) => toFilterResult(collectOutputs(emitOutputs, input));
   } catch (error) {
     // RangeError: the filter is nested too deep for the recursive parser.
     if (error instanceof OutsideSubset || error instanceof RangeError) return undefined;
@@ -35,10 +35,10 @@ type Emit = (value: Json) => void;
 /** Calls `emit` with each output for `input`, in jq's order. */
 type Emitter = (input: Json, emit: Emit) => void;
 
-/** Collects all outputs of a step for one input. Throws FilterError where jq reports an error. */
-function collectOutputs(step: Emitter, input: Json): Json[] {
+/** Collects all outputs of a filter, or of a part of it, for one input. Throws FilterError where jq reports an error. */
+function collectOutputs(emitOutputs: Emitter, input: Json): Json[] {
   const outputs: Json[] = [];
-  step(input, (value) => outputs.push(value));
+  emitOutputs(input, (value) => outputs.push(value));
   return outputs;
 }
 
@@ -80,19 +80,16 @@ function compileComma(left: Emitter, right: Emitter): Emitter {
   };
 }
 
-/**
- * `left // right`: the outputs of the left side that are neither null nor false. They are emitted at once, even if an error
- * follows. If there are none, the outputs of the right side.
- */
+/** `left // right`: emits the outputs of the left side that are neither null nor false; if there are none, those of the right side. */
 function compileDefault(left: Emitter, right: Emitter): Emitter {
   return (input, emit) => {
-    let found = false;
+    let needsDefault = true;
     left(input, (value) => {
       if (value === null || value === false) return;
-      found = true;
+      needsDefault = false;
       emit(value);
     });
-    if (!found) right(input, emit);
+    if (needsDefault) right(input, emit);
   };
 }
 
@@ -125,10 +122,10 @@ function compileObject(entries: readonly (readonly [string, Node])[]): Emitter {
   let build: (input: Json, members: readonly (readonly [string, Json])[], emit: Emit) => void;
   build = (_input, members, emit) => emit(Object.fromEntries(members));
   for (const [key, value] of entries.toReversed()) {
-    const step = compileNode(value);
+    const emitValues = compileNode(value);
     const buildNext = build;
     build = (input, members, emit) =>
-      step(input, (output) => buildNext(input, [...members, [key, output]], emit));
+      emitValues(input, (output) => buildNext(input, [...members, [key, output]], emit));
   }
   const buildFirst = build;
   return (input, emit) => buildFirst(input, [], emit);
@@ -183,8 +180,8 @@ function getTypeName(value: Json): string {
  * at every level, so that equal results have equal texts.
  */
 export function toFilterResult(outputs: readonly Json[]): Json {
-  const [first = null, ...others] = outputs;
-  return sortKeys(others.length === 0 ? first : [...outputs]);
+  const [first = null] = outputs;
+  return sortKeys(outputs.length <= 1 ? first : [...outputs]);
 }
 
 /** Sorts the keys of objects at every level. Returns the value itself if they are sorted already, to avoid a copy. */
@@ -197,9 +194,9 @@ function sortKeys(value: Json): Json {
 function sortItems(items: Json[]): Json[] {
   let isChanged = false;
   const sorted = items.map((item) => {
-    const next = sortKeys(item);
-    isChanged ||= next !== item;
-    return next;
+    const sortedItem = sortKeys(item);
+    isChanged ||= sortedItem !== item;
+    return sortedItem;
   });
   return isChanged ? sorted : items;
 }
@@ -211,9 +208,9 @@ function sortMembers(object: JsonObject): JsonObject {
   const members: [string, Json][] = [];
   for (const key of isChanged ? keys.sort() : keys) {
     const member = object[key] ?? null;
-    const next = sortKeys(member);
-    isChanged ||= next !== member;
-    members.push([key, next]);
+    const sortedMember = sortKeys(member);
+    isChanged ||= sortedMember !== member;
+    members.push([key, sortedMember]);
   }
   return isChanged ? Object.fromEntries(members) : object;
 }

@@ -31,7 +31,7 @@ export class FilterEngine {
   readonly #options: FilterEngineOptions;
   /** Compiled filters by text; the last one used is the last entry. */
   readonly #filters = new Map<string, Promise<Filter>>();
-  /** Running processes; the last one started or used is the last entry. */
+  /** Running processes; the last one started is the last entry. */
   readonly #processes = new Set<JqProcess>();
   #jq: Promise<Jq> | undefined;
   #closed = false;
@@ -44,12 +44,13 @@ export class FilterEngine {
   compile(text: string): Promise<Filter> {
     const cachedFilter = this.#filters.get(text);
     const filter = cachedFilter ?? this.#compile(text);
-    // Moves it to the end, because the last entry is the filter that was used last.
+    // A Map keeps the order of insertion: moves the filter to the end, so that the first entry is the longest unused.
     this.#filters.delete(text);
     this.#filters.set(text, filter);
     if (cachedFilter !== undefined) return filter;
-    const [oldest] = this.#filters.keys();
-    if (this.#filters.size > MAX_CACHED_FILTERS && oldest !== undefined) this.#filters.delete(oldest);
+    const [longestUnused] = this.#filters.keys();
+    const isFull = this.#filters.size > MAX_CACHED_FILTERS;
+    if (isFull && longestUnused !== undefined) this.#filters.delete(longestUnused);
     // A filter that did not compile is tried again next time: jq may have been missing.
     filter.catch(() => {
       if (this.#filters.get(text) === filter) this.#filters.delete(text);
@@ -68,13 +69,14 @@ export class FilterEngine {
   /** Compiles to JavaScript if possible; otherwise checks the syntax with jq and runs the filter there. */
   async #compile(text: string): Promise<Filter> {
     const namesManagedFields = text.includes("managedFields");
-    const inJavaScript = compileWithoutJq(text);
-    if (inJavaScript !== undefined) return { text, namesManagedFields, evaluate: inJavaScript };
+    const evaluateInJavaScript = compileWithoutJq(text);
+    if (evaluateInJavaScript !== undefined)
+      return { text, namesManagedFields, evaluate: evaluateInJavaScript };
     const jq = await this.#findJq();
     await checkSyntax(jq, text, this.#options.env);
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
     const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
-    // The process starts with the first evaluation.
+    // Starts with the first evaluation, and again after it was stopped while idle.
     const process = new JqProcess({ jq, text, clock, timeLimitMs, onStart });
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
@@ -83,8 +85,9 @@ export class FilterEngine {
     return { text, namesManagedFields, evaluate };
   }
 
-  /** Records a process that starts, and ends the longest unused idle ones if there are too many: each takes some MB of memory. */
+  /** Records a process that starts, and ends idle ones, the oldest first, if too many run: each takes some MB of memory. */
   #stopExcessIdleProcesses(started: JqProcess): void {
+    // A Set keeps the order of insertion: moves the process to the end.
     this.#processes.delete(started);
     this.#processes.add(started);
     let excess = this.#processes.size - (this.#options.maxIdle ?? MAX_IDLE_PROCESSES);

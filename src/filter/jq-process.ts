@@ -1,4 +1,7 @@
-/** One long-lived jq process for one filter. */
+/**
+ * One long-lived jq process for one filter. A job is one evaluation: it waits until few enough jobs are with jq, is sent as a line
+ * to its stdin, and ends with the answer line on its stdout.
+ */
 
 import {
   attempt,
@@ -33,9 +36,7 @@ interface Job {
   readonly reject: (error: FilterError) => void;
 }
 
-/**
- * At most so many jobs and bytes are sent to jq before it answers. That keeps it busy, and little is sent again if it dies.
- */
+/** At most so many jobs and bytes are sent to jq before it answers. That keeps it busy, and little is sent again if it dies. */
 const MAX_SENT_JOBS = 32;
 const MAX_SENT_BYTES = 256 * 1024;
 const MAX_TRIES_OF_JOB = 2;
@@ -89,6 +90,7 @@ export class JqProcess {
   evaluate(input: Json): Promise<Json[]> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(new FilterError("engine", "the filter engine is closed"));
+      // All jobs fail after some time-outs without a pause; this is a pause.
       if (!this.isBusy) this.#timeouts = 0;
       this.#waiting.push({ id: ++this.#lastId, input, failures: 0, resolve, reject });
       this.#sendWaitingJobs();
@@ -188,13 +190,13 @@ export class JqProcess {
     const child = this.#child;
     this.#child = undefined;
     child?.kill();
-    const [head, ...rest] = this.#sent;
+    const [failedJob, ...otherJobs] = this.#sent;
     this.#sent = [];
-    if (head === undefined) return;
-    head.failures++;
-    if (head.failures < MAX_TRIES_OF_JOB) rest.unshift(head);
-    else head.reject(error);
-    this.#waiting = [...rest, ...this.#waiting];
+    if (failedJob === undefined) return;
+    failedJob.failures++;
+    const isLastTry = failedJob.failures >= MAX_TRIES_OF_JOB;
+    if (isLastTry) failedJob.reject(error);
+    this.#waiting = [...(isLastTry ? [] : [failedJob]), ...otherJobs, ...this.#waiting];
     this.#sendWaitingJobs();
   }
 
@@ -220,7 +222,7 @@ type Answer =
   | { readonly id: number; readonly outputs: Json[] }
   | { readonly id: number; readonly error: string };
 
-/** Reads an answer line, as `jqProgram` writes it; undefined = the line has another form. */
+/** Reads an answer line, `[id, {v: outputs}]` or `[id, {e: error}]`, as `buildJqProgram` says; undefined = the line has another form. */
 function parseAnswer(line: string): Answer | undefined {
   const answer = attempt(() => JSON.parse(line) as Json);
   if (!Array.isArray(answer)) return undefined;
@@ -239,6 +241,8 @@ function parseAnswer(line: string): Answer | undefined {
  * values that it cannot handle into brackets: `string ("…") and number (1) cannot be added`.
  */
 function omitQuotedValues(message: string): string {
-  const [from, to] = [message.indexOf("("), message.lastIndexOf(")")];
-  return from < 0 || to < from ? message : `${message.slice(0, from).trimEnd()}${message.slice(to + 1)}`;
+  const start = message.indexOf("(");
+  const end = message.lastIndexOf(")");
+  if (start < 0 || end < start) return message;
+  return `${message.slice(0, start).trimEnd()}${message.slice(end + 1)}`;
 }

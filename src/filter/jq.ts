@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 
-import { oneLine } from "../lib/index.ts";
+import { attempt, oneLine } from "../lib/index.ts";
 import { findProgram, type Children } from "../process/index.ts";
 import { FilterError } from "./lexer.ts";
 
@@ -25,7 +25,10 @@ const VERSION_TIMEOUT_MS = 10_000;
 const CHECK_TIMEOUT_MS = 30_000;
 const MESSAGE_LIMIT = 300;
 
-/** Finds jq: the setting, else `jq` on PATH, else node-jq's own. Throws FilterError `engine`. */
+/**
+ * Finds jq: the setting `jqBin`, else `jq` on PATH, else that of the package node-jq. Of the operator's environment, jq gets
+ * only the time zone, because filters could read all else. Throws FilterError `engine`.
+ */
 export async function findJq(jqBin: string | undefined, env: Env, children: Children): Promise<Jq> {
   const file = findJqFile(jqBin, env);
   const childEnv = env["TZ"] === undefined ? {} : { TZ: env["TZ"] };
@@ -41,24 +44,22 @@ export async function findJq(jqBin: string | undefined, env: Env, children: Chil
 function findJqFile(jqBin: string | undefined, env: Env): string {
   if (jqBin?.includes("/")) return resolve(jqBin);
   const names = jqBin === undefined ? ["jq", ...findNodeJqFile()] : [jqBin];
-  const [found] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
-  if (found !== undefined) return found;
+  const [firstPath] = names.flatMap((name) => findProgram(name, env["PATH"]) ?? []);
+  if (firstPath !== undefined) return firstPath;
   const message = `${names[0]} not found on PATH: install jq, or name one with --jq-bin (JQ_PATH)`;
   throw new FilterError("engine", message);
 }
 
 /** Path of the jq program that the package node-jq contains, as a list of one; empty if the package is not installed. */
 export function findNodeJqFile(): readonly string[] {
-  try {
-    return [resolve(createRequire(import.meta.url).resolve("node-jq"), "..", "..", "bin", "jq")];
-  } catch {
-    return [];
-  }
+  const packageFile = attempt(() => createRequire(import.meta.url).resolve("node-jq"));
+  return packageFile === undefined ? [] : [resolve(packageFile, "..", "..", "bin", "jq")];
 }
 
 /**
- * Checks the syntax of a filter by running jq without input, so nothing is evaluated. Uses node-jq if it would start the
- * same jq. Throws FilterError `syntax` with jq's message in one line.
+ * Checks the syntax of a filter by running jq without input, so nothing is evaluated. The package node-jq does that, if it is
+ * installed and would start the same jq; for evaluations it is too slow. Throws FilterError `syntax` with jq's message in
+ * one line.
  */
 export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
   // node-jq itself reads these variables when it is loaded.

@@ -1,4 +1,7 @@
-/** Cuts the text of a filter into tokens, and refuses what filters of events may not use; the error of all filters. */
+/**
+ * Cuts the text of a jq filter into tokens, and refuses what filters of events may not use. OutsideSubset means that the operator's
+ * own parser does not support the filter, which then runs in jq.
+ */
 
 /**
  * Why a filter gave no result: its text is wrong (`syntax`), it uses what a filter may not (`refused`), it failed
@@ -6,7 +9,7 @@
  */
 type FilterFailure = "syntax" | "refused" | "runtime" | "timeout" | "engine";
 
-/** A jq filter that cannot be compiled or has failed; the message is one line. */
+/** A jq filter that cannot be compiled or has failed, with the kind of failure; the message is one line. */
 export class FilterError extends Error {
   readonly failure: FilterFailure;
 
@@ -55,19 +58,19 @@ class Lexer {
 
   /** Reads tokens to the end. With `inString`, stops after the parenthesis that ends the interpolation in a string. */
   readTokens(inString: boolean): FilterToken[] {
-    const found: FilterToken[] = [];
+    const tokens: FilterToken[] = [];
     let openParentheses = 0;
     for (this.#skipBlanks(); this.#position < this.#text.length; this.#skipBlanks()) {
       const token = this.#readToken();
       const punctuator = token.kind === "punctuator" ? token.text : undefined;
       // A closing parenthesis without an opening one ends the interpolation.
-      if (punctuator === ")" && openParentheses === 0 && inString) return found;
+      if (punctuator === ")" && openParentheses === 0 && inString) return tokens;
       if (punctuator === "(") openParentheses++;
       if (punctuator === ")") openParentheses--;
-      found.push(token);
+      tokens.push(token);
     }
     if (inString) throw new OutsideSubset("unterminated interpolation");
-    return found;
+    return tokens;
   }
 
   /** Skips blanks and comments. */
@@ -91,7 +94,7 @@ class Lexer {
     throw new OutsideSubset(`unexpected character at ${this.#position}`);
   }
 
-  /** A string with its quotes. The tokens of its interpolations are nested. */
+  /** A string with its quotes. The tokens of its interpolations, such as `"a \(.b)"`, are nested. */
   #readString(): FilterToken {
     const start = this.#position++;
     const nested: FilterToken[] = [];
@@ -114,9 +117,9 @@ class Lexer {
   /** Reads the text that matches the rule at the current position and moves behind it; undefined = no match. */
   #readMatch(rule: RegExp): string | undefined {
     rule.lastIndex = this.#position;
-    const found = rule.exec(this.#text)?.[0];
-    if (found !== undefined) this.#position += found.length;
-    return found;
+    const text = rule.exec(this.#text)?.[0];
+    if (text !== undefined) this.#position += text.length;
+    return text;
   }
 }
 
@@ -152,7 +155,7 @@ export function readAllowedTokens(text: string): readonly FilterToken[] {
   return tokens;
 }
 
-/** Throws FilterError if a token, also inside a string, is a function that filters may not use. */
+/** Throws FilterError if a token, also inside a string, is a function that filters may not use. A key of an object, as in `{env: 1}`, calls none. */
 function refuseForbiddenWords(tokens: readonly FilterToken[]): void {
   const openBrackets: string[] = [];
   let previousText = "";

@@ -1,4 +1,7 @@
-/** Parses the subset of jq's language that runs in JavaScript. */
+/**
+ * Parses the subset of jq's language that runs in JavaScript. Throws OutsideSubset for all else, also for errors of syntax: jq
+ * then runs the filter, or reports the error.
+ */
 
 import type { Json } from "../model/index.ts";
 import { OutsideSubset, type FilterToken } from "./lexer.ts";
@@ -17,10 +20,7 @@ const IDENTITY: Node = { op: "identity" };
 
 const CONSTANTS: Readonly<Record<string, Json>> = { true: true, false: false, null: null };
 
-/**
- * Parses a filter. Throws OutsideSubset if a part of the filter is not in the subset, or if jq and gojq disagree on the order of its
- * results; RangeError if it is nested too deep for this recursive parser.
- */
+/** Parses a filter. Throws OutsideSubset also if jq and gojq disagree on the order of its results; RangeError if it is nested too deep for this recursive parser. */
 export function parseSubset(tokens: readonly FilterToken[]): Node {
   if (tokens.length === 0) return IDENTITY;
   const tree = new Parser(tokens).parseFilter();
@@ -112,47 +112,44 @@ class Parser {
     return { op: "literal", value: CONSTANTS[word] ?? null };
   }
 
-  /**
-   * Parses the next suffix of a term: `.b`, `."b"`, `["b"]`, `[0]`, `[]` or `.[0]`. A `?` after it covers this step only.
-   * Undefined = the term has no further suffix.
-   */
-  #parseSuffix(of: Node): Node | undefined {
+  /** Parses the next suffix of a term: `.b`, `."b"`, `["b"]`, `[0]`, `[]` or `.[0]`. A `?` after it covers this step only. Undefined = the term has no further suffix. */
+  #parseSuffix(term: Node): Node | undefined {
     const token = this.#peek();
-    if (token?.kind === "field") return this.#applyField(of, this.#next().text.slice(1));
-    if (this.#isNext("[")) return this.#parseBrackets(of);
-    return this.#accept(".") ? this.#parseAfterDot(of) : undefined;
+    if (token?.kind === "field") return this.#applyField(term, this.#next().text.slice(1));
+    if (this.#isNext("[")) return this.#parseBrackets(term);
+    return this.#accept(".") ? this.#parseAfterDot(term) : undefined;
   }
 
   /** The suffix after a separate dot: `.[0]` or `."b"`. */
-  #parseAfterDot(of: Node): Node {
-    if (this.#isNext("[")) return this.#parseBrackets(of);
-    if (this.#peek()?.kind === "string") return this.#applyField(of, parseString(this.#next()));
+  #parseAfterDot(term: Node): Node {
+    if (this.#isNext("[")) return this.#parseBrackets(term);
+    if (this.#peek()?.kind === "string") return this.#applyField(term, parseString(this.#next()));
     throw new OutsideSubset();
   }
 
-  /** The field `key` of `of`, after its name was read. */
-  #applyField(of: Node, key: string): Node {
-    return this.#applyStep(of, { op: "field", key });
+  /** The field `key` of `term`, after its name was read. */
+  #applyField(term: Node, key: string): Node {
+    return this.#applyStep(term, { op: "field", key });
   }
 
-  /** Applies a step to the outputs of `of`. A `?` after the step ignores the errors of this step only. */
-  #applyStep(of: Node, step: Node): Node {
+  /** Applies a step, which is a field, an index or `[]`, to the outputs of `term`. A `?` after it ignores the errors of this step only. */
+  #applyStep(term: Node, step: Node): Node {
     const right: Node = this.#accept("?") ? { op: "try", body: step } : step;
-    return of.op === "identity" ? right : { op: "pipe", left: of, right };
+    return term.op === "identity" ? right : { op: "pipe", left: term, right };
   }
 
   /** A suffix in brackets: `[]` for all members, `["b"]` for a field, `[0]` or `[-1]` for an item. */
-  #parseBrackets(of: Node): Node {
+  #parseBrackets(term: Node): Node {
     this.#next();
-    if (this.#accept("]")) return this.#applyStep(of, { op: "each" });
-    const negative = this.#accept("-");
+    if (this.#accept("]")) return this.#applyStep(term, { op: "each" });
+    const isNegative = this.#accept("-");
     const token = this.#next();
     if (!this.#accept("]")) throw new OutsideSubset();
-    if (token.kind === "string" && !negative) return this.#applyField(of, parseString(token));
+    if (token.kind === "string" && !isNegative) return this.#applyField(term, parseString(token));
     const index = token.kind === "number" ? Number(token.text) : Number.NaN;
     // Some versions of jq round fractions, others do not.
     if (!Number.isSafeInteger(index)) throw new OutsideSubset();
-    return this.#applyStep(of, { op: "index", index: negative ? -index : index });
+    return this.#applyStep(term, { op: "index", index: isNegative ? -index : index });
   }
 
   /** `{a: …, b}` after its opening brace. */
@@ -244,7 +241,7 @@ function dependsOnKeyOrder(node: Node): boolean {
   return childrenOf(node).some(dependsOnKeyOrder);
 }
 
-/** Whether a node makes an object whose keys are not sorted. */
+/** Whether a node makes an object whose keys are not sorted: jq keeps their order, but gojq sorts them. */
 function makesUnsortedObject(node: Node): boolean {
   if (node.op !== "object") return false;
   return node.entries.some(([key], index) => index > 0 && (node.entries[index - 1]?.[0] ?? "") > key);

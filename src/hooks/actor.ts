@@ -1,4 +1,7 @@
-/** Under which identity hooks of modules run: user ids where the container allows them, and kubeconfigs of ServiceAccounts. */
+/**
+ * Under which identity hooks of modules run. The `actor` of a module whose `addon.yaml` names a ServiceAccount, in short "with an
+ * account", has a kubeconfig of the account for each run and, where the container allows it, a user id of its own.
+ */
 
 import { statSync } from "node:fs";
 import { delimiter } from "node:path";
@@ -94,14 +97,17 @@ export class Actors {
     this.#tokens = new RunTokens({ ...options, operator: `${namespace}/${settings.configMap}` });
   }
 
-  /** Finds out whether hooks can have user ids of their own. Call it before the first hook is started. Never throws. */
+  /**
+   * Finds out whether hooks can have user ids of their own; else `#sharedIdReason` says why they share the operator's. Call it
+   * before the first hook is started. Never throws.
+   */
   async checkUserIds(): Promise<void> {
     const { settings, client } = this.#options;
     const problem = await findUserIdProblem(settings.tmpDir, listCredentialFiles(client), this.#options);
     const { sources, sourcesDir } = settings;
-    // In a volume that every user may write to, such as an emptyDir, hooks could exchange the directories of modules.
-    const mayExchange = sources && sourcesDir !== undefined;
-    const sourcesProblem = mayExchange ? findPathProblemBesideUsers(sourcesDir) : undefined;
+    const hasSourcesDir = sources && sourcesDir !== undefined;
+    // In a volume that every user may write to, such as an emptyDir, hooks could replace the modules from registries.
+    const sourcesProblem = hasSourcesDir ? findPathProblemBesideUsers(sourcesDir) : undefined;
     this.#sharedIdReason = problem ?? sourcesProblem ?? this.#findModulesDirProblem();
   }
 
@@ -119,7 +125,7 @@ export class Actors {
     );
   }
 
-  /** Logs once why modules with an account are not isolated: an administrator may rely on the isolation. */
+  /** Logs once, if hooks share the operator's user id, why: an administrator may rely on the isolation. */
   #reportSharedId(): void {
     if (this.#hasReportedSharedId || this.#sharedIdReason === undefined) return;
     this.#hasReportedSharedId = true;
@@ -203,6 +209,7 @@ export class Actors {
 
 /** Lists the existing files with credentials of the operator, which hooks must not read: kubeconfigs, the files that they name, and the token of its Pod. */
 function listCredentialFiles(client: KubeClient): string[] {
+  // The exported kubeconfig is JSON.
   const fileMembers = client.exportKubeconfig().matchAll(/"(?:tokenFile|client-key)":"([^"]+)"/g);
   const namedFiles = [...fileMembers].map(([, file = ""]) => file);
   const kubeconfigs = client.credentialsInfo.file.split(delimiter);

@@ -1,9 +1,12 @@
-/** Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks"). */
+/**
+ * Runs batch files, executables with several hooks, such as module-sdk builds (docs/reference/hooks.md, "Batch hooks"). The
+ * `item` of a hook is its number in the file, or `ready` for the readiness probe; ordinary hooks have none.
+ */
 
 import { extname } from "node:path";
 
 import { attempt, oneLine, parseJson } from "../lib/index.ts";
-import { GLOBAL, isJsonObject } from "../model/index.ts";
+import { asString, GLOBAL, objectOf } from "../model/index.ts";
 import type { Hook, HookFile } from "../model/index.ts";
 import type { RunResult } from "../process/index.ts";
 
@@ -31,18 +34,17 @@ export function getTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: num
   return item === "ready" ? Math.min(hookTimeoutMs ?? Infinity, MAX_PROBE_MS) : hookTimeoutMs;
 }
 
-/** The failure in one line, with the message of the JSON error that a batch file printed, if it did. */
+/** The failure in one line. Of a batch file that ended by itself, takes the message of the JSON error that it printed, if any. */
 export function describeFailedResult({ item }: Pick<Hook, "item">, result: RunResult): string {
-  const message = item === undefined ? undefined : parseErrorMessage(result.stderr);
-  return message === undefined || result.exitCode === undefined
-    ? result.message
-    : `exit code ${result.exitCode}: ${message}`;
+  const isExitOfBatchFile = item !== undefined && result.exitCode !== undefined;
+  const message = isExitOfBatchFile ? parseErrorMessage(result.stderr) : undefined;
+  return message === undefined ? result.message : `exit code ${result.exitCode}: ${message}`;
 }
 
 /** The message of the JSON error in the last line of stderr, as module-sdk writes it; undefined if there is none. */
 function parseErrorMessage(stderr: string): string | undefined {
-  const last = stderr.trimEnd().split("\n").at(-1) ?? "";
-  const value = attempt(() => parseJson(last));
-  const message = isJsonObject(value) ? value["message"] : undefined;
-  return typeof message === "string" && message !== "" ? oneLine(message) : undefined;
+  const lastLine = stderr.trimEnd().split("\n").at(-1) ?? "";
+  const value = attempt(() => parseJson(lastLine));
+  const message = asString(objectOf(value)["message"]) ?? "";
+  return message === "" ? undefined : oneLine(message);
 }

@@ -22,8 +22,8 @@ export interface StartSettings {
 }
 
 /**
- * Working directory and environment of a hook or script, in every phase. WORKING_DIR is the operator's
- * own, else the configured directory, else `root`.
+ * Working directory and environment of a hook or script, in every phase. Sets WORKING_DIR, if the operator's own environment
+ * `env` does not, to the configured directory, else to `root`: the hooks directory of a hook, the modules directory of a script.
  */
 export function buildStartOptions(
   path: string,

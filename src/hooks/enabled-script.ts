@@ -32,10 +32,7 @@ export type EnabledAnswer =
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_REASON_LENGTH = 500;
 
-/**
- * Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is
- * empty, its last line on stdout. Never throws.
- */
+/** Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is empty, its last line on stdout. Never throws. */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
   return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
@@ -47,7 +44,10 @@ export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnsw
   });
 }
 
-/** Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log. */
+/**
+ * Runs the script in its scratch directory and reads its answer and its reason. Its output goes to the log, where `hide` masks
+ * secret values. The script of a module with an account gets no access to the API server.
+ */
 async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { settings, logger, module, path, hide = (text) => text } = request;
   const { actor } = settings;
@@ -56,7 +56,8 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
     proxyJson: settings.logProxyHookJson,
     hide,
   });
-  const { cwd, env } = buildStartOptions(path, dirname(dirname(path)), settings);
+  const modulesDir = dirname(dirname(path));
+  const { cwd, env } = buildStartOptions(path, modulesDir, settings);
   let lastLine = "";
   const result = await settings.children.run({
     file: path,
@@ -79,9 +80,9 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const written = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
+  const writtenText = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
   const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, MAX_ANSWER_BYTES)).trim();
-  const text = written === "" ? lastLine.trim() : written;
+  const text = writtenText || lastLine.trim();
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }
 

@@ -1,4 +1,4 @@
-/** The environment that all runs of hooks, scripts and helm share. */
+/** The environment that all runs of hooks, scripts and helm share. The shell library has functions for hooks in bash. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,10 +1,10 @@
-/** Hooks without a cluster: runs one (`hook run`), and checks them (`lint`). */
+/** Hooks without a cluster: runs one (`hook run`), and checks them (`lint`). A batch file is an executable with several hooks. */
 
 import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";
 
 import { oneLine, parseJson } from "../lib/index.ts";
-import { isJsonObject, MAIN_QUEUE } from "../model/index.ts";
+import { asString, isJsonObject, MAIN_QUEUE } from "../model/index.ts";
 import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../model/index.ts";
 import { runHookFile, type HookFileRun, type HookRunResult } from "./run-hook.ts";
 import { queryConfig, type HookQueryOptions } from "./config/query-config.ts";
@@ -24,19 +24,14 @@ export interface OfflineRun extends Omit<HookFileRun, "hook" | "context" | "fiel
 
 /** Runs a hook as the operator would and returns what it would change. Never throws; nothing is applied. */
 export async function runHookFileOffline(request: OfflineRun): Promise<HookRunResult> {
-  const { path, context, module, item, ...rest } = request;
+  const { path, context, module, item, ...options } = request;
   const contexts = parseContexts(context);
   if ("failure" in contexts) return { result: undefined, failure: contexts.failure };
-  const hook = toHookFile(path);
-  const first = contexts.list[0]?.binding;
-  const fields = { hook: hook.name, binding: typeof first === "string" ? first : "" };
+  const file = toHookFile(path);
+  const hook = { ...file, id: `offline:${file.name}`, module, item };
+  const logFields = { hook: file.name, binding: asString(contexts.list[0]?.binding) ?? "" };
   const text = `${JSON.stringify(contexts.list)}\n`;
-  return runHookFile({
-    ...rest,
-    hook: { ...hook, id: `offline:${hook.name}`, module, item },
-    context: text,
-    fields,
-  });
+  return runHookFile({ ...options, hook, context: text, fields: logFields });
 }
 
 /** Parses a binding context file: an array of objects, or one object without brackets. */
@@ -51,13 +46,16 @@ function parseContexts(text: string): { list: JsonObject[] } | { failure: string
   }
 }
 
-/** The hook file at a path, as a scan of its hooks directory returns it. */
+/**
+ * The hook file at a path, as a scan of its hooks directory returns it: `/modules/010-a/hooks/b/c.sh` is the hook `hooks/b/c.sh`
+ * of the directory `/modules/010-a/hooks`. Without a parent directory `hooks`, the directory is that of the file.
+ */
 export function toHookFile(path: string): HookFile {
   const parts = dirname(path).split(sep);
-  const at = parts.lastIndexOf("hooks");
-  const root = at < 0 ? dirname(path) : parts.slice(0, at + 1).join(sep);
-  const name = at < 0 ? basename(path) : `hooks/${relative(root, path)}`;
-  return { name, path, root, signature: "" };
+  const hooksIndex = parts.lastIndexOf("hooks");
+  if (hooksIndex < 0) return { name: basename(path), path, root: dirname(path), signature: "" };
+  const root = parts.slice(0, hooksIndex + 1).join(sep);
+  return { name: `hooks/${relative(root, path)}`, path, root, signature: "" };
 }
 
 export interface HookFindings {
@@ -81,15 +79,16 @@ export async function lintHook(
   const answer = await queryConfig(file, { kind, queue: MAIN_QUEUE, module }, options);
   if ("failure" in answer) return { hooks: [], problems: [toFailureProblem(file, answer)], warnings: [] };
   const isBatch = "errors" in answer ? answer.key !== "--config" : answer.hooks[0]?.item !== undefined;
-  const findings = isBatch ? createBatchProblems(file) : await createLineProblems(file);
-  if ("errors" in answer) return { hooks: [], problems: findings(answer.errors), warnings: [] };
+  // The source of a batch file, a binary, is unknown.
+  const toProblems = isBatch ? createBatchProblems(file) : await createLineProblems(file);
+  if ("errors" in answer) return { hooks: [], problems: toProblems(answer.errors), warnings: [] };
   const hooks = answer.hooks.map((hook, index) => ({
     ...file,
     ...hook,
     id: `${file.path} ${index}`,
     module,
   }));
-  return { hooks, problems: [], warnings: findings(answer.warnings) };
+  return { hooks, problems: [], warnings: toProblems(answer.warnings) };
 }
 
 type ToProblems = (texts: readonly string[]) => Problem[];
@@ -107,16 +106,19 @@ async function createLineProblems(file: HookFile): Promise<ToProblems> {
 
 const PATH = /^([A-Za-z0-9_]+)(?:\[(\d+)\])?(?:\.([A-Za-z0-9_.[\]]+))?/;
 
-/** `line 12`, the place of the key that begins the message, in the script; `--config` if it is not found. */
+/**
+ * `line 12`, where the script contains the key that begins the message, such as `kubernetes[1].kind`; `--config` if it is not
+ * found. It is a guess: the second `kind` after `kubernetes` is that of the second binding.
+ */
 function findLine(script: string, message: string): string {
-  const [, binding = "", index = "0", rest = ""] = PATH.exec(message) ?? [];
+  const [, binding = "", index = "0", path = ""] = PATH.exec(message) ?? [];
   const lines = script.split("\n");
-  const first = findKey(lines, binding, { from: 0, nth: 0 });
-  if (first === undefined) return "--config";
+  const bindingLine = findKey(lines, binding, { from: 0, nth: 0 });
+  if (bindingLine === undefined) return "--config";
   // A missing key has no line: use the line of its binding.
-  const field = message.endsWith(" is required") ? "" : (rest.split(/[.[]/)[0] ?? "");
-  const inner = findKey(lines, field, { from: first, nth: Number(index) });
-  return `line ${(inner ?? first) + 1}`;
+  const key = message.endsWith(" is required") ? "" : (path.split(/[.[]/)[0] ?? "");
+  const keyLine = findKey(lines, key, { from: bindingLine, nth: Number(index) });
+  return `line ${(keyLine ?? bindingLine) + 1}`;
 }
 
 /** Index of the line with the nth occurrence of `key` as a key, from a start line on; of the last one if there are fewer. */
@@ -125,20 +127,21 @@ function findKey(
   key: string,
   { from, nth }: { from: number; nth: number },
 ): number | undefined {
-  if (!/^\w+$/.test(key)) return undefined;
-  const found = lines.flatMap((line, index) => (index >= from && containsKey(line, key) ? [index] : []));
-  return found[nth] ?? found.at(-1);
+  const isPlainKey = /^\w+$/.test(key);
+  if (!isPlainKey) return undefined;
+  const matches = lines.flatMap((line, index) => (index >= from && containsKey(line, key) ? [index] : []));
+  return matches[nth] ?? matches.at(-1);
 }
 
 /** Whether a line contains `key` as a whole word before a colon, quoted or not. */
 function containsKey(line: string, key: string): boolean {
-  for (let at = line.indexOf(key); at >= 0; at = line.indexOf(key, at + 1)) {
-    if (/\w/.test(line.charAt(at - 1))) continue;
-    const after = line
-      .slice(at + key.length)
+  for (let start = line.indexOf(key); start >= 0; start = line.indexOf(key, start + 1)) {
+    const isEndOfWord = /\w/.test(line.charAt(start - 1));
+    const textAfterKey = line
+      .slice(start + key.length)
       .replace(/^["']/, "")
       .trimStart();
-    if (after.startsWith(":")) return true;
+    if (!isEndOfWord && textAfterKey.startsWith(":")) return true;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-/** Renders the binding context file of a hook run. */
+/** Renders the binding context file of a hook run, piece by piece: its snapshots may be larger than the memory for one text. */
 
 import { SnapshotList, JsonBytes, buildContext, snapshotItemMembers } from "../bindings/index.ts";
 import { type ContextMembers, type Snapshots } from "../bindings/index.ts";
@@ -28,11 +28,11 @@ export function* renderContext(input: ContextInput): Generator<string> {
 
 /** The JSON text of the contexts of all triggers, in small pieces. */
 function* renderContexts({ config, triggers, snapshots }: ContextInput): Generator<string> {
-  const read = cacheSnapshots(snapshots);
+  const cachedSnapshots = cacheSnapshots(snapshots);
   yield "[";
   for (const [index, trigger] of triggers.entries()) {
     if (index > 0) yield ",";
-    const members = Object.entries(buildContext(trigger, config, read));
+    const members = Object.entries(buildContext(trigger, config, cachedSnapshots));
     yield* renderObject(members.sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   yield "]\n";
@@ -40,18 +40,19 @@ function* renderContexts({ config, triggers, snapshots }: ContextInput): Generat
 
 /** Caches snapshots, so that all contexts of one run show the same state of the objects. */
 function cacheSnapshots(snapshots: Snapshots): Snapshots {
-  const seen = new Map<string, readonly SnapshotItem[]>();
-  const once = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
-    const items = seen.get(key) ?? read();
-    seen.set(key, items);
+  const cache = new Map<string, readonly SnapshotItem[]>();
+  const readOnce = (key: string, read: () => readonly SnapshotItem[]): readonly SnapshotItem[] => {
+    const items = cache.get(key) ?? read();
+    cache.set(key, items);
     return items;
   };
   return {
-    byBindingName: (name) => once(`name ${name}`, () => snapshots.byBindingName(name)),
-    byBindingId: (id) => once(`id ${id}`, () => snapshots.byBindingId(id)),
+    byBindingName: (name) => readOnce(`name ${name}`, () => snapshots.byBindingName(name)),
+    byBindingId: (id) => readOnce(`id ${id}`, () => snapshots.byBindingId(id)),
   };
 }
 
+/** The pieces of a JSON object: `{` or `,` before each member, so that `{` remains to be written if there are none. */
 function* renderObject(members: Iterable<readonly [string, ContextMembers[string]]>): Generator<string> {
   let separator = "{";
   for (const [key, value] of members) {
@@ -62,6 +63,7 @@ function* renderObject(members: Iterable<readonly [string, ContextMembers[string
   yield separator === "{" ? "{}" : "}";
 }
 
+/** The pieces of one member. A `JsonBytes` is an object that is kept as JSON text. */
 function* renderValue(value: ContextMembers[string]): Generator<string> {
   if (value instanceof Map) yield* renderObject(value);
   else if (value instanceof SnapshotList) yield* renderItems(value.list);
@@ -74,6 +76,7 @@ function decodeUtf8({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString("utf8");
 }
 
+/** The pieces of a JSON array of snapshot items: `[` or `,` before each item, so that `[` remains to be written if there are none. */
 function* renderItems(items: readonly SnapshotItem[]): Generator<string> {
   let separator = "[";
   for (const item of items) {

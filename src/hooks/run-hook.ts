@@ -75,17 +75,18 @@ export interface HookRunResult {
 /** Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws. */
 export async function runHook(request: HookRunInput & HookRunTools): Promise<HookRunResult> {
   const { hook, triggers, snapshots, queue } = request;
-  const [first] = triggers;
-  const fields = {
+  const [firstTrigger] = triggers;
+  const logFields = {
     hook: hook.name,
-    binding: first?.binding.name ?? "",
-    event: first?.type ?? "",
+    binding: firstTrigger?.binding.name ?? "",
+    event: firstTrigger?.type ?? "",
     queue,
     ...(hook.module === undefined ? {} : { module: hook.module }),
   };
   const context = renderContext({ config: hook.config, triggers, snapshots });
-  const givesWay = first !== undefined && isReviewBinding(first.binding);
-  return runHookFile({ ...request, context, fields, givesWay });
+  // Many reviews may arrive at once: their processes must not take the processors from the operator, which answers the others.
+  const givesWay = firstTrigger !== undefined && isReviewBinding(firstTrigger.binding);
+  return runHookFile({ ...request, context, fields: logFields, givesWay });
 }
 
 /** A run of a hook file with a given binding context. */
@@ -103,10 +104,10 @@ export interface HookFileRun
 export async function runHookFile(request: HookFileRun): Promise<HookRunResult> {
   let result: RunResult | undefined;
   const name = `hook-${request.hook.id.toLowerCase()}`;
-  const end = await withScratchDirectory(request.settings, name, async (scratch) => {
-    const variables = await writeHookFiles(scratch, request);
-    result = await withAccess(request.settings.actor, scratch, (more) =>
-      runProcess(request, { ...variables, ...more }),
+  const failureOrOutput = await withScratchDirectory(request.settings, name, async (scratch) => {
+    const fileVariables = await writeHookFiles(scratch, request);
+    result = await withAccess(request.settings.actor, scratch, (accessVariables) =>
+      runProcess(request, { ...fileVariables, ...accessVariables }),
     );
     await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
       logger: request.logger.child(request.fields),
@@ -115,10 +116,13 @@ export async function runHookFile(request: HookFileRun): Promise<HookRunResult> 
     if (result.outcome !== "succeeded") return { failure: describeFailedResult(request.hook, result) };
     return { output: await readOutputs(scratch) };
   });
-  return { result, ...end };
+  return { result, ...failureOrOutput };
 }
 
-/** Calls `work` with a private directory and removes the directory afterwards. Never throws: errors are in `failure`. */
+/**
+ * Calls `work` with a private directory and removes the directory afterwards, unless `debugKeepTmpFiles` is set. Never throws:
+ * errors are in `failure`. `prepare` creates the files that the environment of hooks names.
+ */
 export async function withScratchDirectory<T>(
   { tmpDir, debugKeepTmpFiles, prepare, actor, children }: RunSettings,
   name: string,
@@ -144,24 +148,26 @@ async function writeHookFiles(scratch: ScratchDir, request: HookFileRun): Promis
     CONFIG_VALUES_PATH: ["config-values.json", request.configValues],
     VALUES_PATH: ["values.json", request.values],
   } as const;
-  const outputs = Object.entries(OUTPUT_FILES).map(([variable, name]) => [variable, scratch.path(name)]);
-  const names = [...new Set(Object.values(OUTPUT_FILES))];
-  const files = [...Object.values(inputs), ...names.map((name) => [name, ""] as const)];
+  // Two variables name the same output file.
+  const outputNames = [...new Set(Object.values(OUTPUT_FILES))];
+  const files = [...Object.values(inputs), ...outputNames.map((name) => [name, ""] as const)];
   await Promise.all(files.map(([name, data]) => scratch.write(name, data)));
-  const paths = Object.entries(inputs).map(([variable, [name]]) => [variable, scratch.path(name)]);
-  return Object.fromEntries([...paths, ...outputs]) as Record<string, string>;
+  const inputPaths = Object.entries(inputs).map(([variable, [name]]) => [variable, scratch.path(name)]);
+  const outputPaths = Object.entries(OUTPUT_FILES).map(([variable, name]) => [variable, scratch.path(name)]);
+  return Object.fromEntries([...inputPaths, ...outputPaths]) as Record<string, string>;
 }
 
 /** Runs the process of the hook, logs its output, and warns of processes that it left behind. */
 async function runProcess(request: HookFileRun, variables: Record<string, string>): Promise<RunResult> {
   const { hook, settings, logger, signal, hide, givesWay } = request;
   const log = new OutputLog(logger.child(request.fields), { proxyJson: settings.logProxyHookJson, hide });
-  const parent = currentTraceParent();
+  const traceParent = currentTraceParent();
   const command = await buildCommand(hook, batchArguments(hook), settings);
-  const own = hook.item === undefined ? {} : batchEnvironment(hook.module);
+  const batchVariables = hook.item === undefined ? {} : batchEnvironment(hook.module);
+  const traceVariables = traceParent === undefined ? {} : { TRACEPARENT: traceParent };
   const result = await settings.children.run({
     ...command,
-    env: { ...command.env, ...own, ...variables, ...(parent === undefined ? {} : { TRACEPARENT: parent }) },
+    env: { ...command.env, ...batchVariables, ...variables, ...traceVariables },
     uid: settings.actor?.uid,
     givesWay,
     timeoutMs: getTimeLimitMs(hook, settings.hookTimeoutMs),
@@ -183,15 +189,15 @@ async function runProcess(request: HookFileRun, variables: Record<string, string
 
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
-  const text = (variable: OutputVariable): Promise<string> =>
+  const readText = (variable: OutputVariable): Promise<string> =>
     withVariableName(variable, () => readOutputFile(scratch.path(OUTPUT_FILES[variable])));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
-    text("CONFIG_VALUES_JSON_PATCH_PATH"),
-    text("VALUES_JSON_PATCH_PATH"),
-    text("METRICS_PATH"),
-    text("KUBERNETES_PATCH_PATH"),
-    text("ADMISSION_RESPONSE_PATH"),
-    text("CONVERSION_RESPONSE_PATH"),
+    readText("CONFIG_VALUES_JSON_PATCH_PATH"),
+    readText("VALUES_JSON_PATCH_PATH"),
+    readText("METRICS_PATH"),
+    readText("KUBERNETES_PATCH_PATH"),
+    readText("ADMISSION_RESPONSE_PATH"),
+    readText("CONVERSION_RESPONSE_PATH"),
   ]);
   return {
     configPatchText,

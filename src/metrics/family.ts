@@ -1,4 +1,7 @@
-/** A family of series, and its lines in Prometheus' text format or as OpenMetrics. */
+/**
+ * A family of series, and its lines in Prometheus' text format (`plain`) or as OpenMetrics (`open`). Only OpenMetrics has
+ * exemplars, which link a value of a histogram to the trace in which it was measured.
+ */
 
 import { canBeOpenMetricsCounter, type SeriesDefinition } from "./series.ts";
 
@@ -11,7 +14,7 @@ interface Sample extends SampleValues {
   text: string | undefined;
 }
 
-/** All label sets of one metric. The text of a label set is rendered again only after its value has changed. */
+/** All label sets of one metric, each with a sample. The text of a sample is rendered again only after its value has changed. */
 export class Family {
   readonly #name: string;
   readonly #definition: SeriesDefinition;
@@ -24,6 +27,7 @@ export class Family {
     this.#name = `${prefix}${definition.name}`;
     this.#definition = definition;
     this.#buckets = definition.buckets ?? [];
+    // The one sample of a metric without labels is visible from the start.
     if (definition.labels.length === 0) this.ensureSample({});
   }
 
@@ -62,15 +66,16 @@ export class Family {
     this.#samples.clear();
   }
 
-  /** Drops every label set that has these labels. */
+  /** Drops every sample that has these labels, whatever its other labels are. */
   dropSamples(labels: Labels): void {
-    const wanted = Object.entries(labels);
+    const pairs = Object.entries(labels);
     for (const [key, sample] of this.#samples)
-      if (wanted.every(([label, value]) => sample.labels[label] === value)) this.#samples.delete(key);
+      if (pairs.every(([label, value]) => sample.labels[label] === value)) this.#samples.delete(key);
   }
 
-  /** Renders the family: its head, then the lines of each label set. The parts are not joined, because one large text would be copied several times. */
+  /** Renders the family: its head, then the lines of each sample. The parts are not joined, because one large text would be copied several times. */
   renderParts(exposition: Exposition = "plain"): string[] {
+    // The cached texts are in the other format.
     if (exposition !== this.#exposition) for (const sample of this.#samples.values()) sample.text = undefined;
     this.#exposition = exposition;
     const parts = [this.#renderHead()];
@@ -99,8 +104,8 @@ export class Family {
   /** The sample of a label set, created at zero at first use. */
   #findOrCreateSample(labels: Labels): Sample {
     const key = this.#definition.labels.map((label) => labels[label] ?? "").join("\0");
-    const known = this.#samples.get(key);
-    if (known !== undefined) return known;
+    const existing = this.#samples.get(key);
+    if (existing !== undefined) return existing;
     const counts = this.#buckets.map(() => 0);
     const sample = { labels, value: 0, counts, count: 0, text: undefined };
     this.#samples.set(key, sample);
@@ -155,8 +160,10 @@ export function addObservation(
     if (value <= bound) sample.counts[index] = (sample.counts[index] ?? 0) + 1;
   if (exemplar === undefined) return;
   const firstBucket = buckets.findIndex((bound) => value <= bound);
+  // After the last bound comes the bucket `+Inf`.
+  const exemplarBucket = firstBucket === -1 ? buckets.length : firstBucket;
   sample.exemplars ??= new Map();
-  sample.exemplars.set(firstBucket === -1 ? buckets.length : firstBucket, exemplar);
+  sample.exemplars.set(exemplarBucket, exemplar);
 }
 
 interface LineFormat {
@@ -166,25 +173,24 @@ interface LineFormat {
   readonly exposition?: Exposition;
 }
 
-/**
- * Renders one label set in Prometheus' text format: one line, or for a histogram a line for each bucket, sum and count.
- * `labels` is the text between the braces.
- */
+/** Renders one label set in Prometheus' text format: one line, or for a histogram a line for each bucket, sum and count. `labels` is the text between the braces. */
 export function renderLines(
   name: string,
   sample: SampleValues,
   { labels, buckets, exposition }: LineFormat,
 ): string {
   const { value, count, counts } = sample;
-  const ownLabels = labels === "" ? "" : `{${labels}}`;
-  if (buckets === undefined) return `${name}${ownLabels} ${value}\n`;
-  const furtherLabels = labels === "" ? "" : `,${labels}`;
-  const isOpen = exposition === "open";
-  const bucketLines = [...buckets.map((bound) => formatBound(bound, isOpen)), "+Inf"].map((bound, index) => {
-    const exemplar = isOpen ? formatExemplar(sample.exemplars?.get(index)) : "";
-    return `${name}_bucket{le="${bound}"${furtherLabels}} ${counts[index] ?? count}${exemplar}\n`;
+  const labelSet = labels === "" ? "" : `{${labels}}`;
+  if (buckets === undefined) return `${name}${labelSet} ${value}\n`;
+  const labelsAfterBound = labels === "" ? "" : `,${labels}`;
+  const isOpenMetrics = exposition === "open";
+  const bounds = [...buckets.map((bound) => formatBound(bound, isOpenMetrics)), "+Inf"];
+  const bucketLines = bounds.map((bound, index) => {
+    const exemplar = isOpenMetrics ? formatExemplar(sample.exemplars?.get(index)) : "";
+    // The bucket `+Inf` has no count of its own: it contains all observations.
+    return `${name}_bucket{le="${bound}"${labelsAfterBound}} ${counts[index] ?? count}${exemplar}\n`;
   });
-  return `${bucketLines.join("")}${name}_sum${ownLabels} ${value}\n${name}_count${ownLabels} ${count}\n`;
+  return `${bucketLines.join("")}${name}_sum${labelSet} ${value}\n${name}_count${labelSet} ${count}\n`;
 }
 
 /** Formats the bound of a bucket. OpenMetrics requires a decimal point. */
@@ -192,7 +198,7 @@ function formatBound(bound: number, isOpen: boolean): string {
   return isOpen && Number.isInteger(bound) ? `${bound}.0` : String(bound);
 }
 
-/** The end of a bucket line that names a trace; empty without an exemplar. */
+/** The end of a bucket line that names a trace, such as ` # {trace_id="4bf9…"} 0.3 1700000000.1`; empty without an exemplar. */
 function formatExemplar(exemplar: Exemplar | undefined): string {
   if (exemplar === undefined) return "";
   return ` # {trace_id="${exemplar.traceId}"} ${exemplar.value} ${exemplar.atMs / 1000}`;

@@ -59,12 +59,13 @@ export class HookMetrics {
   /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
   apply(operations: readonly MetricOperation[], owner: HookMetricOwner): void {
     const groups = new Set(operations.flatMap(({ group }) => group ?? []));
-    const named = operations.map((operation) => this.#withFinalName(operation));
-    const types = new Map<string, FamilyType>();
-    for (const operation of named)
-      if (operation.action !== "expire") this.#checkOperation(operation, groups, types);
+    const finalOperations = operations.map((operation) => this.#withFinalName(operation));
+    const typesByName = new Map<string, FamilyType>();
+    for (const operation of finalOperations)
+      if (operation.action !== "expire") this.#checkOperation(operation, groups, typesByName);
+    // A run that names a group replaces all of its series.
     this.#removeSeries((series) => series.group !== undefined && groups.has(series.group));
-    for (const operation of named) {
+    for (const operation of finalOperations) {
       if (operation.action !== "expire") this.#writeSeries(operation, owner);
       // The series of a group were removed above. Without a group, this removes the series of this hook.
       else if (operation.group === undefined) this.#removeUngroupedSeries(operation.name, owner);
@@ -87,21 +88,21 @@ export class HookMetrics {
   }
 
   /**
-   * Throws HookMetricError if the operation cannot be applied. `types` collects the types that this run uses: Prometheus accepts
-   * only one type of a name.
+   * Throws HookMetricError if the operation cannot be applied. `typesByName` collects the types that this run uses: Prometheus
+   * accepts only one type of a name. Series in `groups` do not count, because this run replaces them.
    */
   #checkOperation(
     { action, name, value, labels }: WriteOperation,
     groups: ReadonlySet<string>,
-    types: Map<string, FamilyType>,
+    typesByName: Map<string, FamilyType>,
   ): void {
     // A large number in JSON becomes Infinity.
     if (!Number.isFinite(value)) throw new HookMetricError(`metric ${name}: a value is needed`);
     if (action === "observe" && Object.hasOwn(labels, "le"))
       throw new HookMetricError(`metric ${name}: the label "le" is the histogram's own`);
     const type = TYPE_BY_ACTION[action];
-    const typeInUse = types.get(name) ?? this.#typeOutsideGroups(name, groups) ?? type;
-    types.set(name, type);
+    const typeInUse = typesByName.get(name) ?? this.#typeOutsideGroups(name, groups) ?? type;
+    typesByName.set(name, type);
     if (typeInUse !== type)
       throw new HookMetricError(`metric ${name} is a ${typeInUse} already, "${action}" makes a ${type}`);
   }
@@ -129,19 +130,20 @@ export class HookMetrics {
     const labels = { ...write.labels, hook, ...(module === undefined ? {} : { module }) };
     const family = this.#findOrCreateFamily(write.name, TYPE_BY_ACTION[write.action]);
     const key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
-    const old = family.series.get(key);
+    const existing = family.series.get(key);
     const buckets = write.action === "observe" ? write.buckets : [];
-    const isSame = old !== undefined && old.group === group && isSameList(old.buckets, buckets);
+    const isSame =
+      existing !== undefined && existing.group === group && isSameList(existing.buckets, buckets);
     const counts = buckets.map(() => 0);
-    const series = isSame ? old : { labels, owner, group, buckets, counts, value: 0, count: 0 };
+    const series = isSame ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0 };
     family.series.set(key, series);
     updateValue(series, write);
   }
 
   /** The family of this name, created empty at first use. */
   #findOrCreateFamily(name: string, type: FamilyType): HookFamily {
-    const known = this.#families.get(name);
-    if (known !== undefined) return known;
+    const existing = this.#families.get(name);
+    if (existing !== undefined) return existing;
     const family: HookFamily = { name, type, series: new Map() };
     this.#families.set(name, family);
     return family;
@@ -169,10 +171,12 @@ function isSameList(a: readonly number[], b: readonly number[]): boolean {
 /** A family in Prometheus' text format. All its series get the same labels, as Prometheus recommends; a missing label is empty. */
 function renderFamily(family: HookFamily): string {
   const { name, type, series } = family;
-  const labels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
-  const names = [...labels].sort();
+  const allLabels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
+  const sortedLabels = [...allLabels].sort();
   const lines = [...series.values()].map((one) => {
-    const pairs = names.map((label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`);
+    const pairs = sortedLabels.map(
+      (label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`,
+    );
     const buckets = type === "histogram" ? one.buckets : undefined;
     return renderLines(name, one, { labels: pairs.join(","), buckets });
   });

@@ -1,4 +1,4 @@
-/** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. */
+/** Keeps the series of modules and hooks in step with those that exist, and counts runs of hooks. A sample has the label values of a hook. */
 
 import { listBindings, getHookActivation } from "../bindings/index.ts";
 import type { Hook } from "../model/index.ts";
@@ -42,7 +42,7 @@ export class Inventory {
     this.#state = state;
   }
 
-  /** Call it before each scrape. */
+  /** Creates and drops series as modules and hooks have come and gone since the last scrape. Call it before each scrape. */
   refresh(): void {
     const records = [...this.#state.records()];
     this.#refreshModules(records.map(({ module }) => module.name));
@@ -51,22 +51,22 @@ export class Inventory {
 
   /** Drops the series of deleted modules, and shows the counters of the others at zero. */
   #refreshModules(names: readonly string[]): void {
-    const known = new Set(names);
-    for (const module of this.#moduleNames) if (!known.has(module)) this.#metrics.dropSeries({ module });
+    const existing = new Set(names);
+    for (const module of this.#moduleNames) if (!existing.has(module)) this.#metrics.dropSeries({ module });
     for (const module of names)
       for (const series of MODULE_COUNTERS) this.#metrics.ensureSeries(series, { module });
     this.#moduleNames = names;
   }
 
   /** Drops the series of deleted hooks, shows the counters of new ones at zero, and sets the number of bindings of each. */
-  #refreshHooks(all: readonly Hook[]): void {
-    const before = this.#sampleByHook;
-    this.#sampleByHook = new Map(all.map((hook) => [hook, before.get(hook) ?? toHookSample(hook)]));
-    for (const sample of before.values()) {
+  #refreshHooks(hooks: readonly Hook[]): void {
+    const previous = this.#sampleByHook;
+    this.#sampleByHook = new Map(hooks.map((hook) => [hook, previous.get(hook) ?? toHookSample(hook)]));
+    // A hook that was loaded again is another object of the same name: its series stay.
+    for (const sample of previous.values())
       if (!hasHook(this.#state, sample)) dropHookSeries(this.#metrics, sample);
-    }
     for (const [hook, sample] of this.#sampleByHook)
-      if (!before.has(hook)) showHookCounters(this.#metrics, sample);
+      if (!previous.has(hook)) showHookCounters(this.#metrics, sample);
     this.#metrics.clearSeries("bindingCount");
     for (const { module = "", hook, bindings } of this.#sampleByHook.values())
       this.#metrics.set("bindingCount", { module, hook }, bindings.length);
@@ -116,8 +116,8 @@ export function showHookCounters(metrics: Metrics, { bindings, ...hook }: HookSa
 }
 
 /**
- * Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series; a third
- * counts the errors of both.
+ * Counts a run of a hook and records its duration and resources. Module hooks and global hooks have separate series, whose
+ * keys begin with the family `moduleHook` or `globalHook`; one more series counts the errors of both.
  */
 export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   const family = hookFamilyOf(run);
@@ -134,6 +134,7 @@ export function recordHookRun(metrics: Metrics, run: HookRunSample): void {
   if (maxRssBytes !== undefined) metrics.set(`${family}Rss`, labels, maxRssBytes);
 }
 
+/** Drops the series of a hook that no longer exists. */
 export function dropHookSeries(metrics: Metrics, { module, hook }: HookMetricOwner): void {
   metrics.dropSeries({ module: module ?? "", hook });
   // The series of global hooks have no label `module`.

@@ -25,20 +25,17 @@ export interface MetricSources {
   readonly bindings: KubeBindings;
 }
 
-/**
- * Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen,
- * gauges are set before each scrape.
- */
+/** Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen, gauges are set before each scrape. */
 export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
   const { client, patchClient, hub, clock } = measured;
   const host = new URL(client.credentialsInfo.server).host;
-  const count = (component: "main" | "object_patcher") => (report: RequestReport) => {
+  const makeRequestCounter = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
     metrics.add("apiResult", { code, method: verb, host, component });
     metrics.observe("apiLatency", { verb, url, component }, seconds);
   };
-  client.onRequest(count("main"));
-  patchClient.onRequest(count("object_patcher"));
+  client.onRequest(makeRequestCounter("main"));
+  patchClient.onRequest(makeRequestCounter("object_patcher"));
   hub.addObserver({
     onFailure: (type) => metrics.add("watchErrors", { error_type: type }),
     onRelist: ({ resource, namespace = "" }) =>
@@ -77,13 +74,16 @@ export function sampleGauges(
     metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
 }
 
-/** Sets the gauges of one module; each gauge is left out where it does not apply. */
+/**
+ * Sets the gauges of one module; each gauge is left out where it does not apply. The constant labels `critical` and `state` are
+ * the Go operator's, for its dashboards.
+ */
 function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
   const { name, enabled, suspended, module, health } = view;
-  const wait = describeRunBlocker(view, all);
-  if (wait !== undefined) metrics.set("moduleWaiting", { module: name, reason: wait.reason }, 1);
-  const healthy = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
-  if (healthy !== undefined) metrics.set("moduleHealthy", { module: name }, healthy);
+  const runBlocker = describeRunBlocker(view, all);
+  if (runBlocker !== undefined) metrics.set("moduleWaiting", { module: name, reason: runBlocker.reason }, 1);
+  const healthValue = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
+  if (healthValue !== undefined) metrics.set("moduleHealthy", { module: name }, healthValue);
   metrics.set("moduleInfo", { module: name, enabled: String(enabled), critical: "false" }, 1);
   if (enabled) metrics.set("moduleEnabled", { module: name, version: module.chartVersion ?? "" }, 1);
   if (suspended) metrics.set("maintenance", { module: name, state: "NoResourceReconciliation" }, 1);
@@ -121,7 +121,7 @@ export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: Kubernet
   };
 }
 
-/** Records how long a task has waited in its queue before it began. */
+/** Records how long a task, the first of a run of its queue, has waited before the run began. */
 export function recordTaskWait(
   metrics: Metrics,
   task: Task | undefined,

@@ -14,10 +14,7 @@ const LOOP_SAMPLE_MS = 100;
 const ERROR_PLACES = ["http", "debug socket", "timer", "watch", "child", "uncaught"];
 const WATCH_ERRORS = ["expired", "eof", "unexpected-eof", "fail", "nil"];
 
-/**
- * The series at `/metrics`: those of the table with a prefix (`--prometheus-metrics-prefix`), and those of the process
- * itself. Times are in seconds.
- */
+/** The series at `/metrics`: those of the table with a prefix (`--prometheus-metrics-prefix`), and those of the process itself. Times are in seconds. */
 export class Metrics {
   readonly #processRegistry = new Registry();
   readonly #families: ReadonlyMap<SeriesName, Family>;
@@ -32,6 +29,7 @@ export class Metrics {
       ([key, definition]) => [key as SeriesName, new Family(definition, prefix)] as const,
     );
     this.#families = new Map(families);
+    // Counters that must be visible at zero: Prometheus sees no increase in a series that begins with its first event.
     for (const place of ERROR_PLACES) this.ensureSeries("internalErrors", { place });
     for (const type of WATCH_ERRORS) this.ensureSeries("watchErrors", { error_type: type });
     collectDefaultMetrics({ register: this.#processRegistry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
@@ -44,12 +42,14 @@ export class Metrics {
 
   /** The text for Prometheus in UTF-8. Calls the samplers first, so that gauges are current. */
   async renderBytes(exposition: Exposition = "plain"): Promise<Buffer> {
-    for (const sample of this.#samplers) await sample();
+    for (const callSampler of this.#samplers) await callSampler();
     const processText = await this.#processRegistry.metrics();
-    const own = [...this.#families.values()].map((family) => family.renderParts(exposition));
-    if (exposition === "plain") return joinParts([...own.map((parts) => [...parts, "\n"]), [processText]]);
+    const families = [...this.#families.values()].map((family) => family.renderParts(exposition));
+    if (exposition === "plain")
+      return joinParts([...families.map((parts) => [...parts, "\n"]), [processText]]);
+    // This scraper reads exemplars.
     this.#recordsExemplars = true;
-    return joinParts([...own, [toOpenMetrics(processText), "# EOF\n"]]);
+    return joinParts([...families, [toOpenMetrics(processText), "# EOF\n"]]);
   }
 
   /** Calls `sample` before each scrape, so that gauges (queue lengths) are current. */
@@ -86,8 +86,10 @@ export class Metrics {
 
   /** Drops every label set that has these `labels`, of all series or of those named. */
   dropSeries(labels: Labels, names?: readonly SeriesName[]): void {
-    for (const [name, family] of this.#families)
-      if (names?.includes(name) !== false && family.hasLabels(labels)) family.dropSamples(labels);
+    for (const [name, family] of this.#families) {
+      const isNamed = names === undefined || names.includes(name);
+      if (isNamed && family.hasLabels(labels)) family.dropSamples(labels);
+    }
   }
 }
 

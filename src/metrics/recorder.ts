@@ -1,4 +1,7 @@
-/** What happened to modules and hooks, as series, log lines and Events. */
+/**
+ * Reports what happened to modules and hooks as series (`metrics`), log lines and Kubernetes Events (`announce`). The series have
+ * the label `activation`, which names the cause of a run.
+ */
 
 import { describeObject, type DriftedObject } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
@@ -112,7 +115,7 @@ const EVENT_REASON_BY_ACTION: Readonly<Partial<Record<ReleaseOutcome["action"], 
   rolledBack: "RolledBack",
 };
 
-/** Announces what helm did with a release; nothing if it is unchanged, so that Events show changes only. */
+/** Announces what helm did with a release; nothing if the release is unchanged, so that Events show changes only. */
 function announceRelease(announce: Announce, module: string, outcome: ReleaseOutcome | undefined): void {
   if (outcome === undefined) return;
   const { action, release, wasRecovered, refusal } = outcome;
@@ -189,13 +192,14 @@ export function makeBlockerReporter({
       logger.warn("A removal is blocked", { hold: text });
       announce({ module: undefined, reason: EVENT_REASON_BY_REMOVAL[action], note: text });
     }
+    // While a converge runs, it has not found all blockers again yet.
     if (converge.phase === "idle") reported = new Set(removalBlockers.map(({ text }) => text));
   };
 }
 
 /**
  * Makes a function that announces when a release becomes unhealthy, and when it is healthy again. Progress in between is not
- * announced.
+ * announced. Without a release, `health` is undefined.
  */
 export function makeHealthReporter({
   announce,
@@ -253,9 +257,9 @@ export const ACTIVATION_BY_HOOK: Readonly<Partial<Record<HookCause, ActivationLa
 /** The label `activation` of a module's run or of a converge by its cause; `Other` for causes without a label of their own. */
 export function getActivationLabel(cause: Cause | undefined, what: "module" | "converge"): string {
   if (cause === undefined) return "Other";
-  const labels =
+  const [ofModule, ofConverge] =
     cause.kind === "hook"
       ? (ACTIVATION_BY_HOOK[cause.by] ?? OTHER_ACTIVATION)
       : ACTIVATION_BY_CAUSE[cause.kind];
-  return labels[what === "module" ? 0 : 1];
+  return what === "module" ? ofModule : ofConverge;
 }

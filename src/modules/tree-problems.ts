@@ -1,4 +1,7 @@
-/** Reports problems of the directories, in the log and for the sub-command `lint`. */
+/**
+ * Reports problems of the directories, in the log and for the sub-command `lint`. The content of a module is pending while the
+ * operator has not fetched it from a registry yet.
+ */
 
 import type { Logger } from "../lib/index.ts";
 import { describeProblem, type Module, type Problem, type Tree } from "../model/index.ts";
@@ -11,24 +14,25 @@ export function reportTree(logger: Logger, tree: Tree, previous?: Tree): void {
   for (const warning of newTexts(tree.warnings, previous?.warnings)) logger.warn(warning);
   for (const text of newTexts(tree.notExecutableWarnings, previous?.notExecutableWarnings)) logger.warn(text);
   if (previous !== undefined) reportCommonFiles(logger, tree, previous);
-  const before = new Map(previous?.modules.map((module) => [module.name, module]));
-  for (const module of tree.modules) reportModule(logger, module, before.get(module.name));
-  const awaited = tree.modules.filter(
-    (each) => isContentPending(each) && !isContentPending(before.get(each.name)),
+  const previousModules = new Map(previous?.modules.map((module) => [module.name, module]));
+  for (const module of tree.modules) reportModule(logger, module, previousModules.get(module.name));
+  const newlyPending = tree.modules.filter(
+    (each) => isContentPending(each) && !isContentPending(previousModules.get(each.name)),
   );
-  if (awaited.length > 0) logger.info("Modules wait for their content", { modules: awaited.length });
+  if (newlyPending.length > 0)
+    logger.info("Modules wait for their content", { modules: newlyPending.length });
 }
 
 /** Logs the new problems of common files. Their last valid content stays in force. */
 function reportCommonFiles(logger: Logger, tree: Tree, previous: Tree): void {
-  const known = new Set(previous.problems.map(describeProblem));
-  for (const problem of tree.problems.filter((each) => !known.has(describeProblem(each))))
+  const knownTexts = new Set(previous.problems.map(describeProblem));
+  for (const problem of tree.problems.filter((each) => !knownTexts.has(describeProblem(each))))
     logger.error("A common file is broken; its last good content stays in force", { ...problem });
 }
 
 /**
- * Logs what has changed in the problem and the warnings of one module since the last read. A module from a registry
- * without content is a warning only: the operator fetches the content by itself.
+ * Logs what has changed in the problem and the warnings of one module since the last read. `retriedAs` marks the problem of
+ * a module from a registry without content, which is a warning only: the operator fetches the content by itself.
  */
 function reportModule(logger: Logger, module: Module, before: Module | undefined): void {
   const { name, problem } = module;
@@ -36,13 +40,15 @@ function reportModule(logger: Logger, module: Module, before: Module | undefined
     logger.warn(text, { module: name });
   // `reportTree` logs one line for all modules without content yet.
   if (isContentPending(module)) return;
-  const loggedProblem = isContentPending(before) ? undefined : before?.problem;
+  const lastLoggedProblem = isContentPending(before) ? undefined : before?.problem;
   if (problem === undefined) {
-    if (loggedProblem !== undefined)
+    if (lastLoggedProblem !== undefined)
       logger.info("The files of a module are in order again", { module: name });
     return;
   }
-  if (loggedProblem !== undefined && describeProblem(loggedProblem) === describeProblem(problem)) return;
+  const isKnown =
+    lastLoggedProblem !== undefined && describeProblem(lastLoggedProblem) === describeProblem(problem);
+  if (isKnown) return;
   const fields = { module: name, ...problem };
   if (problem.retriedAs === undefined) logger.error("The files of a module are broken", fields);
   else logger.warn("A module has no content", fields);
@@ -64,22 +70,19 @@ function newTexts(now: readonly string[] = [], before: readonly string[] = []): 
   return now.filter((warning) => !before.includes(warning));
 }
 
-/**
- * All problems and warnings of the modules directory `dir` as problems with a file, for `lint`: broken files,
- * directories whose name is refused, dangling links.
- */
+/** All problems and warnings of the modules directory `dir` as problems with a file, for `lint`: broken files, directories whose name is refused, dangling links. */
 export function collectProblems(tree: Tree, dir: string): Problem[] {
-  const found = [...tree.problems, ...(tree.refused ?? [])];
+  const problems = [...tree.problems, ...(tree.refused ?? [])];
   for (const module of tree.modules) {
-    if (module.problem !== undefined) found.push(module.problem);
-    found.push(...module.warnings.map((text) => warningToProblem(module.dir, text)));
+    if (module.problem !== undefined) problems.push(module.problem);
+    problems.push(...module.warnings.map((text) => warningToProblem(module.dir, text)));
   }
   // Each refused directory is also a warning, and is listed once only.
   const refusedPrefixes = tree.refused?.map(({ file }) => `${file}: `) ?? [];
   const otherWarnings = tree.warnings.filter(
     (text) => !refusedPrefixes.some((prefix) => text.startsWith(prefix)),
   );
-  return [...found, ...otherWarnings.map((text) => warningToProblem(dir, text))];
+  return [...problems, ...otherWarnings.map((text) => warningToProblem(dir, text))];
 }
 
 /** Splits a warning `PATH: TEXT` into file and message, because `lint` prints problems; without a path, the file is `dir`. */

@@ -1,10 +1,10 @@
-/** Renders charts without a cluster. */
+/** Renders charts without a cluster. A tree contains the modules and values that were read from the modules directories. */
 
 import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { buildHookEnvironment } from "../hooks/index.ts";
 import { silentLogger, systemClock } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { collect, ProblemError } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
   buildHelmInput,
@@ -42,6 +42,7 @@ export class OfflineCharts {
     this.#cluster = cluster;
     this.passesEnabledModules = settings.chartEnabledModules;
     this.#tmpDir = settings.tmpDir;
+    // Nothing is installed: what names the owner of releases and the API server stays empty.
     this.#helm = new Helm({
       children,
       bin: settings.helmBin,
@@ -60,13 +61,9 @@ export class OfflineCharts {
 
   /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
   findHelmProblem(): Problem | undefined {
-    try {
-      this.#helm.getBinaryId();
-      return undefined;
-    } catch (error) {
-      if (error instanceof ProblemError) return error.problems[0];
-      throw error;
-    }
+    const problems: Problem[] = [];
+    collect(problems, () => this.#helm.getBinaryId());
+    return problems[0];
   }
 
   /**
@@ -93,9 +90,9 @@ export class OfflineCharts {
 
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */
   #buildValues(module: Module, tree: Tree): ValuesStore {
-    const names = (): string[] => tree.modules.map(({ name }) => name);
+    const listAllNames = (): string[] => tree.modules.map(({ name }) => name);
     const configFile = { file: "--values", config: this.#cluster.config ?? {} };
-    const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? names : undefined);
+    const values = buildValuesStore(tree, configFile, this.passesEnabledModules ? listAllNames : undefined);
     const problem = explainInvalidValues(values, module);
     if (problem !== undefined) throw new ProblemError(problem);
     return values;
@@ -108,12 +105,16 @@ interface ConfigFile {
   readonly config: JsonObject;
 }
 
-/** Builds the values of all modules of a tree, with a file in place of the ConfigMap. Throws ProblemError for invalid keys. */
+/**
+ * Builds the values of all modules of a tree, with a file in place of the ConfigMap. `modulesForCharts` returns the names that
+ * charts get as `global.enabledModules`; without it, they get none. Throws ProblemError for invalid keys.
+ */
 export function buildValuesStore(
   tree: Tree,
   { file, config }: ConfigFile,
   modulesForCharts?: () => readonly string[],
 ): ValuesStore {
+  // Messages name the file in place of the ConfigMap.
   const origin = { configMap: `${file} FILE`, namespace: "default" };
   const values = new ValuesStore(undefined, modulesForCharts, origin);
   values.setTree(tree);

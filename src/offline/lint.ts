@@ -1,4 +1,4 @@
-/** The sub-command `lint`: checks files, charts and requirements without a cluster. */
+/** The sub-command `lint`: checks files, charts and requirements without a cluster. Each check adds to the findings `found`. */
 
 import { join } from "node:path";
 
@@ -115,16 +115,17 @@ async function createCharts(
   return new OfflineCharts(tools, { config: await readValuesFile(values), kubeVersion });
 }
 
-/** Checks layout, schemas and hooks of one directory. Charts are checked by `lintModule`. */
+/** Checks layout, schemas and hooks of one directory, of modules or global hooks. Charts are checked by `lintModule`. */
 async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings): Promise<void> {
   const { tree, modulesDir, onlyModuleDir } = dir;
-  if (modulesDir !== undefined) {
+  const isGlobalHooksDir = modulesDir === undefined;
+  if (isGlobalHooksDir) {
+    found.problems.push(...tree.problems);
+    found.warnings.push(...tree.warnings.map((text) => warningToProblem(dir.dir, text)));
+  } else {
     const isInScope = ({ file }: Problem): boolean =>
       onlyModuleDir === undefined || file.startsWith(onlyModuleDir);
     found.problems.push(...collectProblems(tree, modulesDir).filter(isInScope));
-  } else {
-    found.problems.push(...tree.problems);
-    found.warnings.push(...tree.warnings.map((text) => warningToProblem(dir.dir, text)));
   }
   found.warnings.push(...(tree.notExecutableWarnings ?? []).map((text) => warningToProblem(dir.dir, text)));
   lintSchemas(tree.globalSchemas, found);
@@ -170,14 +171,14 @@ async function lintModule(
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
-  collect(problems, () => problems.push(...lintUnreadValues(module)));
+  problems.push(...(collect(problems, () => lintUnreadValues(module)) ?? []));
   warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
 }
 
 /** Warns about a chart that reads the list of enabled modules although charts do not get it. */
 function lintEnabledModulesUse(module: Module, charts: OfflineCharts): Problem[] {
-  // Rendering the chart reports errors in its files.
+  // Drops errors in the chart's files, because the rendering of the chart reports them.
   const isRead = collect([], () => readsEnabledModules(module)) ?? false;
   if (charts.passesEnabledModules || !isRead) return [];
   const message = "its chart reads global.enabledModules, which charts do not get";
@@ -194,7 +195,7 @@ function lintUnreadValues(module: Module): Problem[] {
   }));
 }
 
-/** Renders the chart and checks the manifest. If a hook supplies values that are missing here, an error becomes a note. */
+/** Renders the chart and checks the manifest. An error becomes a note if a hook supplies values that are missing here, because the chart may render with them. */
 async function lintManifest(
   module: Module,
   tree: Tree,
@@ -250,12 +251,13 @@ function findUnmetRequirements(module: Module, byName: ReadonlyMap<string, Modul
   return problems;
 }
 
-/** Describes why a required module does not match its version range; undefined if it does. */
-function describeMismatch(found: Module | undefined, range: string): string | undefined {
-  if (found === undefined) return "module does not exist";
-  if (found.problem !== undefined || isInRange(found.chartVersion, range)) return undefined;
-  const versionText =
-    found.chartVersion === undefined ? "has no version" : `has version ${found.chartVersion}`;
+/** Describes why a required module is missing, or its version outside of the range; undefined if neither is the case. */
+function describeMismatch(required: Module | undefined, range: string): string | undefined {
+  if (required === undefined) return "module does not exist";
+  // The version of a broken module, whose problem is reported by itself, may be unknown.
+  if (required.problem !== undefined || isInRange(required.chartVersion, range)) return undefined;
+  const { chartVersion } = required;
+  const versionText = chartVersion === undefined ? "has no version" : `has version ${chartVersion}`;
   return `${versionText}, which is outside ${range}`;
 }
 

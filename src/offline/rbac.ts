@@ -1,4 +1,7 @@
-/** The RBAC rules that `lint --rbac` prints: those of the operator, or with `--role` those of modules with an account. */
+/**
+ * The RBAC rules that `lint --rbac` prints: those of the operator, or with `--role` those of modules with an account. A
+ * `mapper` knows the groups and plurals of kinds, those of the CRDs that it was given among them.
+ */
 
 import { makesPods } from "../health/index.ts";
 import { listManifestObjects, parseDocuments } from "../helm/index.ts";
@@ -67,7 +70,7 @@ export async function collectRoles(
   return objects;
 }
 
-/** Loads the hooks of files, of a module or global ones. */
+/** Loads the hooks of files, of a module or global ones. Files that cannot be loaded become problems, and are left out. */
 async function loadHooks(
   files: readonly HookFile[],
   { loader, problems }: PermissionSources,
@@ -82,7 +85,7 @@ async function loadHooks(
   return hooks;
 }
 
-/** Renders the objects of a module's chart, CRDs included; none without a chart. */
+/** Renders the objects of a module's chart, CRDs included; none without a chart, and for one with an error, which becomes a problem. */
 async function renderObjects(
   module: Module,
   tree: Tree,
@@ -157,7 +160,8 @@ function addObject(rules: RuleSet, object: JsonObject, verbs: readonly string[])
     rules.addVerbs("v1", "Pod", READ_VERBS);
     if (kind === "Deployment") rules.addVerbs("apps/v1", "ReplicaSet", READ_VERBS);
   }
-  if (verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role")) addRoleRules(rules, object);
+  const isWrittenRole = verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role");
+  if (isWrittenRole) addRoleRules(rules, object);
 }
 
 /** Adds the rules of a role in a chart: the API server lets nobody create a role with more permissions than their own. */
@@ -169,15 +173,18 @@ function addRoleRules(set: RuleSet, object: JsonObject): void {
     set.addRule({ apiGroups: [RBAC_GROUP], resources: ["clusterroles"], verbs: ["escalate"] });
 }
 
-/** Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain: the operator need not have its rules. */
+/**
+ * Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. With `bind`, the operator
+ * may create a binding without the permissions that the role grants.
+ */
 function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
   const rbacObjects = objects.filter(isRbac);
-  const inChart = new Set(
+  const rolesInChart = new Set(
     rbacObjects.map(({ kind, metadata }) => `${asString(kind)} ${asString(objectOf(metadata)["name"])}`),
   );
   for (const object of rbacObjects) {
     const { kind, name } = objectOf(object["roleRef"]);
-    if (typeof kind !== "string" || typeof name !== "string" || inChart.has(`${kind} ${name}`)) continue;
+    if (typeof kind !== "string" || typeof name !== "string" || rolesInChart.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
     rules.addRule({ apiGroups: [RBAC_GROUP], resources, verbs: ["bind"], resourceNames: [name] });
   }
@@ -195,7 +202,10 @@ interface ObjectKind {
   readonly kind: string;
 }
 
-/** The rules that the account of a module needs, by namespace; those for cluster-wide kinds at `CLUSTER_SCOPE`. */
+/**
+ * The rules that the account of a module needs, by namespace; those for cluster-wide kinds at `CLUSTER_SCOPE`. Objects
+ * without a namespace are in `namespace`, that of the release.
+ */
 async function collectModuleRules(
   module: Module,
   { tree, namespace }: { readonly tree: Tree; readonly namespace: string },
@@ -203,8 +213,8 @@ async function collectModuleRules(
 ): Promise<Map<string, RuleSet>> {
   const mapper = new RestMapper();
   const rulesByScope = new Map<string, RuleSet>();
-  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], wanted = namespace): void => {
-    const scope = mapper.isClusterWide(kind) ? CLUSTER_SCOPE : wanted;
+  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], objectScope = namespace): void => {
+    const scope = mapper.isClusterWide(kind) ? CLUSTER_SCOPE : objectScope;
     const rules = rulesByScope.get(scope) ?? new RuleSet(mapper);
     rulesByScope.set(scope, rules);
     rules.addVerbs(apiVersion, kind, verbs);
@@ -223,7 +233,7 @@ async function collectModuleRules(
   return rulesByScope;
 }
 
-/** The kinds that a hook's kubernetes bindings watch, each with the namespace of the objects. */
+/** The kinds that a hook's kubernetes bindings watch, each with the namespace of the objects, or `CLUSTER_SCOPE` for all namespaces. */
 function listWatchedKinds({ config }: Hook): (ObjectKind & { readonly scope: string })[] {
   return config.bindings.kubernetes.flatMap(({ apiVersion, kind, namespaces, namespaceLabels }) => {
     if (namespaceLabels === undefined)

@@ -29,19 +29,17 @@ export class RuleSet {
 
   /** Builds the rules. Resources of one group with the same verbs share one rule. */
   build(): Json[] {
-    const groups = new Map<string, { group: string; verbs: string[]; resources: string[] }>();
-    for (const [key, set] of [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      const [group = "", plural = ""] = key.split("/");
-      const verbs = [...set].sort();
-      const id = `${group} ${verbs.join()}`;
-      const rule = groups.get(id) ?? { group, verbs, resources: [] };
+    const rules = new Map<string, { apiGroups: string[]; resources: string[]; verbs: string[] }>();
+    const byResource = [...this.#verbsByResource].sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [resource, verbSet] of byResource) {
+      const [group = "", plural = ""] = resource.split("/");
+      const verbs = [...verbSet].sort();
+      const groupAndVerbs = `${group} ${verbs.join()}`;
+      const rule = rules.get(groupAndVerbs) ?? { apiGroups: [group], resources: [], verbs };
       rule.resources.push(plural);
-      groups.set(id, rule);
+      rules.set(groupAndVerbs, rule);
     }
-    const rules: Json[] = [];
-    for (const { group, verbs, resources } of groups.values())
-      rules.push({ apiGroups: [group], resources, verbs });
-    return [...rules, ...this.#completeRules.values()];
+    return [...rules.values(), ...this.#completeRules.values()];
   }
 }
 
@@ -110,13 +108,17 @@ export class RestMapper {
     return this.#clusterWide.has(kind.toLowerCase());
   }
 
-  /** Group and plural of a kind, which may also be given as plural and in any case. A kind of a CRD takes precedence. */
+  /**
+   * Group and plural of a kind, which a binding may also give as plural, in any case, and without apiVersion. A kind of a CRD
+   * takes precedence; one that is unknown without apiVersion counts as in the core group.
+   */
   resolve(kind: string, apiVersion: string | undefined): KindNames {
     const name = kind.toLowerCase();
-    const group = apiVersion?.includes("/") === true ? apiVersion.split("/")[0] : undefined;
+    // `v1` is a version of the core group, whose name is empty.
+    const [group = ""] = apiVersion?.includes("/") === true ? apiVersion.split("/") : [];
     const fromCrd = this.#fromCrds.get(name);
     if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
-    if (apiVersion !== undefined) return { group: group ?? "", plural: toPlural(name) };
+    if (apiVersion !== undefined) return { group, plural: toPlural(name) };
     const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
     return { group: builtInGroup ?? "", plural: toPlural(name) };
   }

@@ -34,9 +34,9 @@ const pendingCleanups = new Set<() => Promise<void>>();
 /** The signals that end a sub-command, and the usual exit codes for them. */
 const SIGNAL_EXIT_CODES = { SIGTERM: 143, SIGINT: 130 } as const;
 
-/** Handles a signal: cleans up after all running sub-commands, innermost first, then exits. */
+/** Handles a signal: cleans up after all running sub-commands, of which one may run another, innermost first; then exits. */
 function cleanUpAndExit(signal: keyof typeof SIGNAL_EXIT_CODES): void {
-  const cleanups = [...pendingCleanups].toReversed().map((end) => end());
+  const cleanups = [...pendingCleanups].toReversed().map((cleanUp) => cleanUp());
   void Promise.allSettled(cleanups).then(() => process.exit(SIGNAL_EXIT_CODES[signal]));
 }
 
@@ -56,7 +56,10 @@ export interface OfflineTools {
   readonly archives: ChartArchives;
 }
 
-/** Runs a sub-command, then ends its child processes and closes its scope; SIGTERM and SIGINT do the same. */
+/**
+ * Runs a sub-command, then ends its child processes and closes its scope; SIGTERM and SIGINT do the same. A sub-command may
+ * run within another, so only the outermost one installs and removes the signal handlers.
+ */
 export async function withTools<T>(
   settings: Settings,
   env: Environment,
@@ -81,7 +84,7 @@ export async function withTools<T>(
   }
 }
 
-/** Creates a temporary directory in `dir`, so that files move from it by an atomic rename. It is removed with the scope. */
+/** Creates a temporary directory inside `dir`, from which files move by an atomic rename. `scope` removes it at its end. */
 export function createDraftDir(dir: string, scope: Scope): string {
   const draft = mkdtempSync(join(dir, ".new-"));
   scope.addRelease(() => rmSync(draft, { recursive: true, force: true }));
@@ -110,8 +113,8 @@ const IN_CLUSTER_VARIABLES = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_POR
 
 /** Removes the variables by which a client in a Pod finds its cluster: a hook that ignores `--config` would change it. */
 function withoutCluster(environment: Environment): Environment {
-  const kept = Object.entries(environment).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name));
-  return Object.fromEntries(kept);
+  const entries = Object.entries(environment);
+  return Object.fromEntries(entries.filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name)));
 }
 
 /** The options for loading and checking configurations of hooks without a cluster. */
@@ -184,8 +187,8 @@ export async function readLintDir(path: string, tools: OfflineTools): Promise<Li
 }
 
 /**
- * Reads the owner of a hook: the module in `dir`, or the schemas of a directory of global hooks. Throws ProblemError for
- * errors that stop a module from running.
+ * Reads the owner of a hook, whose values the hook gets: the module in `dir`, or the schemas of a directory of global hooks,
+ * which may have none. Throws ProblemError for errors that stop a module from running.
  */
 export async function readHookOwner(dir: string, isOfModule: boolean, tools: OfflineTools): Promise<Tree> {
   if (!isOfModule)
@@ -195,6 +198,7 @@ export async function readHookOwner(dir: string, isOfModule: boolean, tools: Off
     });
   const tree = await readTreeWith(tools, { modulesDirs: [dirname(dir)], onlyDir: dir });
   const [module] = tree.modules;
+  // A directory whose name is refused is no module.
   const problems = module === undefined ? tree.refused : module.problem && [module.problem];
   if (problems !== undefined && problems.length > 0) throw new ProblemError(...problems);
   return tree;
@@ -206,12 +210,13 @@ function isModule(dir: string): boolean {
   return containsAny(dir, CHART_PARTS) || (hasNumber && containsAny(dir, MODULE_PARTS));
 }
 
-/** Whether a directory contains global hooks: it has `hooks/`, or hooks and nothing of modules. */
+/** Whether a directory, which is no module, contains global hooks: it has `hooks/`, or hooks and nothing of modules. */
 function isGlobalHooksDir(dir: string): boolean {
   if (containsAny(dir, ["hooks"])) return true;
-  const parts = [...CHART_PARTS, ...MODULE_PARTS, "openapi"];
+  const moduleParts = [...CHART_PARTS, ...MODULE_PARTS, "openapi"];
+  // `openapi/` contains the schemas of global values.
   const entries = readdirSync(dir).filter((name) => name !== "openapi");
-  const containsModules = entries.some((name) => containsAny(join(dir, name), parts));
+  const containsModules = entries.some((name) => containsAny(join(dir, name), moduleParts));
   return !containsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
 }
 

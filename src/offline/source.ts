@@ -48,29 +48,33 @@ export async function pushSource(
     name: splitEntryName(basename(dir), 0).name,
     version: requireValidVersion(dir, request.version ?? (await readChartVersion(dir))),
   };
-  const { key: file } = request;
+  const { key: keyFile } = request;
   const password = env["COSIGN_PASSWORD"];
   const key =
-    file === undefined ? undefined : registry.readSigningKey(await readTextFile(file), file, password);
-  const base = registry.parseReference(request.target);
-  if (base.tag !== undefined || base.digest !== undefined) {
+    keyFile === undefined
+      ? undefined
+      : registry.readSigningKey(await readTextFile(keyFile), keyFile, password);
+  const target = registry.parseReference(request.target);
+  if (target.tag !== undefined || target.digest !== undefined) {
     const remedy = "remove it: the version of the module becomes the tag";
     throw new ProblemError({ file: request.target, message: "has a tag or digest", remedy });
   }
-  const reference = { ...base, name: `${base.name}/${identity.name}` };
+  const reference = { ...target, name: `${target.name}/${identity.name}` };
   const packed = await registry.packDirectory(dir);
   return withRepository(reference, { access: request, env }, async (repository) => {
     const { digest, isNew } = await registry.pushModule(repository, { identity, packed, key });
     if (request.tag !== undefined) {
-      const pushed = { ...repository, reference: { ...reference, digest } };
-      await registry.moveTag(pushed, requireValidTag(request.tag));
+      const pushedModule = { ...repository, reference: { ...reference, digest } };
+      await registry.moveTag(pushedModule, requireValidTag(request.tag));
     }
     const address = registry.formatReference({ ...reference, tag: registry.versionToTag(identity.version) });
     const pushNote = key === undefined ? "pushed without a signature" : "pushed and signed";
     const size = `${packed.files} files, ${packed.layer.length} bytes`;
-    const twiceNote = base.name.split("/").at(-1) === identity.name ? `note: ${NAME_TWICE}\n` : "";
+    // The user probably meant `oci://HOST/modules`, but wrote `oci://HOST/modules/NAME`.
+    const isNameTwice = target.name.split("/").at(-1) === identity.name;
+    const nameNote = isNameTwice ? `note: ${NAME_TWICE}\n` : "";
     const result = `${address}\n${digest} (${size}): ${isNew ? pushNote : "already there"}\n`;
-    return { text: `${linted.text}${twiceNote}${result}`, code: 0 };
+    return { text: `${linted.text}${nameNote}${result}`, code: 0 };
   });
 }
 
@@ -112,13 +116,13 @@ export async function pullSource(
     throw new ProblemError({ file: target, message: "is not empty", remedy: "name a new directory" });
   const signers = await readSigners(request);
   await mkdir(dirname(target), { recursive: true });
-  return withRepository(reference, { access: request, env }, async (named) => {
-    const found = await registry.findModuleArtifact(named, signers);
-    await registry.unpackModule(named.repository, found, target);
-    const { name, version, digest, verified } = found;
-    const signed =
+  return withRepository(reference, { access: request, env }, async (namedRepository) => {
+    const module = await registry.findModuleArtifact(namedRepository, signers);
+    await registry.unpackModule(namedRepository.repository, module, target);
+    const { name, version, digest, verified } = module;
+    const signature =
       verified === undefined ? "not verified" : `signed by ${verified.signer.source} (${verified.form})`;
-    return { text: `${name} ${plainLine(version)}: ${target}\n${digest}: ${signed}\n`, code: 0 };
+    return { text: `${name} ${plainLine(version)}: ${target}\n${digest}: ${signature}\n`, code: 0 };
   });
 }
 
@@ -129,11 +133,14 @@ async function readSigners({
   trustedRoot,
 }: Omit<PullRequest, "reference" | "dir">): Promise<registry.Signer[] | undefined> {
   if (key === undefined && identity === undefined) return undefined;
-  const root = trustedRoot && registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot);
+  const root = trustedRoot
+    ? registry.readTrustedRoot(await readTextFile(trustedRoot), trustedRoot)
+    : undefined;
   const signers: registry.Signer[] = [];
   if (key !== undefined) signers.push(...registry.readPublicKeys(await readTextFile(key), key));
+  // The trusted root names the authorities that may certify the identity.
   if (identity !== undefined)
-    signers.push(registry.readIdentity(await readTextFile(identity), identity, root || undefined));
+    signers.push(registry.readIdentity(await readTextFile(identity), identity, root));
   return signers;
 }
 
@@ -199,7 +206,6 @@ function parseVersionReference(text: string): registry.Reference {
   throw new ProblemError({ file: text, message: "names no version", remedy });
 }
 
-/** Returns the tag if it is valid. Throws ProblemError otherwise. */
 function requireValidTag(text: string): string {
   if (registry.isTag(text)) return text;
   const remedy = 'use letters, digits, ".", "_" and "-"';

@@ -1,4 +1,7 @@
-/** The sub-command `hook run`. */
+/**
+ * The sub-command `hook run`, which runs a hook without a cluster and prints what it would change. A `review` is an
+ * AdmissionReview or ConversionReview in a file, in place of the binding context, for a hook with webhook bindings.
+ */
 
 import { basename, dirname, resolve } from "node:path";
 
@@ -62,6 +65,7 @@ export async function runHookOffline(
   const owner = findHookOwner(path);
   const { binding, review: reviewFile } = files;
   const item = parseItem(files.item);
+  // The command line requires one of the two.
   const input = await readTextFile(files.context ?? reviewFile ?? "");
   return withTools(settings, env, async (tools) => {
     const tree = await readHookOwner(owner.dir, owner.module !== undefined, tools);
@@ -101,7 +105,7 @@ function findHookOwner(path: string): { readonly dir: string; readonly module: s
 
 /**
  * The values of `tree`, with `--config-values` as the ConfigMap. `--values` has the highest priority: it overrides values
- * files, and as a hook patch also the ConfigMap.
+ * files, so that they are valid with it, and as the patch of an earlier hook also the ConfigMap.
  */
 async function readHookValues(files: HookRunArguments, tree: Tree): Promise<ValuesStore> {
   const overrides = await readValuesFile(files.values);
@@ -132,7 +136,7 @@ function requireValidValues(values: ValuesStore, module: Module | undefined): vo
   if (problem !== undefined) throw new ProblemError(problem);
 }
 
-/** Parses `--item`. Throws ProblemError. */
+/** Parses `--item`, which selects a hook of a batch file, an executable with several hooks. Throws ProblemError. */
 function parseItem(text: string | undefined): BatchItem | undefined {
   if (text === undefined || text === "ready") return text;
   if (/^\d+$/.test(text)) return Number(text);
@@ -141,7 +145,10 @@ function parseItem(text: string | undefined): BatchItem | undefined {
   throw new ProblemError({ file: "--item", message, remedy });
 }
 
-/** Runs the hook and reports its changes. A failure of the hook, and patches or answers that the operator would refuse, are a result with exit code 1. */
+/**
+ * Runs the hook and reports its changes. A failure of the hook, and patches or answers that the operator would refuse, are a
+ * result with exit code 1. `review` is the webhook request that the hook answers, if it does.
+ */
 async function runAndReport(
   request: OfflineRun,
   values: ValuesStore,
@@ -153,11 +160,12 @@ async function runAndReport(
     const texts = { config: output.configPatchText, values: output.valuesPatchText };
     const key = request.module === undefined ? GLOBAL : camelCase(request.module);
     const patches = validatePatches(values, key, texts);
-    const refusal =
-      review &&
-      (describeForbiddenEffect(review.binding, patches, output.answers) ??
-        answerProblem(toHookFile(request.path), review, output.answers));
-    if (refusal !== undefined) throw new Error(refusal);
+    if (review !== undefined) {
+      const refusal =
+        describeForbiddenEffect(review.binding, patches, output.answers) ??
+        answerProblem(toHookFile(request.path), review, output.answers);
+      if (refusal !== undefined) return toFailureResult(oneLine(refusal));
+    }
     return { text: toYaml(describeChanges(output, parsePatches(texts, key))), code: 0 };
   } catch (error) {
     return toFailureResult(oneLine(error));
@@ -169,10 +177,11 @@ function toFailureResult(failure: string): CommandResult {
   return { text: toYaml({ failure }), code: 1 };
 }
 
-/** Describes what the output of a hook would change. */
+/** Describes what the output of a hook would change. `flags` are enabled flags of modules; null removes one. */
 function describeChanges(output: HookOutput, { config, values }: ReturnType<typeof parsePatches>): Json {
   const warnings = [...config.warnings, ...values.warnings];
-  const flags = Object.fromEntries([...config.flags, ...values.flags].map(([key, on]) => [key, on ?? null]));
+  const allFlags = [...config.flags, ...values.flags];
+  const flags = Object.fromEntries(allFlags.map(([key, isEnabled]) => [key, isEnabled ?? null]));
   return {
     configValuesPatch: config.operations as unknown as Json,
     valuesPatch: values.operations as unknown as Json,
@@ -191,7 +200,10 @@ export interface OfflineReview {
   readonly context: string;
 }
 
-/** Builds the binding context with which the matching webhook binding gets the review. Throws ProblemError if none or several match. */
+/**
+ * Builds the binding context with which the matching webhook binding gets the review. `name` selects one of several bindings.
+ * Throws ProblemError if none or several match.
+ */
 export function buildReviewContext(
   hooks: readonly Hook[],
   review: JsonObject,
@@ -203,26 +215,28 @@ export function buildReviewContext(
   };
   if (!isJsonObject(request))
     return refuse("is no AdmissionReview or ConversionReview", "it needs `request`");
+  // Only a ConversionReview has this field.
   const isConversion = "desiredAPIVersion" in request;
-  const matching = hooks.flatMap((hook) =>
+  const matches = hooks.flatMap((hook) =>
     listBindings(hook.config)
       .filter((binding) => isReviewBinding(binding))
       .filter(({ type }) => (type === "conversion") === isConversion)
       .filter((binding) => name === undefined || binding.name === name)
       .map((binding) => ({ hook, binding })),
   );
-  const [first, second] = matching;
-  if (first === undefined) return refuse("the hook has no webhook binding for it", "check --binding");
-  if (second !== undefined && name === undefined) {
-    const remedy = `choose one with --binding: ${matching.map(({ binding }) => binding.name).join(", ")}`;
+  const [match] = matches;
+  if (match === undefined) return refuse("the hook has no webhook binding for it", "check --binding");
+  if (matches.length > 1 && name === undefined) {
+    const remedy = `choose one with --binding: ${matches.map(({ binding }) => binding.name).join(", ")}`;
     return refuse("several bindings of the hook could get it", remedy);
   }
-  const { hook, binding } = first;
+  const { hook, binding } = match;
   const rule =
     binding.type === "conversion"
       ? (findFirstConversion(hook, request) ?? binding.conversions[0])
       : undefined;
   const trigger = { type: binding.type, binding, request, rule } as ReviewTrigger;
+  // Without a cluster, there are no objects.
   const snapshots = { byBindingName: () => [], byBindingId: () => [] };
   const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
   return { trigger, context };
@@ -233,11 +247,11 @@ export function buildReviewContext(
  * conversions do not lead to the desired version.
  */
 function findFirstConversion(hook: Hook, { objects, desiredAPIVersion }: JsonObject) {
-  const steps = hook.config.bindings.conversion.flatMap((binding) =>
+  const conversions = hook.config.bindings.conversion.flatMap((binding) =>
     binding.conversions.map((rule) => ({ hook, binding, rule })),
   );
-  const [first] = objectsIn(objects);
-  const from = asString(first?.["apiVersion"]) ?? "";
-  const path = conversionPath(steps, from, asString(desiredAPIVersion) ?? "");
+  const [firstObject] = objectsIn(objects);
+  const fromVersion = asString(firstObject?.["apiVersion"]) ?? "";
+  const path = conversionPath(conversions, fromVersion, asString(desiredAPIVersion) ?? "");
   return path?.[0]?.rule;
 }

@@ -1,8 +1,11 @@
-/** Reads what a batch file prints for `hook config`: the configurations of its hooks (docs/reference/hooks.md, "Batch hooks"). */
+/**
+ * Reads what a batch file, an executable with several hooks, prints for `hook config`: the configurations of its hooks
+ * (docs/reference/hooks.md, "Batch hooks"). Each hook has an `item`: its number, or `ready` for the readiness probe.
+ */
 
 import { MISPLACED_BINDINGS, NO_BINDINGS, pruneToShape } from "../../bindings/index.ts";
 import { attempt, oneLine, parseJson } from "../../lib/index.ts";
-import { isJsonObject, probeQueue } from "../../model/index.ts";
+import { isJsonObject, objectOf, probeQueue } from "../../model/index.ts";
 import type { BatchItem, HookConfig, Json, JsonObject } from "../../model/index.ts";
 import { CONFIG_SHAPES, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
@@ -19,7 +22,6 @@ export interface ConfiguredHooks {
   readonly warnings: readonly string[];
 }
 
-/** Batch files expect the snapshots of all bindings in each context, so all bindings of a hook are in one group. */
 const SHARED_GROUP = "main";
 
 /**
@@ -32,10 +34,10 @@ export function parseBatchConfig(
 ): ConfiguredHooks | { readonly errors: readonly string[] } {
   const output = parseOutput(text);
   if (typeof output === "string") return { errors: [output] };
-  const read: BatchReading = { owner, hooks: [], errors: [], warnings: [] };
-  output.hooks.forEach((value, index) => addHook(read, value, index));
-  if (output.readiness !== null) addReadinessProbe(read, output.readiness);
-  const { hooks, warnings, errors } = read;
+  const result: BatchResult = { owner, hooks: [], errors: [], warnings: [] };
+  output.hooks.forEach((value, index) => addHook(result, value, index));
+  if (output.readiness !== null) addReadinessProbe(result, output.readiness);
+  const { hooks, warnings, errors } = result;
   return errors.length > 0 ? { errors } : { hooks, warnings };
 }
 
@@ -45,7 +47,7 @@ export interface BatchOwner extends ConfigOwner {
 }
 
 /** The parts of a result that the readers of hooks fill. */
-interface BatchReading extends ConfiguredHooks {
+interface BatchResult extends ConfiguredHooks {
   readonly owner: BatchOwner;
   readonly hooks: ConfiguredHook[];
   readonly errors: string[];
@@ -85,34 +87,31 @@ function findJson(text: string): Json | undefined {
 }
 
 /** Reads the hook at this index of the list, and adds the hook or its errors to the result. */
-function addHook(read: BatchReading, value: Json, index: number): void {
-  const place = `hooks[${index}]`;
-  const config = readItemConfig(read, value, place);
-  if (config !== undefined) read.hooks.push({ name: readName(value), item: index, config });
+function addHook(result: BatchResult, value: Json, index: number): void {
+  const config = readItemConfig(result, value, `hooks[${index}]`);
+  if (config !== undefined) result.hooks.push({ name: readName(value), item: index, config });
 }
 
 /** Reads the readiness probe of a module and adds it as a hook. Of its bindings, only the schedule is used. */
-function addReadinessProbe({ owner, ...read }: BatchReading, value: Json): void {
-  const { module } = owner;
-  if (module === undefined) return void read.warnings.push("readiness is ignored: it is for modules only");
-  const config = readItemConfig({ owner, ...read }, value, "readiness");
+function addReadinessProbe(result: BatchResult, value: Json): void {
+  const { module } = result.owner;
+  if (module === undefined) return void result.warnings.push("readiness is ignored: it is for modules only");
+  const config = readItemConfig(result, value, "readiness");
   if (config === undefined) return;
-  const { schedule } = config.bindings;
-  if (schedule.length === 0) read.errors.push("readiness.schedule is required");
-  read.hooks.push({ name: readName(value), item: "ready", config: makeProbeConfig(config, module) });
+  if (config.bindings.schedule.length === 0) result.errors.push("readiness.schedule is required");
+  result.hooks.push({ name: readName(value), item: "ready", config: makeProbeConfig(config, module) });
 }
 
 /** The configuration of a probe: its own queue, so that it blocks nothing, and no retries, since the next tick is soon. */
 function makeProbeConfig({ version, bindings }: HookConfig, module: string): HookConfig {
-  const own = { queue: probeQueue(module), allowFailure: true };
-  const schedule = bindings.schedule.map((binding) => ({ ...binding, ...own }));
+  const probeOptions = { queue: probeQueue(module), allowFailure: true };
+  const schedule = bindings.schedule.map((binding) => ({ ...binding, ...probeOptions }));
   return { version, bindings: { ...NO_BINDINGS, schedule }, settings: undefined };
 }
 
 /** The name in `metadata` of a hook; empty if there is none. */
 function readName(value: Json): string {
-  const metadata = isJsonObject(value) ? value["metadata"] : undefined;
-  const name = isJsonObject(metadata) ? metadata["name"] : undefined;
+  const { name } = objectOf(objectOf(value)["metadata"]);
   return typeof name === "string" ? oneLine(name, 100) : "";
 }
 
@@ -122,17 +121,20 @@ const HOOK_WITHOUT_BINDINGS: ParsedHookConfig = {
   warnings: [],
 };
 
-/** The configuration of one hook; undefined if it has errors, which are collected. */
-function readItemConfig(read: BatchReading, value: Json, place: string): HookConfig | undefined {
-  const { owner, errors, warnings } = read;
+/**
+ * The configuration of one hook; undefined if it has errors. Adds errors and warnings to the result, which begin with `place`,
+ * the position in the output such as `hooks[2]`.
+ */
+function readItemConfig(result: BatchResult, value: Json, place: string): HookConfig | undefined {
+  const { owner, errors, warnings } = result;
   if (!isJsonObject(value)) return void errors.push(`${place} must be an object`);
   const misplaced = MISPLACED_BINDINGS[owner.kind].filter((key) => (value[key] ?? null) !== null);
   for (const key of misplaced) warnings.push(`${place}.${key} is ignored: it is not for ${owner.kind} hooks`);
-  const own = Object.fromEntries(
-    Object.entries(value).filter(([key]) => !misplaced.some((no) => no === key)),
-  );
-  const raw = toVersion1(own);
-  const parsed = Object.keys(raw).length > 1 ? readHookConfig(raw, owner) : HOOK_WITHOUT_BINDINGS;
+  const isMisplaced = (key: string): boolean => misplaced.some((each) => each === key);
+  const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !isMisplaced(key)));
+  const config = toVersion1(allowed);
+  const hasOnlyVersion = Object.keys(config).length === 1;
+  const parsed = hasOnlyVersion ? HOOK_WITHOUT_BINDINGS : readHookConfig(config, owner);
   if ("errors" in parsed) return void errors.push(...parsed.errors.map((error) => `${place}.${error}`));
   warnings.push(...parsed.warnings.map((warning) => `${place}: ${warning}`));
   return parsed.config;
@@ -140,16 +142,15 @@ function readItemConfig(read: BatchReading, value: Json, place: string): HookCon
 
 /** Translates a configuration of a batch file to version 1 of hook configurations. Drops unknown keys. */
 function toVersion1(value: JsonObject): JsonObject {
-  const known = pruneToShape(value, CONFIG_SHAPES.v1) as JsonObject;
-  const { settings, schedule, kubernetes } = known;
+  const config = { ...(pruneToShape(value, CONFIG_SHAPES.v1) as JsonObject), configVersion: "v1" };
+  const { settings, schedule, kubernetes }: JsonObject = config;
+  // Batch files expect the snapshots of all bindings in each context, so all bindings of a hook are in one group.
+  const addGroup = (binding: JsonObject): JsonObject => ({ ...binding, group: SHARED_GROUP });
   return {
-    ...known,
-    configVersion: "v1",
-    ...(settings === undefined ? {} : { settings: toVersion1Settings(settings) }),
-    ...(schedule === undefined
-      ? {}
-      : { schedule: mapObjects(schedule, (item) => ({ ...item, group: SHARED_GROUP })) }),
-    ...(kubernetes === undefined ? {} : { kubernetes: mapObjects(kubernetes, toVersion1Kubernetes) }),
+    ...config,
+    ...(settings !== undefined && { settings: toVersion1Settings(settings) }),
+    ...(schedule !== undefined && { schedule: mapObjects(schedule, addGroup) }),
+    ...(kubernetes !== undefined && { kubernetes: mapObjects(kubernetes, toVersion1Kubernetes) }),
   };
 }
 
@@ -158,13 +159,18 @@ function mapObjects(items: Json, change: (item: JsonObject) => JsonObject): Json
   return Array.isArray(items) ? items.map((item) => (isJsonObject(item) ? change(item) : item)) : items;
 }
 
-/** Translates a kubernetes binding. In batch files, `executeHookOnEvent` is a boolean: all events, or only snapshots. */
-function toVersion1Kubernetes({ executeHookOnEvent: events = true, ...item }: JsonObject): JsonObject {
+/**
+ * Translates a kubernetes binding. In batch files, `executeHookOnEvent` is a boolean: all events, or only snapshots; the hook gets
+ * only filter results by default, and the snapshots of all its bindings, which are one group.
+ */
+function toVersion1Kubernetes({ executeHookOnEvent = true, ...binding }: JsonObject): JsonObject {
   return {
     keepFullObjectsInMemory: false,
-    ...item,
+    ...binding,
     group: SHARED_GROUP,
-    ...(events === true ? {} : { executeHookOnEvent: events === false ? [] : events }),
+    ...(executeHookOnEvent === false && { executeHookOnEvent: [] }),
+    // The check of shapes reports a value of another type.
+    ...(typeof executeHookOnEvent !== "boolean" && { executeHookOnEvent }),
   };
 }
 

@@ -1,4 +1,4 @@
-/** Reads and checks what a hook prints for `--config`. */
+/** Reads and checks what a hook prints for `--config`: a configuration of version v0 or v1, as shell-operator has them. */
 
 import { MISPLACED_BINDINGS, STRING_SHAPE, listBindings, listBindingShapes } from "../../bindings/index.ts";
 import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";
@@ -66,12 +66,13 @@ export function readHookConfig(
   if (!isJsonObject(value)) return { errors: ["the configuration is no object with bindings"] };
   const version = readVersion(value);
   if (typeof version !== "string") return { errors: [version.error] };
-  const refused = describeMisplaced(value, kind);
-  const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !refused.has(key)));
-  const violations = findMismatches(value, CONFIG_SHAPES[version]).filter(
-    (text) => !refused.has(text.split(" ")[0] ?? ""),
+  const misplaced = describeMisplaced(value, kind);
+  const allowed = Object.fromEntries(Object.entries(value).filter(([key]) => !misplaced.has(key)));
+  // A text begins with the key. A misplaced key, which has an error already, may be a mismatch, too.
+  const mismatches = findMismatches(value, CONFIG_SHAPES[version]).filter(
+    (text) => !misplaced.has(text.split(" ")[0] ?? ""),
   );
-  const errors = [...refused.values(), ...violations.map((text) => addVersionHint(text, version))];
+  const errors = [...misplaced.values(), ...mismatches.map((text) => addVersionHint(text, version))];
   if (errors.length > 0) return { errors };
   return readBindingsAndSettings(allowed, yamlWarnings, { version, queue });
 }
@@ -87,29 +88,21 @@ function readVersion(value: JsonObject): "v0" | "v1" | { error: string } {
 
 /** Messages for bindings that only the other kind of hooks may have, by key. */
 function describeMisplaced(value: JsonObject, kind: HookKind): Map<string, string> {
-  const refused = new Map<string, string>();
-  for (const key of MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key))) {
-    refused.set(
-      key,
-      `${key} is not allowed in a ${kind} hook, only in ${kind === "global" ? "module" : "global"} hooks`,
-    );
-  }
-  return refused;
+  const otherKind = kind === "global" ? "module" : "global";
+  const misplaced = MISPLACED_BINDINGS[kind].filter((key) => Object.hasOwn(value, key));
+  return new Map(
+    misplaced.map((key) => [key, `${key} is not allowed in a ${kind} hook, only in ${otherKind} hooks`]),
+  );
 }
 
 /** Adds to the message of a forbidden key that the key exists in the other version. */
 function addVersionHint(text: string, version: "v0" | "v1"): string {
   const [key = ""] = text.split(" ");
-  if (
-    version === "v0" &&
-    text === `${key} is a forbidden property` &&
-    Object.hasOwn(CONFIG_SHAPES.v1.fields, key)
-  )
+  if (text !== `${key} is a forbidden property`) return text;
+  if (version === "v0" && Object.hasOwn(CONFIG_SHAPES.v1.fields, key))
     return `${text} without configVersion: v1`;
-  if (version === "v1" && text === "onKubernetesEvent is a forbidden property") {
-    return `${text} with configVersion: v1, use kubernetes`;
-  }
-  return text;
+  const isKeyOfV0 = version === "v1" && key === "onKubernetesEvent";
+  return isKeyOfV0 ? `${text} with configVersion: v1, use kubernetes` : text;
 }
 
 /** Reads bindings and settings of a configuration whose shape is valid, and collects errors of single values. */

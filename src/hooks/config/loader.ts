@@ -1,4 +1,7 @@
-/** Loads hooks: queries their files for the configuration and caches the answers. */
+/**
+ * Loads hooks: queries their files for the configuration and caches the answers. An answer has the hooks of a file (several, if
+ * it is a batch file), or the errors in its configuration, or the failure of the query.
+ */
 
 import { statSync } from "node:fs";
 
@@ -11,7 +14,7 @@ import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts
 import type { ModuleActor } from "../actor.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
 import { type QueryWords } from "./query-config.ts";
-import type { ConfiguredHooks, ConfiguredHook } from "./batch-config.ts";
+import type { ConfiguredHook } from "./batch-config.ts";
 
 export interface LoaderOptions extends HookQueryOptions {
   readonly moduleQueues?: ModuleQueues;
@@ -59,10 +62,14 @@ export class HookLoader {
     const { queriedFile, answer } = await this.#findOrQueryAnswer(file, module);
     if ("failure" in answer) return { problem: toFailureProblem(file, answer) };
     if ("errors" in answer) return { problem: toConfigProblem(file, answer.errors.join("; "), answer.key) };
-    return toHooks(queriedFile, module, answer);
+    const { hooks, warnings } = answer;
+    return { hooks: hooks.map((hook) => toHook(queriedFile, module, hook)), warnings };
   }
 
-  /** The cached answer while signature or content of the file stay the same; otherwise queries the file and caches the answer. */
+  /**
+   * The cached answer while signature (size and times) or content of the file stay the same; otherwise queries the file and
+   * caches the answer. An equal signature saves reading the file.
+   */
   async #findOrQueryAnswer(
     file: HookFile,
     module: string | undefined,
@@ -70,26 +77,26 @@ export class HookLoader {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
     const key = `${module ?? "global"}:${file.name} ${file.path}`;
-    const kept = this.#findCached(key, clock);
-    if (kept?.signature === signature) return kept;
+    const cached = this.#findCached(key, clock);
+    if (cached?.signature === signature) return cached;
     const content = contentDigest(file);
-    if (kept?.content === content) {
-      this.#cache.set(key, { ...kept, signature });
-      return kept;
+    if (cached?.content === content) {
+      this.#cache.set(key, { ...cached, signature });
+      return cached;
     }
     const answer = await this.#queryLimited(file, module, clock);
-    const until = getAnswerLifetimeMs(answer) + clock.monotonic();
-    this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt: until });
+    const expiresAt = clock.monotonic() + getAnswerLifetimeMs(answer);
+    this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt });
     return { queriedFile: file, answer };
   }
 
-  /** Queries a file under the concurrency limit; a slow file frees its slot, so that hanging files do not add up. */
+  /** Queries a file under the concurrency limit; a file frees its slot after `SLOW_MS`, so that hanging files do not add up. */
   async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
-    const slow = new AbortController();
+    const sleeping = new AbortController();
     const query = await this.#limiter.add(async () => {
       const answer = this.#query(file, module);
-      await Promise.race([answer, sleep(clock, SLOW_MS, slow.signal).catch(() => {})]);
-      slow.abort();
+      await Promise.race([answer, sleep(clock, SLOW_MS, sleeping.signal).catch(() => {})]);
+      sleeping.abort();
       // In an object, because a returned promise would keep the slot until the answer.
       return { answer };
     });
@@ -97,8 +104,8 @@ export class HookLoader {
   }
 
   #findCached(key: string, clock: Clock): CachedAnswer | undefined {
-    const kept = this.#cache.get(key);
-    return kept === undefined || clock.monotonic() >= kept.expiresAt ? undefined : kept;
+    const cached = this.#cache.get(key);
+    return cached === undefined || clock.monotonic() >= cached.expiresAt ? undefined : cached;
   }
 
   /** Queries a file under the account of its module. Never throws: a missing account is a failure in the answer. */
@@ -115,7 +122,7 @@ export class HookLoader {
   }
 }
 
-/** Lifetime of a cached answer in milliseconds: failures may pass, and a query of a hanging file is expensive. */
+/** Lifetime of a cached answer in milliseconds: a failure is not cached, because it may pass, except a time-out, because the query of a hanging file takes long. */
 function getAnswerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
   return "failure" in answer && answer.timedOut === true ? RETRY_HANGING_MS : 0;
@@ -128,14 +135,6 @@ function contentDigest({ path, signature }: HookFile): string {
     return size > MAX_READ_BYTES ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
   };
   return attempt(hash) ?? signature;
-}
-
-function toHooks(
-  file: HookFile,
-  module: string | undefined,
-  { hooks, warnings }: ConfiguredHooks,
-): LoadedHooks {
-  return { hooks: hooks.map((hook) => toHook(file, module, hook)), warnings };
 }
 
 /**
@@ -154,13 +153,9 @@ export function toFailureProblem(
   file: HookFile,
   { key, failure }: { readonly key: QueryWords; readonly failure: string },
 ): Problem {
-  const what = key === "hook list" ? "a list of its hooks" : "its configuration";
-  return {
-    file: file.path,
-    key,
-    message: `the hook failed: ${failure}`,
-    remedy: `it must print ${what} to stdout and end with exit code 0`,
-  };
+  const output = key === "hook list" ? "a list of its hooks" : "its configuration";
+  const remedy = `it must print ${output} to stdout and end with exit code 0`;
+  return { file: file.path, key, message: `the hook failed: ${failure}`, remedy };
 }
 
 /** The problem of a file that printed an invalid configuration; `key` names where it is. */

@@ -1,4 +1,7 @@
-/** Queries hook files for their configuration: `--config`, for batch files `hook list` and `hook config`. */
+/**
+ * Queries hook files for their configuration: `--config`, for batch files (executables with several hooks, each with a number
+ * `item`) `hook list` and `hook config`. An answer has the hooks, or the errors in the configuration, or a failure of the query.
+ */
 
 import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";
@@ -47,6 +50,7 @@ export async function queryConfig(
 ): Promise<ConfigAnswer> {
   const query = { file, owner, options };
   try {
+    // Creates the files that the environment of hooks names, such as the kubeconfig.
     await options.prepare?.();
   } catch (error) {
     return { key: "--config", failure: oneLine(error) };
@@ -66,14 +70,16 @@ interface Query {
 async function runQuery({ file, owner, options }: Query, question: QueryWords): Promise<RunResult> {
   const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
   const command = await buildCommand(file, question.split(" "), options);
-  const more = question === "--config" ? {} : batchEnvironment(owner.module);
+  const batchVariables = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
-  const slow = clock.setTimer(SLOW_MS, () => logger?.warn("Waiting for the configuration of a hook", fields));
+  const warnIfSlow = () => logger?.warn("Waiting for the configuration of a hook", fields);
+  const timer = clock.setTimer(SLOW_MS, warnIfSlow);
   try {
-    const env = { ...command.env, ...more, ...options.actor?.variablesWithoutAccess };
+    // A query does nothing in the cluster, so the hook of a module with an account needs no token.
+    const env = { ...command.env, ...batchVariables, ...options.actor?.variablesWithoutAccess };
     return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs });
   } finally {
-    slow.cancel();
+    timer.cancel();
   }
 }
 
@@ -89,8 +95,8 @@ function parseHookAnswer(result: RunResult, { kind, queue }: BatchOwner): Config
 
 /** Whether the file may be a batch file: it exited by itself and printed no configuration. */
 function isBatchCandidate(file: HookFile, { outcome, exitCode, stdout }: RunResult): boolean {
-  if (!mayBeBatchFile(file) || exitCode === undefined || outcome === "timedOut" || outcome === "cancelled")
-    return false;
+  const hasExited = exitCode !== undefined && outcome !== "timedOut" && outcome !== "cancelled";
+  if (!hasExited || !mayBeBatchFile(file)) return false;
   return outcome === "failed" || !looksLikeConfig(stdout);
 }
 
@@ -126,15 +132,16 @@ function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
 
 /** Why a run failed, with the last lines of stderr if the file wrote some. */
 function describeRun(result: RunResult): string {
-  const tail = oneLine(result.stderr.trimEnd().split("\n").slice(-MAX_STDERR_LINES).join(" | "));
-  if (result.outcome !== "failed" || result.exitCode === undefined || tail === "") return result.message;
-  return `exit code ${result.exitCode}: ${tail}`;
+  const lastLines = oneLine(result.stderr.trimEnd().split("\n").slice(-MAX_STDERR_LINES).join(" | "));
+  // The message names a signal, a time-out, or why the file did not start.
+  const hasExited = result.outcome === "failed" && result.exitCode !== undefined;
+  return hasExited && lastLines !== "" ? `exit code ${result.exitCode}: ${lastLines}` : result.message;
 }
 
 /** Checks the jq filters of all kubernetes bindings; returns the answer itself, or the errors of the filters. */
 async function checkFilters(answer: ConfigAnswer, { checkFilter }: HookQueryOptions): Promise<ConfigAnswer> {
   if (!("hooks" in answer) || checkFilter === undefined) return answer;
-  const found = answer.hooks.flatMap(({ config, item }) =>
+  const checks = answer.hooks.flatMap(({ config, item }) =>
     config.bindings.kubernetes.map(async ({ id, jqFilter }) => {
       if (jqFilter === undefined) return [];
       const place = item === undefined ? id : `hooks[${item}].${id}`;
@@ -144,7 +151,7 @@ async function checkFilters(answer: ConfigAnswer, { checkFilter }: HookQueryOpti
       );
     }),
   );
-  const errors = (await Promise.all(found)).flat();
+  const errors = (await Promise.all(checks)).flat();
   const isBatch = answer.hooks.some(({ item }) => item !== undefined);
   return errors.length === 0 ? answer : { key: isBatch ? "hook config" : "--config", errors };
 }

@@ -5,7 +5,7 @@ import { replace, retryConflicts } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import type { FilterEngine } from "../../filter/index.ts";
 import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
 import type { ObjectOperation } from "./object-operations.ts";
 
 export interface PatcherOptions {
@@ -53,10 +53,10 @@ async function applyOperation(options: PatcherOptions, operation: ObjectOperatio
   const { kind, apiVersion, namespace, name } = operation.target;
   const resource = await options.discovery.resolve(kind, apiVersion);
   if (resource === undefined) throw new Error(`the cluster knows no ${apiVersion ?? ""} ${kind}`);
-  const at: ResolvedTarget = { resource, namespace, name };
-  if ("object" in operation) return createObject(options, at, operation);
-  if (isDeletion(operation)) return deleteObject(options, at, operation.operation);
-  return patchObject(options, at, operation);
+  const target: ResolvedTarget = { resource, namespace, name };
+  if ("object" in operation) return createObject(options, target, operation);
+  if (isDeletion(operation)) return deleteObject(options, target, operation.operation);
+  return patchObject(options, target, operation);
 }
 
 type Deletion = Extract<ObjectOperation, { operation: keyof typeof PROPAGATION }>;
@@ -76,35 +76,36 @@ type Creation = Extract<ObjectOperation, { object: JsonObject }>;
 /** Creates an object. If it exists: `Create` fails, `CreateOrUpdate` replaces it, `CreateIfNotExists` leaves it. */
 async function createObject(
   { client }: PatcherOptions,
-  at: ResolvedTarget,
+  target: ResolvedTarget,
   operation: Creation,
 ): Promise<void> {
+  const { resource, namespace } = target;
   try {
-    await create(client, { resource: at.resource, namespace: at.namespace }, { body: operation.object });
+    await create(client, { resource, namespace }, { body: operation.object });
   } catch (error) {
     if (!isAlreadyExists(error) || operation.operation === "Create") throw error;
-    if (operation.operation === "CreateOrUpdate") await replaceObject(client, at, () => operation.object);
+    if (operation.operation === "CreateOrUpdate") await replaceObject(client, target, () => operation.object);
   }
 }
 
-/** Replaces an existing object (PUT); retries after a conflict. */
+/** Replaces an existing object (PUT) by what `change` makes of it; does nothing if that is undefined. Retries after a conflict. */
 async function replaceObject(
   client: KubeClient,
-  at: ResolvedTarget & { readonly subresource?: string | undefined },
-  next: (before: JsonObject) => JsonObject | undefined | Promise<JsonObject | undefined>,
+  target: ResolvedTarget & { readonly subresource?: string | undefined },
+  change: (current: JsonObject) => JsonObject | undefined | Promise<JsonObject | undefined>,
 ): Promise<void> {
+  const { resource, namespace, name } = target;
   await retryConflicts(CONFLICT_TRIES, async () => {
-    const before = await get(client, { resource: at.resource, namespace: at.namespace, name: at.name });
-    const body = await next(before);
-    if (body !== undefined) await replace(client, at, { body: withResourceVersion(body, before) });
+    const current = await get(client, { resource, namespace, name });
+    const changed = await change(current);
+    if (changed !== undefined) await replace(client, target, { body: withResourceVersion(changed, current) });
   });
 }
 
-/** The new object with the resourceVersion of the old one, so that the API server refuses it after a concurrent change. */
-function withResourceVersion(body: JsonObject, before: JsonObject): JsonObject {
-  const metadata = isJsonObject(body["metadata"]) ? body["metadata"] : {};
-  const old = isJsonObject(before["metadata"]) ? before["metadata"] : {};
-  return { ...body, metadata: { ...metadata, resourceVersion: old["resourceVersion"] } };
+/** The changed object with the resourceVersion of the current one, so that the API server refuses it after a concurrent change. */
+function withResourceVersion(changed: JsonObject, current: JsonObject): JsonObject {
+  const { resourceVersion } = objectOf(current["metadata"]);
+  return { ...changed, metadata: { ...objectOf(changed["metadata"]), resourceVersion } };
 }
 
 const PROPAGATION: Readonly<Record<"Delete" | "DeleteInBackground" | "DeleteNonCascading", Propagation>> = {
@@ -116,16 +117,17 @@ const PROPAGATION: Readonly<Record<"Delete" | "DeleteInBackground" | "DeleteNonC
 /** `Delete` waits up to 20 s until the object is deleted; other delete operations do not wait. A missing object counts as deleted. */
 async function deleteObject(
   options: PatcherOptions,
-  at: ResolvedTarget,
+  target: ResolvedTarget,
   operation: keyof typeof PROPAGATION,
 ): Promise<void> {
   const { client, clock } = options;
   try {
-    await remove(client, at, { propagationPolicy: PROPAGATION[operation] });
+    await remove(client, target, { propagationPolicy: PROPAGATION[operation] });
     if (operation !== "Delete") return;
-    const until = clock.monotonic() + DELETE_TIMEOUT_MS;
-    while (clock.monotonic() < until) {
-      await get(client, at);
+    const deadline = clock.monotonic() + DELETE_TIMEOUT_MS;
+    while (clock.monotonic() < deadline) {
+      // Throws NotFound once the object is deleted.
+      await get(client, target);
       await sleep(clock, DELETE_CHECK_MS);
     }
   } catch (error) {
@@ -138,10 +140,10 @@ async function deleteObject(
 /** Patches an object. A missing object is an error unless the hook ignores that. */
 async function patchObject(
   options: PatcherOptions,
-  at: ResolvedTarget,
+  object: ResolvedTarget,
   operation: ObjectPatch,
 ): Promise<void> {
-  const target = { ...at, subresource: operation.target.subresource };
+  const target = { ...object, subresource: operation.target.subresource };
   try {
     if (operation.operation === "MergePatch")
       await mergePatch(options.client, target, { body: operation.mergePatch });
@@ -154,11 +156,11 @@ async function patchObject(
 }
 
 /** Replaces an object by the result of a jq filter; does nothing if the filter changes nothing. */
-async function patchWithJq(options: PatcherOptions, at: ResolvedTarget, filter: string): Promise<void> {
+async function patchWithJq(options: PatcherOptions, target: ResolvedTarget, filter: string): Promise<void> {
   const compiled = await options.filters.compile(filter);
-  await replaceObject(options.client, at, async (before) => {
-    const after = await compiled.evaluate(before);
-    if (!isJsonObject(after)) throw new Error("the filter's result is no object");
-    return canonicalJson(after) === canonicalJson(before) ? undefined : after;
+  await replaceObject(options.client, target, async (current) => {
+    const changed = await compiled.evaluate(current);
+    if (!isJsonObject(changed)) throw new Error("the filter's result is no object");
+    return canonicalJson(changed) === canonicalJson(current) ? undefined : changed;
   });
 }

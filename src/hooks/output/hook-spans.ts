@@ -1,7 +1,7 @@
 /** Reads the trace spans that a hook writes. */
 
 import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { objectOf, type Json, type JsonObject } from "../../model/index.ts";
 import { recordFinishedSpan } from "../../trace/index.ts";
 import { parseJsonStream, readOutputFile } from "./output-files.ts";
 
@@ -18,7 +18,10 @@ interface SpanOptions {
 
 type Hide = (text: string) => string;
 
-/** Records the spans of a hook within the span of its run. Skips and logs invalid spans; never fails the run. */
+/**
+ * Records the spans of a hook within the span of its run. Never fails the run: leaves out an invalid span and those after it,
+ * and logs why. `hide` masks secret values in texts.
+ */
 export async function recordHookSpans(
   path: string,
   { logger, hide = (text) => text }: SpanOptions,
@@ -41,10 +44,10 @@ function recordSpan(
   if (typeof name !== "string" || name === "") throw new Error(`${position}: "name" must be text`);
   if (!isTime(start) || !isTime(end) || end < start)
     throw new Error(`${position}: "start" and "end" must be seconds since 1970, one after the other`);
-  const failed = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
-  const text = oneLine(hide(name), MAX_TEXT_LENGTH);
-  const about = { kind: "hook", name: text, attributes: toAttributes(attributes, hide) } as const;
-  recordFinishedSpan(about, { ms: (end - start) * 1000, endMs: end * 1000, ...failed });
+  const failure = typeof error === "string" ? { error: oneLine(hide(error)) } : {};
+  const safeName = oneLine(hide(name), MAX_TEXT_LENGTH);
+  const span = { kind: "hook", name: safeName, attributes: toAttributes(attributes, hide) } as const;
+  recordFinishedSpan(span, { ms: (end - start) * 1000, endMs: end * 1000, ...failure });
 }
 
 /** The latest time in seconds: collectors take nanoseconds in 63 bits and refuse the whole batch of a later span. */
@@ -57,15 +60,13 @@ function isTime(value: Json | undefined): value is number {
 
 /** Attributes that are strings, numbers or booleans; drops the others. Redacts secrets by value and by key. */
 function toAttributes(attributes: Json, hide: Hide): Record<string, string | number | boolean> {
-  const all = isJsonObject(attributes) ? Object.entries(attributes).slice(0, MOST_ATTRIBUTES) : [];
-  const displayed = Object.fromEntries(
-    all.flatMap(([key, value]): [string, string | number | boolean][] => {
-      if (typeof value === "string")
-        return [[oneLine(key, MAX_TEXT_LENGTH), oneLine(hide(value), MAX_TEXT_LENGTH)]];
-      if (typeof value === "number") return [[oneLine(key, MAX_TEXT_LENGTH), toExportableNumber(value)]];
-      return typeof value === "boolean" ? [[oneLine(key, MAX_TEXT_LENGTH), value]] : [];
-    }),
-  );
+  const displayed: Record<string, string | number | boolean> = {};
+  for (const [name, value] of Object.entries(objectOf(attributes)).slice(0, MOST_ATTRIBUTES)) {
+    const key = oneLine(name, MAX_TEXT_LENGTH);
+    if (typeof value === "string") displayed[key] = oneLine(hide(value), MAX_TEXT_LENGTH);
+    else if (typeof value === "number") displayed[key] = toExportableNumber(value);
+    else if (typeof value === "boolean") displayed[key] = value;
+  }
   return redactValues(displayed) as typeof displayed;
 }
 

@@ -24,16 +24,17 @@ type Action = (typeof ACTIONS)[number];
 const METRIC_NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
-/** Reads and checks a metrics file. Throws OutputError. */
+/** Reads and checks a metrics file. All operations that write a metric must have one action. Throws OutputError. */
 export function parseMetrics(text: string): MetricOperation[] {
   const operations = parseJsonStream(text).map(readOperationAt);
-  const actions = new Map<string, string>();
+  const actionsByMetric = new Map<string, string>();
   for (const operation of operations) {
     if (operation.action === "expire") continue;
-    const before = actions.get(operation.name) ?? operation.action;
-    if (before !== operation.action)
-      throwOutputError(`metric ${operation.name} is used with '${before}' and with '${operation.action}'`);
-    actions.set(operation.name, before);
+    const { name, action } = operation;
+    const firstAction = actionsByMetric.get(name) ?? action;
+    if (action !== firstAction)
+      throwOutputError(`metric ${name} is used with '${firstAction}' and with '${action}'`);
+    actionsByMetric.set(name, action);
   }
   return operations;
 }
@@ -47,6 +48,7 @@ function readOperationAt({ value, position }: StreamItem): MetricOperation {
   }
 }
 
+/** Reads one operation: `add` and `set` write a counter or gauge, `observe` a histogram, `expire` removes series. */
 function readOperation(value: JsonObject): MetricOperation {
   const { action, amount } = readAction(value);
   const group = readOptionalText(value, "group");
@@ -63,6 +65,7 @@ function readAction(value: JsonObject): { action: Action; amount: Json | undefin
   );
   if (actionKeys.length === 0) throwOutputError("'action' is required: one of add, set, observe, expire");
   if (actionKeys.length > 1) throwOutputError("give only one of 'action', 'add' and 'set'");
+  // 0 is an amount, too.
   if (typeof value.add === "number" || value.add) return { action: "add", amount: value.add };
   if (typeof value.set === "number" || value.set) return { action: "set", amount: value.set };
   const action = ACTIONS.find((each) => each === value.action);

@@ -1,7 +1,7 @@
 /** Reads the object patch file that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
 import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
-import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { type Json, isJsonObject, type JsonObject, objectOf } from "../../model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */
@@ -62,15 +62,19 @@ function parseDocuments(text: string): StreamItem[] {
   try {
     return parseJsonStream(text);
   } catch (error) {
-    if (!text.trimStart().startsWith("{") || /^---/m.test(text)) return parseYamlDocuments(text);
-    const flow = parseFlowMap(text);
-    // For text that begins like JSON, the JSON error is more precise than YAML's.
-    if (flow === undefined) throw error;
-    return [{ value: flow, position: "document 1" }];
+    const beginsLikeJson = text.trimStart().startsWith("{") && !/^---/m.test(text);
+    if (!beginsLikeJson) return parseYamlDocuments(text);
+    const flowMap = parseFlowMap(text);
+    // The JSON error is more precise than YAML's.
+    if (flowMap === undefined) throw error;
+    return [{ value: flowMap, position: "document 1" }];
   }
 }
 
-/** The one map in YAML's flow style that is the whole text; undefined for anything else. */
+/**
+ * The one map in YAML's flow style, such as `{operation: Delete}`, that is the whole text; undefined for anything else, also
+ * for a text with a warning, which is that of a repeated key or of more text after the map.
+ */
 function parseFlowMap(text: string): JsonObject | undefined {
   const parsed = attempt(() => parseYaml(text, ""));
   return parsed?.warnings.length === 0 && isJsonObject(parsed.value) ? parsed.value : undefined;
@@ -79,6 +83,7 @@ function parseFlowMap(text: string): JsonObject | undefined {
 /** Parses YAML documents, which begin with `---` or end with `...`. Skips empty ones. */
 function parseYamlDocuments(text: string): StreamItem[] {
   return text.split(/^(?:---(?=\s|$)|\.\.\.\s*$)/m).flatMap((document, index) => {
+    // Text 0 stands before the first `---`: it is empty, or the first document.
     const position = `document ${Math.max(index, 1)}`;
     const value = parseYamlValue(document, position);
     if (value === null) return [];
@@ -116,14 +121,12 @@ function readOperation(value: JsonObject): ObjectOperation {
         target: readPatchTarget(value),
         mergePatch: readValueOrYaml(value, "mergePatch", isJsonObject),
       };
-    case "JSONPatch": {
-      const patched = readPatchTarget(value);
+    case "JSONPatch":
       return {
         operation,
-        target: patched,
+        target: readPatchTarget(value),
         jsonPatch: readValueOrYaml(value, "jsonPatch", isArray).map(readPatchItem),
       };
-    }
     case "JQPatch":
       return { operation, target: readPatchTarget(value), jqFilter: readRequiredText(value, "jqFilter") };
     default:
@@ -137,17 +140,17 @@ function readOperation(value: JsonObject): ObjectOperation {
  */
 function readCreation(value: JsonObject): { object: JsonObject; target: ObjectTarget } {
   const object = readValueOrYaml(value, "object", isJsonObject);
-  const metadata = isJsonObject(object.metadata) ? object.metadata : {};
-  const isNameGenerated =
-    readOptionalText(metadata, "generateName") !== undefined && value.operation === "Create";
-  const where = "object.metadata.";
-  const name = isNameGenerated
+  const metadata = objectOf(object.metadata);
+  const metadataPath = "object.metadata.";
+  const generateName = readOptionalText(metadata, "generateName");
+  const mayLackName = generateName !== undefined && value.operation === "Create";
+  const name = mayLackName
     ? (readOptionalText(metadata, "name") ?? "")
-    : readRequiredText(metadata, "name", where);
+    : readRequiredText(metadata, "name", metadataPath);
   const target = {
     apiVersion: readRequiredText(object, "apiVersion", "object."),
     kind: readRequiredText(object, "kind", "object."),
-    namespace: readOptionalText(metadata, "namespace", where),
+    namespace: readOptionalText(metadata, "namespace", metadataPath),
     name,
   };
   return { object, target };
@@ -173,26 +176,28 @@ function readPatchTarget(value: JsonObject): Patch {
 
 const isArray = (value: unknown): value is Json[] => Array.isArray(value);
 
-/** A field that is either a plain value or a string with YAML or JSON. */
+/** A field that is either a plain value or a string with YAML or JSON. Throws OutputError unless the value is of the right type. */
 function readValueOrYaml<T extends Json>(
-  value: JsonObject,
+  object: JsonObject,
   key: string,
-  fits: (value: unknown) => value is T,
+  isRightType: (value: unknown) => value is T,
 ): T {
-  const given = value[key];
-  if (given === undefined || given === null || given === "") throwOutputError(`'${key}' is required`);
-  const member = typeof given === "string" ? parseYamlValue(given, `'${key}'`) : given;
-  if (fits(member)) return member;
-  throwOutputError(`'${key}' must be ${fits === isArray ? "an array" : "an object"}, or a text with one`);
+  const field = object[key];
+  if (field === undefined || field === null || field === "") throwOutputError(`'${key}' is required`);
+  const value = typeof field === "string" ? parseYamlValue(field, `'${key}'`) : field;
+  if (isRightType(value)) return value;
+  const typeName = isRightType === isArray ? "an array" : "an object";
+  throwOutputError(`'${key}' must be ${typeName}, or a text with one`);
 }
 
-/** The text at `key`. Throws OutputError if it is missing or empty. */
+/** The text at `key`. Throws OutputError if it is missing or empty; `path` precedes the key in the message, such as `object.`. */
 function readRequiredText(value: JsonObject, key: string, path = ""): string {
   const text = readOptionalText(value, key, path);
   if (text === undefined) throwOutputError(`'${path}${key}' is required`);
   return text;
 }
 
+/** Checks one operation of a JSON patch (RFC 6902). Throws OutputError. */
 function readPatchItem(item: Json, index: number): JsonPatchItem {
   const position = `jsonPatch[${index}]`;
   if (!isJsonObject(item)) throwOutputError(`${position} must be an object`);

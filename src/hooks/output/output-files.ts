@@ -8,9 +8,7 @@ import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 /** A larger file fails the hook; in bytes. */
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
-/**
- * Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end.
- */
+/** Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end. */
 export async function readOutputFile(path: string, limit = MAX_OUTPUT): Promise<string> {
   const info = await stat(path).catch(() => undefined);
   if (info === undefined) return "";
@@ -38,13 +36,13 @@ const MOST_ITEMS = 50_000;
 export function parseJsonStream(text: string): StreamItem[] {
   const items: StreamItem[] = [];
   let line = 1;
-  let counted = 0;
-  for (const { text: part, index } of splitJsonValues(text)) {
-    line += countLines(text, counted, index);
-    counted = index;
+  let previousIndex = 0;
+  for (const { text: objectText, index } of splitJsonValues(text)) {
+    line += countLines(text, previousIndex, index);
+    previousIndex = index;
     const position = `line ${line}`;
     if (items.length === MOST_ITEMS) throw new OutputError(`${position}: more than ${MOST_ITEMS} objects`);
-    items.push({ value: parseObject(part, position), position });
+    items.push({ value: parseObject(objectText, position), position });
   }
   return items;
 }
@@ -66,7 +64,7 @@ function countLines(text: string, from: number, to: number): number {
   return text.slice(from, to).split("\n").length - 1;
 }
 
-/** The text at `key`, which may be missing or empty. Throws OutputError. */
+/** The text at `key`; undefined if it is missing or empty. Throws OutputError for other types. `path` precedes the key in the message, such as `object.`. */
 export function readOptionalText(value: JsonObject, key: string, path = ""): string | undefined {
   const text = value[key];
   if (text === undefined || text === null || text === "") return undefined;

@@ -1,4 +1,4 @@
-/** Writes a hook's output to the log. */
+/** Writes a hook's output to the log, without the secrets that `hide` and the redaction by keys find. */
 
 import { attempt, LOG_LEVELS, parseJson, redactValues, systemClock, type Clock } from "../../lib/index.ts";
 import { type LogFields, type Logger, type LogLevel } from "../../lib/index.ts";
@@ -39,14 +39,14 @@ export class OutputLog {
 
   /** Logs one line of output. With `proxyJson`, collects lines that may form one JSON object first. */
   writeLine(stream: Stream, line: string): void {
+    // The lines of an object that has begun.
     const pending = this.#pending[stream];
-    if (!this.#options.proxyJson || (pending.length === 0 && !line.trimStart().startsWith("{"))) {
-      return this.#logPlainLine(stream, line);
-    }
+    const mayBeJson = pending.length > 0 || line.trimStart().startsWith("{");
+    if (!this.#options.proxyJson || !mayBeJson) return this.#logPlainLine(stream, line);
     pending.push(line);
-    const value = parseJsonLines(pending);
-    if (value !== undefined) {
-      this.#logJsonRecord(stream, value);
+    const object = parseJsonLines(pending);
+    if (object !== undefined) {
+      this.#logJsonRecord(stream, object);
       this.#pending[stream] = [];
     } else if (isTooLong(pending)) {
       this.#logPending(stream);
@@ -93,13 +93,16 @@ export class OutputLog {
     this.#logger.info(this.#hide(line), { output: stream });
   }
 
-  /** Tracks PEM blocks, and returns whether the line is inside one: such a line may be part of a key, which redaction cannot see. */
+  /**
+   * Tracks PEM blocks, and returns whether the line is inside one: such a line may be part of a key, which redaction cannot
+   * see. A block without end is over after `MAX_PEM_LINES`.
+   */
   #trackPemBlock(stream: Stream, line: string): boolean {
-    const left = this.#pemLines[stream];
-    const ends = line.includes("-----END ");
-    if (left > 0) this.#pemLines[stream] = ends ? 0 : left - 1;
-    else if (line.includes("-----BEGIN ") && !ends) this.#pemLines[stream] = MAX_PEM_LINES;
-    return left > 0;
+    const linesLeft = this.#pemLines[stream];
+    const isEnd = line.includes("-----END ");
+    if (linesLeft > 0) this.#pemLines[stream] = isEnd ? 0 : linesLeft - 1;
+    else if (line.includes("-----BEGIN ") && !isEnd) this.#pemLines[stream] = MAX_PEM_LINES;
+    return linesLeft > 0;
   }
 
   #hide(text: string): string {
@@ -108,22 +111,25 @@ export class OutputLog {
 
   /** Hides secrets in all texts and numbers of an object, at every level. */
   #hideDeep(value: JsonObject): JsonObject {
-    const replacer = (_: string, each: unknown): unknown => {
-      if (typeof each !== "string" && typeof each !== "number") return each;
-      const text = this.#hide(String(each));
-      return text === String(each) ? each : text;
+    const hideInMember = (_: string, member: unknown): unknown => {
+      if (typeof member !== "string" && typeof member !== "number") return member;
+      const text = this.#hide(String(member));
+      // An unchanged number stays a number.
+      return text === String(member) ? member : text;
     };
     return this.#options.hide === undefined
       ? value
-      : (JSON.parse(JSON.stringify(value), replacer) as JsonObject);
+      : (JSON.parse(JSON.stringify(value), hideInMember) as JsonObject);
   }
 
   /** Logs a JSON object with its own level, message and fields. */
   #logJsonRecord(stream: Stream, value: JsonObject): void {
     if (!this.#countLine()) return;
-    const { level, msg, time: _, ...rest } = this.#hideDeep(value);
+    const { level, msg, time: _, ...otherMembers } = this.#hideDeep(value);
+    // A member must not replace a field that the operator adds itself.
+    const toKey = (key: string): string => (RESERVED.has(key) ? `hook_${key}` : key);
     const fields: LogFields = Object.fromEntries(
-      Object.entries(rest).map(([key, member]) => [RESERVED.has(key) ? `hook_${key}` : key, member]),
+      Object.entries(otherMembers).map(([key, member]) => [toKey(key), member]),
     );
     const message = typeof msg === "string" ? msg : "hook result";
     this.#logger[toLogLevel(level)](message, {
@@ -148,6 +154,7 @@ function isTooLong(lines: readonly string[]): boolean {
 /** The operator's level for the level in a hook's record; `info` for unknown ones. */
 function toLogLevel(level: Json | undefined): LogLevel {
   const name = typeof level === "string" ? level.toLowerCase() : "";
-  const known = name === "warning" ? "warn" : name === "fatal" || name === "panic" ? "error" : name;
-  return LOG_LEVELS.find((each) => each === known) ?? "info";
+  if (name === "warning") return "warn";
+  if (name === "fatal" || name === "panic") return "error";
+  return LOG_LEVELS.find((each) => each === name) ?? "info";
 }

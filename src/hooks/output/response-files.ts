@@ -1,4 +1,7 @@
-/** Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). */
+/**
+ * Reads what a hook answers to a review of the API server (docs/reference/hooks.md, "Webhooks"). The case of keys does not
+ * count, as in the Go operator: members are found by their lower-case names.
+ */
 
 import { splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
@@ -56,11 +59,14 @@ export function parseConversion(text: string): ConversionAnswer | undefined {
 /** Reads a member by its name in lower case: hooks may write it in any case. */
 type ReadMember = (key: string) => Json | undefined;
 
-/** Parses the first object of the file; undefined for an empty file. Further values are ignored, as in the Go operator. */
+/**
+ * Parses the first object of the file into a function that returns a member by its lower-case name; undefined for an empty file.
+ * Further values in the file are ignored, as in the Go operator.
+ */
 function parseMembers(text: string): ReadMember | undefined {
   if (text === "") return undefined;
-  const [first] = splitJsonValues(text);
-  const value = parseJsonWithoutQuoting(first?.text ?? "");
+  const [firstValue] = splitJsonValues(text);
+  const value = parseJsonWithoutQuoting(firstValue?.text ?? "");
   if (value !== null && !isJsonObject(value)) throwOutputError("it is not a JSON object");
   const members = new Map(Object.entries(value ?? {}).map(([key, each]) => [key.toLowerCase(), each]));
   return (key) => members.get(key) ?? undefined;

@@ -1,10 +1,14 @@
-/** Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. */
+/**
+ * Reads `addon.yaml` (docs/reference/addon-yaml.md), or the deprecated `module.yaml`. `accountIsUnknown` marks a file whose
+ * `serviceAccountName` cannot be read: the operator then acts for the module as the last known account, or not at all, rather
+ * than with its own permissions.
+ */
 
 import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
 import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
-import { describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
+import { collect, describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
 import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../model/index.ts";
 import { parseMap, createValidator, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
@@ -51,54 +55,55 @@ const validate = createValidator(SCHEMA);
 /** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist. */
 export function addonFilePath(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  return isFile(file) || readDeprecatedSettings(dir) === undefined ? file : join(dir, MODULE_FILE);
+  const usesDeprecatedFile = !isFile(file) && readDeprecatedSettings(dir) !== undefined;
+  return usesDeprecatedFile ? join(dir, MODULE_FILE) : file;
 }
 
 /** Reads the settings of the module in `dir`; empty if it has none. */
 export function readAddonFile(dir: string): AddonFile {
   const file = join(dir, ADDON_FILE);
   const oldFile = join(dir, MODULE_FILE);
-  const settings = readDeprecatedSettings(dir);
-  if (!isFile(file)) {
-    // The author of a dangling link or a directory meant a file: to ignore it would hide the mistake.
-    const problem = { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
-    if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return { problem, accountIsUnknown: true };
-    if (settings === undefined) return {};
-    return { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
-  }
-  const read = readSettings(file);
-  const newSettings = objectOf(read);
-  const differingKeys = Object.entries(settings ?? {})
-    .filter(([key, value = null]) => canonicalJson(newSettings[key] ?? null) !== canonicalJson(value))
-    .map(([key]) => key);
-  if (differingKeys.length === 0 || read.problem !== undefined) return read;
+  const oldSettings = readDeprecatedSettings(dir);
+  if (isFile(file)) return warnOfDifferences(readSettings(file), oldFile, oldSettings);
+  // The author of a dangling link or a directory meant a file: to ignore it would hide the mistake.
+  const problem = { file, message: "is no file, or a link to nothing", remedy: "remove or correct it" };
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) return { problem, accountIsUnknown: true };
+  if (oldSettings === undefined) return {};
+  return { ...readSettings(oldFile), deprecations: [deprecationText(oldFile, file)] };
+}
+
+/** Returns what `addon.yaml` says, with a warning if a `module.yaml` beside it, which is ignored, says anything else. */
+function warnOfDifferences(read: AddonFile, oldFile: string, oldSettings: JsonObject = {}): AddonFile {
+  const settings = objectOf(read);
+  const toText = (value: Json | undefined): string => canonicalJson(value ?? null);
+  const differingKeys = Object.keys(oldSettings).filter(
+    (key) => toText(settings[key]) !== toText(oldSettings[key]),
+  );
+  // Of a broken `addon.yaml`, the settings are unknown.
+  if (read.problem !== undefined || differingKeys.length === 0) return read;
   const message = `is ignored beside ${ADDON_FILE}, which differs in ${differingKeys.join(", ")}`;
   const remedy = `move the settings that you need to ${ADDON_FILE} and remove ${oldFile}`;
   return { ...read, warnings: [describeProblem({ file: oldFile, message, remedy })] };
 }
 
-/** The warning that settings in `module.yaml` must move to `addon.yaml`. */
 function deprecationText(oldFile: string, file: string): string {
   const message = `contains settings that the next version reads from ${ADDON_FILE} only`;
   const remedy = `git mv ${oldFile} ${file}, or mv ${oldFile} ${file}`;
   return describeProblem({ file: oldFile, message, remedy });
 }
 
-/** The content of a `module.yaml` with only keys of `addon.yaml`; undefined for any other or invalid file. */
+/**
+ * The content of a `module.yaml` with only keys of `addon.yaml`, except those that `addon.yaml` got later; undefined for an
+ * invalid file, and for Deckhouse's file of the same name, which has other keys.
+ */
 function readDeprecatedSettings(dir: string): JsonObject | undefined {
   const file = join(dir, MODULE_FILE);
   if (!isFile(file) || statSync(file).size > MAX_BYTES) return undefined;
-  try {
-    const { value } = parseMap(readText(file), file);
-    const keys = Object.keys(value);
-    const known = propertiesOf(SCHEMA);
-    return keys.length > 0 && keys.every((key) => Object.hasOwn(known, key) && !NEWER_KEYS.includes(key))
-      ? value
-      : undefined;
-  } catch (error) {
-    if (error instanceof ProblemError) return undefined;
-    throw error;
-  }
+  const value = collect([], () => parseMap(readText(file), file).value);
+  const keys = Object.keys(value ?? {});
+  const knownKeys = propertiesOf(SCHEMA);
+  const isAddonKey = (key: string): boolean => Object.hasOwn(knownKeys, key) && !NEWER_KEYS.includes(key);
+  return keys.length > 0 && keys.every(isAddonKey) ? value : undefined;
 }
 
 function isFile(file: string): boolean {
@@ -181,9 +186,10 @@ function toProblem(file: string, { path, rule, message }: Violation): Problem {
   return { file, key, message: `is no key of ${basename(file)}`, remedy };
 }
 
-/** The keys that the schema declares for the object at a path of `addon.yaml`. */
+/** The keys that the schema declares for the object at a path of `addon.yaml`, such as `["health", "checks", "0"]`. */
 function listKnownKeys(path: readonly string[]): string[] {
   const schemaAtPath = path.reduce<Json | undefined>(
+    // In a list, `name` is an index, and all items have one schema.
     (parent, name) => (isJsonObject(parent) ? (parent["items"] ?? propertiesOf(parent)[name]) : undefined),
     SCHEMA,
   );
@@ -191,17 +197,13 @@ function listKnownKeys(path: readonly string[]): string[] {
 }
 
 function propertiesOf(schema: Json | undefined): JsonObject {
-  const properties = isJsonObject(schema) ? schema["properties"] : undefined;
-  return isJsonObject(properties) ? properties : {};
+  return objectOf(objectOf(schema)["properties"]);
 }
 
 /** The longest name of a namespace that Kubernetes allows. */
 const MAX_NAMESPACE_LENGTH = 63;
 
-/**
- * The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined
- * means the operator's namespace.
- */
+/** The namespace of a module's release: that in `addon.yaml`, else that of `--module-namespace-template`; undefined means the operator's namespace. */
 export function chooseNamespace(
   template: string | undefined,
   module: string,
@@ -210,7 +212,7 @@ export function chooseNamespace(
   return namespace ?? template?.replaceAll("{name}", module);
 }
 
-/** The problem of a namespace that the template makes too long; the remedy belongs into `file`, the module's `addon.yaml`. */
+/** The problem of a namespace that `--module-namespace-template` makes too long; none if it fits. The user can set a shorter one in `file`, the module's `addon.yaml`. */
 export function checkNamespaceLength(namespace = "", file: string): Problem[] {
   if (namespace.length <= MAX_NAMESPACE_LENGTH) return [];
   const message = `would be ${namespace} by --module-namespace-template, which is longer than ${MAX_NAMESPACE_LENGTH} characters`;

@@ -1,4 +1,4 @@
-/** Unpacks chart archives. */
+/** Unpacks chart archives (`.tgz`) of modules into a temp directory, which a cleanup of the system may empty at any time. */
 
 import { createHash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
@@ -60,17 +60,19 @@ export class ChartArchives {
     this.#scratch ??= ScratchDir.open(this.#tmpDir, "charts");
     const scratch = await this.#scratch;
     const dir = scratch.path(hash);
-    if (!existsSync(join(dir, "Chart.yaml"))) {
+    const isUnpacked = existsSync(join(dir, "Chart.yaml"));
+    if (!isUnpacked) {
       await rm(dir, { recursive: true, force: true });
       await unpackInto(dir, file, bytes);
     }
+    // `restore` compares the directory with this list.
     if (!this.#dirs.has(dir)) this.#dirs.set(dir, { file, files: await listFiles(dir) });
     return { dir, digest: `sha256:${hash}` };
   }
 
   /**
-   * Unpacks an archive again if files of its directory are missing, for example after a cleanup of temp directories.
-   * Ignores other directories. Throws as `unpack`.
+   * Unpacks an archive into `dir` again if files are missing there, for example after a cleanup of temp directories. Does
+   * nothing for a directory that no archive was unpacked into. Throws as `unpack`.
    */
   async restore(dir: string): Promise<void> {
     const contents = this.#dirs.get(dir);
@@ -79,7 +81,7 @@ export class ChartArchives {
     await this.unpack(contents.file);
   }
 
-  /** Removes all but `dirs`. */
+  /** Removes the directories of unpacked charts, except `dirs`. */
   async removeUnused(dirs: ReadonlySet<string>): Promise<void> {
     const unusedDirs = [...this.#dirs.keys()].filter((dir) => !dirs.has(dir));
     for (const dir of unusedDirs) this.#dirs.delete(dir);
@@ -106,7 +108,7 @@ async function readArchive(file: string): Promise<Buffer> {
   }
 }
 
-/** Checks all entries of an archive, then unpacks it beside `dir` and renames it, so that `dir` is never incomplete. Throws ProblemError. */
+/** Reads the archive twice: checks all entries, then unpacks them beside `dir` and renames the result, so that `dir` is never incomplete. Throws ProblemError. */
 async function unpackInto(dir: string, file: string, packed: Buffer): Promise<void> {
   const partialDir = `${dir}.part`;
   try {
@@ -117,6 +119,7 @@ async function unpackInto(dir: string, file: string, packed: Buffer): Promise<vo
     const tar = await import("tar");
     await writeAndWait(new tar.Parser({ strict: true, onReadEntry: createEntryCheck() }), bytes);
     await rm(partialDir, { recursive: true, force: true });
+    // A cleanup may have removed the parent, too, which must be private again.
     for (const each of [dirname(partialDir), partialDir]) await mkdir(each, { recursive: true, mode: 0o700 });
     const options = { cwd: partialDir, strip: 1, strict: true, noMtime: true };
     await writeAndWait(new tar.Unpack({ ...options, onReadEntry: setPrivateMode }), bytes);
@@ -138,7 +141,8 @@ function createEntryCheck(): (entry: ReadEntry) => void {
     // The parser waits until the content of an entry is consumed.
     entry.resume();
     const { path, type, size } = entry;
-    if (++entries > MAX_ENTRIES) throw new Error(`it contains more than ${MAX_ENTRIES} files`);
+    entries += 1;
+    if (entries > MAX_ENTRIES) throw new Error(`it contains more than ${MAX_ENTRIES} files`);
     if (type !== "Directory" && !FILE_TYPES.has(type))
       throw new Error(`it contains ${path}, which is a ${type}`);
     if (path.startsWith("/") || path.split(/[/\\]/).includes(".."))

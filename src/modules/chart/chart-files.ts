@@ -18,8 +18,9 @@ const NOT_IN_GENERATED_CHART = new Set(["crds", "docs", "hooks", "images", "lib"
 const MAX_DEPTH = 100;
 
 /**
- * Every file that helm would load from `dir`, sorted. Throws ProblemError for what helm refuses: a dangling or
- * circular link, anything but files and directories, and more than the size limit; else the file system's error.
+ * Every file that helm would load from `dir`, sorted. A `synthetic` chart is a module's directory, for whose `templates/` the
+ * operator writes a Chart.yaml. Throws ProblemError for what helm refuses: a dangling or circular link, anything but
+ * files and directories, and more than the size limit; else the file system's error.
  */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
   return listFiles(dir, (rel) => !synthetic || !NOT_IN_GENERATED_CHART.has(rel));
@@ -34,26 +35,27 @@ export function listChartCrds(dir: string): ChartFile[] {
   return listFiles(dir, (rel) => CRD_DIRECTORY.test(rel)).filter(({ rel }) => CRD_FILE.test(rel));
 }
 
-/** Lists the files of a chart below the directories that `enters` accepts. Throws as `listChartFiles`. */
-function listFiles(dir: string, enters: (rel: string) => boolean): ChartFile[] {
+/** Lists the files of a chart, without the sub-directories that `isEntered` excludes. Throws as `listChartFiles`. */
+function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[] {
   const files: ChartFile[] = [];
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
-  const visit = (rel: string, above: readonly string[]): void => {
+  // `parents` identifies the directory `rel` and those above it, to find circular links.
+  const visit = (rel: string, parents: readonly string[]): void => {
     for (const name of readdirSync(join(dir, rel)).sort()) {
       // A chart from a git checkout may contain git's files.
       if (name === ".git") continue;
       limits.countEntry();
-      const below = rel === "" ? name : `${rel}/${name}`;
-      const path = join(dir, below);
+      const entry = rel === "" ? name : `${rel}/${name}`;
+      const path = join(dir, entry);
       const stats = statTargetOrLink(path);
-      if (stats === undefined || ignore(below, stats.isDirectory())) continue;
+      if (stats === undefined || ignore(entry, stats.isDirectory())) continue;
       if (stats.isFile()) {
         limits.countFileBytes(stats.size);
-        files.push({ rel: below, size: stats.size, ...toFoundFile(path, stats) });
+        files.push({ rel: entry, size: stats.size, ...toFoundFile(path, stats) });
       } else if (!stats.isDirectory())
         refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
-      else if (enters(below)) visit(below, [...above, identifyDirectory(path, stats, above)]);
+      else if (isEntered(entry)) visit(entry, [...parents, identifyDirectory(path, stats, parents)]);
     }
   };
   visit("", [identifyDirectory(dir, statSync(dir), [])]);
@@ -69,11 +71,11 @@ function statTargetOrLink(path: string): Stats | undefined {
   }
 }
 
-/** Identity of a directory, whatever links lead to it. Throws ProblemError for a circular link and for endless nesting. */
-function identifyDirectory(path: string, stats: Stats, above: readonly string[]): string {
+/** Identity of a directory below `parents`, whatever links lead to it. Throws ProblemError for a circular link and for endless nesting. */
+function identifyDirectory(path: string, stats: Stats, parents: readonly string[]): string {
   const id = identifyFile(stats);
-  if (above.includes(id)) refuse(path, "is a link to a directory that it lies in");
-  if (above.length > MAX_DEPTH) refuse(path, `lies more than ${MAX_DEPTH} directories deep`);
+  if (parents.includes(id)) refuse(path, "is a link to a directory that it lies in");
+  if (parents.length > MAX_DEPTH) refuse(path, `lies more than ${MAX_DEPTH} directories deep`);
   return id;
 }
 
@@ -108,7 +110,7 @@ export function parseHelmIgnore(text: string): Ignore {
   return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
 }
 
-/** Parses one line: `!` negates it, a slash at its end restricts it to directories. */
+/** Parses one line: with `!`, it ignores all that it does not match; a slash at its end restricts it to directories. */
 function parseRule(line: string): Ignore {
   const isNegated = line.startsWith("!");
   const isForDirectories = line.endsWith("/");
@@ -122,35 +124,37 @@ function parseRule(line: string): Ignore {
   };
 }
 
-/**
- * Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]`
- * are copied into the regular expression.
- */
+/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]` are copied into the regular expression. */
 function compileGlob(glob: string): RE2JS {
   const lastBracket = glob.lastIndexOf("]");
   let source = "";
-  for (let at = 0; at < glob.length;) {
-    const end = glob[at] === "[" && at < lastBracket ? findClassEnd(glob, at) : undefined;
-    const part = glob.slice(at, end ?? at + (glob[at] === "\\" ? 2 : 1));
-    source += end === undefined ? translateToken(part) : part;
-    at += part.length;
+  let index = 0;
+  while (index < glob.length) {
+    // After the last `]`, no class ends: to search for its end again for each `[` would take quadratic time.
+    const classEnd = glob[index] === "[" && index < lastBracket ? findClassEnd(glob, index) : undefined;
+    const characterEnd = index + (glob[index] === "\\" ? 2 : 1);
+    const token = glob.slice(index, classEnd ?? characterEnd);
+    source += classEnd === undefined ? translateToken(token) : token;
+    index += token.length;
   }
   return RE2JS.compile(source, RE2JS.DOTALL);
 }
 
 /** The regular expression for `*`, `?`, an escaped or a plain character. */
-function translateToken(part: string): string {
-  if (part === "*") return "[^/]*";
-  if (part === "?") return "[^/]";
-  return RE2JS.quote(part.length > 1 ? part.slice(1) : part);
+function translateToken(token: string): string {
+  if (token === "*") return "[^/]*";
+  if (token === "?") return "[^/]";
+  const isEscaped = token.length > 1;
+  return RE2JS.quote(isEscaped ? token.slice(1) : token);
 }
 
-/** Index of the end of a class such as `[a-z]`; undefined if it is empty or not closed. */
-function findClassEnd(glob: string, from: number): number | undefined {
-  const first = from + (glob[from + 1] === "^" ? 2 : 1);
-  for (let at = first; at < glob.length; at++) {
-    if (glob[at] === "]") return at > first ? at + 1 : undefined;
-    if (glob[at] === "\\") at++;
+/** Index after the `]` of the class, such as `[a-z]` or `[^a]`, that begins at `start`; undefined if it is empty or not closed. */
+function findClassEnd(glob: string, start: number): number | undefined {
+  const firstMember = start + (glob[start + 1] === "^" ? 2 : 1);
+  for (let index = firstMember; index < glob.length; index++) {
+    if (glob[index] === "]") return index > firstMember ? index + 1 : undefined;
+    // A backslash escapes the next character.
+    if (glob[index] === "\\") index++;
   }
   return undefined;
 }

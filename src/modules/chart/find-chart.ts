@@ -4,7 +4,7 @@ import { realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readRegularFile } from "../../lib/index.ts";
-import { isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
+import { collect, isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
 import { findFiles, readText, SizeLimits, stat, toFoundFile, walkDirectory } from "../read/files.ts";
 import type { FoundFile } from "../read/files.ts";
@@ -15,50 +15,46 @@ import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
 
 /**
- * Files of the chart that `addon.yaml` names, by path below the module's directory: the module is read again when one
- * of them changes. All files count only if `addon.yaml` names a digest; other changes are detected before a render.
+ * Lists files of the chart that `addon.yaml` names at `location`, by path below the module's directory: a change of one makes
+ * the operator read the module again. All files count if `addon.yaml` has a digest of them; else only those that the module
+ * is read from, because each render compares all files of the chart anyway.
  */
 export function listChartInputs(
   dir: string,
   location: ChartLocation | undefined,
 ): ReadonlyMap<string, FoundFile> {
-  const { path = ".", digest } = location ?? {};
-  const stats = leavesDirectory(path) ? undefined : stat(join(dir, path));
-  if (stats === undefined) return new Map();
+  if (location === undefined || leavesDirectory(location.path)) return new Map();
+  const { path, digest } = location;
   const chartDir = join(dir, path);
-  if (!stats.isDirectory()) return new Map([[path, toFoundFile(chartDir, stats)]]);
-  const rels =
-    digest === undefined
-      ? ["Chart.yaml", ...listOrEmpty(() => listChartCrds(chartDir).map(({ rel }) => rel))]
-      : listOrEmpty(() => listDigestedFiles(chartDir));
-  return findFiles(
-    dir,
-    rels.map((rel) => join(path, rel)),
-  );
+  const stats = stat(chartDir);
+  if (stats === undefined) return new Map();
+  const isArchive = !stats.isDirectory();
+  if (isArchive) return new Map([[path, toFoundFile(chartDir, stats)]]);
+  const listPaths = (): string[] =>
+    digest === undefined ? listChartCrds(chartDir).map(({ rel }) => rel) : listDigestedFiles(chartDir);
+  // `locateChart` reports the problem of a chart that cannot be listed.
+  const chartPaths = collect([], listPaths) ?? [];
+  const inputs = digest === undefined ? ["Chart.yaml", ...chartPaths] : chartPaths;
+  const inputPaths = inputs.map((rel) => join(path, rel));
+  return findFiles(dir, inputPaths);
 }
 
-/** Calls `list`; no paths for a chart with a problem, which `locateChart` reports later. */
-function listOrEmpty(list: () => string[]): string[] {
-  try {
-    return list();
-  } catch (error) {
-    if (error instanceof ProblemError) return [];
-    throw error;
-  }
-}
-
-/** The chart at its path, unpacked if it is an archive. Throws ProblemError if it is missing or its digest differs. */
+/**
+ * The chart at its path, unpacked if it is an archive. A chart of kind `own` reads its values in the module's section, as
+ * charts in module directories do; one of kind `root` is a public chart, which knows no section. Throws ProblemError if
+ * the chart is missing or its digest differs.
+ */
 export async function locateChart(
   dir: string,
   location: ChartLocation,
   archives: ChartArchives,
 ): Promise<LocatedChart> {
-  const { path, digest } = location;
+  const { path, digest: expectedDigest } = location;
   const full = resolvePathBelow(dir, path);
   if (full === undefined) throw chartProblem(dir, "path", "names nothing below the module's directory");
   const opened = await openChart(full, archives);
-  const foundDigest = digest === undefined ? undefined : opened.digest();
-  if (foundDigest !== digest)
+  const foundDigest = expectedDigest === undefined ? undefined : opened.digest();
+  if (foundDigest !== expectedDigest)
     throw chartProblem(dir, "digest", `is not the chart's, which is ${foundDigest}`);
   const chartDir = opened.dir;
   if (stat(join(chartDir, "Chart.yaml"))?.isFile() !== true) {
@@ -102,10 +98,7 @@ function resolvePathBelow(dir: string, path: string): string | undefined {
   return realpathSync(full).startsWith(realpathSync(dir) + sep) ? full : undefined;
 }
 
-/**
- * Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips
- * circular links, which helm refuses to render.
- */
+/** Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
 function listDigestedFiles(chart: string): string[] {
   if (stat(chart)?.isDirectory() !== true) return [];
   const files: string[] = [];
@@ -124,11 +117,8 @@ function listDigestedFiles(chart: string): string[] {
 
 /** `sha256:…` of the paths and contents of a directory's files. */
 function digestDirectory(dir: string): string {
-  return `sha256:${hashFiles(
-    listDigestedFiles(dir)
-      .values()
-      .map((rel) => [rel, readRegularFile(join(dir, rel))]),
-  )}`;
+  const paths = listDigestedFiles(dir).values();
+  return `sha256:${hashFiles(paths.map((rel) => [rel, readRegularFile(join(dir, rel))]))}`;
 }
 
 /** The content of `Chart.yaml`. Throws ProblemError if it is missing, invalid, or not a map. */

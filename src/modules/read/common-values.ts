@@ -1,4 +1,7 @@
-/** The `modules/values.yaml` of all modules directories, merged. */
+/**
+ * The `modules/values.yaml` of all modules directories, merged. A `Reading` is one read of the directories: its `before`
+ * is the memory of the last read, its `after` the memory for the next one.
+ */
 
 import { join } from "node:path";
 
@@ -21,37 +24,36 @@ export interface CommonFile {
 export function readCommonFiles(reading: Reading, scans: readonly DirScan[]): CommonFile[] {
   return scans.flatMap((scan) => {
     const file = join(scan.dir, "values.yaml");
-    const now = readCommonFile(reading, file, scan);
-    if (now === undefined) return [];
-    reading.after.values.set(file, now);
-    reading.warnings.push(...now.values.warnings);
-    return [{ file, values: now.values }];
+    const content = readCommonFile(reading, file, scan);
+    if (content === undefined) return [];
+    reading.after.values.set(file, content);
+    reading.warnings.push(...content.values.warnings);
+    return [{ file, values: content.values }];
   });
 }
 
-/**
- * Merges the section `global` of all files; for each leaf the first directory wins, so the list is reversed for
- * `mergeLayers`, where the last layer wins.
- */
+/** Merges the section `global` of all files; for each leaf the first directory wins, so the list is reversed for `mergeLayers`, where the last layer wins. */
 export function mergeGlobals(files: readonly CommonFile[]): JsonObject | undefined {
   return mergeLayers(files.map(({ values }) => values.global).reverse()) as JsonObject | undefined;
 }
 
 /**
- * Merges the section and the enabled flag of one module from all files. Returns the same object as the last read if
- * no file has changed, because a module with the same object need not be read again.
+ * Merges the section and the enabled flag of one module from all files; `valuesKey` is the key of its section. Returns the
+ * same object as the last read if no file has changed, because a module with the same object need not be read again.
  */
 export function mergeCommonValues(
   reading: Reading,
   files: readonly CommonFile[],
   valuesKey: string,
 ): StaticValues {
-  const areUnchanged = files.every(({ file, values }) => reading.before.values.get(file)?.values === values);
-  const known = reading.before.commonValues.get(valuesKey);
-  const sameFiles = reading.before.values.size === files.length;
-  const common = areUnchanged && sameFiles && known !== undefined ? known : mergeSections(files, valuesKey);
-  reading.after.commonValues.set(valuesKey, common);
-  return common;
+  const { before, after } = reading;
+  const isNoneMissing = before.values.size === files.length;
+  const areUnchanged =
+    isNoneMissing && files.every(({ file, values }) => before.values.get(file)?.values === values);
+  const lastMerged = areUnchanged ? before.commonValues.get(valuesKey) : undefined;
+  const merged = lastMerged ?? mergeSections(files, valuesKey);
+  after.commonValues.set(valuesKey, merged);
+  return merged;
 }
 
 /** File and line of a value in the first file that contains it, which is the file whose value wins. For messages. */
@@ -67,6 +69,7 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
     return sectionAndFlag === undefined ? [] : [{ file, ...sectionAndFlag }];
   });
   return {
+    // Messages name this file.
     file: (sections[0] ?? files[0])?.file ?? "values.yaml",
     section: mergeLayers(sections.map((one) => one.section).reverse()) as Section | undefined,
     enabled: sections.find((one) => one.enabled !== undefined)?.enabled,
@@ -76,17 +79,18 @@ function mergeSections(files: readonly CommonFile[], valuesKey: string): StaticV
 
 /** Reads one `modules/values.yaml`, or returns the content of the last read if the file has not changed or is broken; undefined if there is none. */
 function readCommonFile(reading: Reading, file: string, scan: DirScan): RememberedValues | undefined {
-  const before = reading.before.values.get(file);
-  const found = scan.valuesFile;
-  if (found === undefined) {
-    // A file that never existed is a problem in strict mode; a missing one counts as deleted after a second read.
-    if (before !== undefined) return confirmMissing(reading, [file]) ? undefined : before;
+  const remembered = reading.before.values.get(file);
+  const currentFile = scan.valuesFile;
+  if (currentFile === undefined) {
+    // A file that the last read found counts as deleted only once a second read has missed it, too.
+    if (remembered !== undefined) return confirmMissing(reading, [file]) ? undefined : remembered;
     if (reading.options.strict) reading.problems.push(missingValuesFile(file));
     return undefined;
   }
-  if (before?.isSignatureReliable === true && before.signature === found.signature) return before;
+  if (remembered?.isSignatureReliable === true && remembered.signature === currentFile.signature)
+    return remembered;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
-  if (values === undefined) return before;
-  const isSignatureReliable = isTimestampReliable(found.changedAt, reading.now);
-  return { signature: found.signature, isSignatureReliable, values };
+  if (values === undefined) return remembered;
+  const isSignatureReliable = isTimestampReliable(currentFile.changedAt, reading.now);
+  return { signature: currentFile.signature, isSignatureReliable, values };
 }

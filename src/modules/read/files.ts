@@ -32,11 +32,8 @@ export function isScript(path: string): boolean {
 
 /** The problem of a file or directory that the file system refuses to read. */
 export function fileProblem(file: string, error: unknown): Problem {
-  return {
-    file,
-    message: `cannot be read: ${oneLine(error)}`,
-    remedy: "check that it exists and its rights",
-  };
+  const remedy = "check that it exists and its rights";
+  return { file, message: `cannot be read: ${oneLine(error)}`, remedy };
 }
 
 /** The problem of a required values.yaml that is missing. */
@@ -83,10 +80,7 @@ export function findFiles(dir: string, paths: Iterable<string>): Map<string, Fou
 /** File systems may give two changes within this time the same time stamp. */
 const TIMESTAMP_RESOLUTION_MS = 50;
 
-/**
- * Whether a file changed long enough before `now` that another change would have another time stamp. Only then an
- * equal signature means equal content.
- */
+/** Whether a file changed long enough before `now` that another change would have another time stamp. Only then an equal signature means equal content. */
 export function isTimestampReliable(changedAt: number, now: number): boolean {
   return changedAt < now - TIMESTAMP_RESOLUTION_MS;
 }
@@ -96,10 +90,7 @@ export const MOST_ENTRIES = 30_000;
 /** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
-/**
- * Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a
- * module would otherwise stall the operator.
- */
+/** Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a module would otherwise stall the operator. */
 export class SizeLimits {
   readonly #dir: string;
   readonly #remedy: string;
@@ -114,7 +105,8 @@ export class SizeLimits {
 
   /** Counts one file or directory. Throws ProblemError if there are too many. */
   countEntry(): void {
-    if (++this.#entries > MOST_ENTRIES)
+    this.#entries += 1;
+    if (this.#entries > MOST_ENTRIES)
       this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
   }
 
@@ -139,14 +131,15 @@ export function walkDirectory(
   limits: SizeLimits,
   visit: (path: string, stats: Stats | undefined) => boolean,
 ): void {
-  const enter = (dir: string, above: readonly string[]): void => {
+  // `parents` identifies `dir` and the directories above it, to find links to one of them.
+  const enter = (dir: string, parents: readonly string[]): void => {
     for (const name of readdirSync(join(root, dir)).sort()) {
       limits.countEntry();
       const path = join(dir, name);
       const stats = stat(join(root, path));
       if (!visit(path, stats) || stats === undefined) continue;
       const id = identifyFile(stats);
-      if (!above.includes(id)) enter(path, [...above, id]);
+      if (!parents.includes(id)) enter(path, [...parents, id]);
     }
   };
   enter("", [identifyFile(statSync(root))]);
@@ -158,14 +151,14 @@ export function identifyFile({ dev, ino }: Stats): string {
 }
 
 /**
- * Throws ProblemError if one of the files, which exist, lies outside of the directory of `moduleDir` and of `moduleDir` itself,
- * which may be a link.
+ * Throws ProblemError if one of the existing `files` of a module links out of the modules directory, the parent of
+ * `moduleDir`. If `moduleDir` itself is a link, its target is allowed, too.
  */
 export function refuseLinksOutside(moduleDir: string, files: Iterable<{ readonly path: string }>): void {
-  const roots = [dirname(moduleDir), moduleDir].map((dir) => realpathSync(dir) + sep);
+  const allowedDirs = [dirname(moduleDir), moduleDir].map((dir) => realpathSync(dir) + sep);
   for (const { path: file } of files) {
     const target = realpathSync(file);
-    if (roots.some((root) => target.startsWith(root))) continue;
+    if (allowedDirs.some((dir) => target.startsWith(dir))) continue;
     const message = "is a link out of the modules directory, and the module has a serviceAccountName";
     throw new ProblemError({ file, message, remedy: "replace it by a copy of what it leads to" });
   }

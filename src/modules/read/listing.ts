@@ -1,4 +1,4 @@
-/** Lists the files of a module's directory, hooks among them, without reading them. */
+/** Lists the files of a module's directory, hooks among them, without reading them. Equal signatures mean an unchanged file. */
 
 import { readdirSync } from "node:fs";
 import { basename, extname, join } from "node:path";
@@ -64,7 +64,7 @@ function summarize(
   };
 }
 
-/** Adds `templates` to `files` if it is a directory. Its signature is constant: changes of its content are detected by the chart's digest. */
+/** Adds `templates` to `files` if it is a directory. Its signature is constant, because each render compares the chart's files anyway. */
 function addTemplates(files: Map<string, FoundFile>, dir: string): void {
   const path = join(dir, "templates");
   if (stat(path)?.isDirectory() === true)
@@ -102,7 +102,10 @@ function listParentDirs(rel: string): string[] {
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
-/** Every file below a hooks directory that could be a hook, by path below `root`, executable or not. Throws ProblemError if there are too many. */
+/**
+ * Every file below a hooks directory that could be a hook, by path below `root`, executable or not; libraries, data and texts
+ * are skipped by their names. Throws ProblemError if there are too many.
+ */
 export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
   const rootStats = stat(root);
   const files: [string, FoundFile][] = [];
@@ -122,7 +125,10 @@ export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The hooks among the files of a hooks directory: the executable ones. Their names begin with `hooks/` if the directory has that name. */
+/**
+ * The hooks among the files of a hooks directory: the executable ones. The name of a hook, in logs and metrics, is its path
+ * below the directory, after `hooks/` if the directory `root` has that name.
+ */
 export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>): HookFile[] {
   const prefix = basename(root) === "hooks" ? "hooks/" : "";
   return [...files]
@@ -130,10 +136,7 @@ export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>)
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/**
- * The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it,
- * such as sources and licences, are fine.
- */
+/** The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it, such as sources and licences, are fine. */
 export function findNonExecutableScripts(files: ReadonlyMap<string, FoundFile>): FoundFile[] {
   return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
 }

@@ -1,4 +1,7 @@
-/** Reads the files of one module (docs/reference/modules.md, "The directories"). */
+/**
+ * Reads the files of one module (docs/reference/modules.md, "The directories"). A candidate is the module's directory, a
+ * `Listing` names its files and says when they change, a `Reading` is one read of all directories.
+ */
 
 import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -29,17 +32,19 @@ export async function readModule(
   listed: Listing,
 ): Promise<Module> {
   const origin = registryOrigin(reading, candidate);
+  // The first problem becomes the module's `problem`, all others become warnings.
   const problems: Problem[] = origin?.problem === undefined ? [] : [origin.problem];
   const readOrReport = createFallbackReader(problems, candidate.dir);
   const { name, order, dir, common } = candidate;
   const listing = readOrReport({ ...listed, ...NO_FILES }, () => checkOuterLinks(listed));
-  const { chart: _chart, problem: _problem, warnings = [], deprecations = [], ...terms } = listing.addonFile;
+  // `findChart` handles `chart` and `problem`.
+  const { chart: _, problem: _problem, warnings = [], deprecations = [], ...options } = listing.addonFile;
   const namespace = chooseNamespace(reading.options.namespaceTemplate, name, listing.addonFile);
   const addonPath = addonFilePath(dir);
   problems.push(...checkNamespaceLength(namespace, addonPath));
   const script = listing.files.get("enabled");
   const values = readOrReport(UNREADABLE_VALUES, () => readOwnValues(reading, candidate, listing));
-  const { warnings: valuesWarnings, ...own } = values;
+  const { warnings: valuesWarnings, ...ownValues } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
   const chart = await findChart(reading, listing, problems);
   const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
@@ -49,21 +54,20 @@ export async function readModule(
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   const otherProblems = problems.slice(1).map(describeProblem);
-  const ownCrds = [...listing.files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
   return {
     name,
     valuesKey: camelCase(name),
     order,
     dir,
     common,
-    own: { file: join(dir, "values.yaml"), ...own },
+    own: { file: join(dir, "values.yaml"), ...ownValues },
     schemas,
     ...chart,
     chartVersion,
     enabledScript: script?.executable === true ? script.path : undefined,
     hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
-    crdFiles: [...ownCrds, ...chart.crdFiles].filter(isCrd),
-    ...terms,
+    crdFiles: [...listCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
+    ...options,
     namespace,
     origin,
     problem: problems[0],
@@ -71,6 +75,11 @@ export async function readModule(
     notExecutableWarnings: notExecutableWarnings(listing),
     warnings: [...valuesWarnings, ...warnings, ...unusedChartWarnings(listing), ...otherProblems],
   };
+}
+
+/** The listed files of the module's own `crds/`. */
+function listCrdPaths({ files }: Listing): string[] {
+  return [...files].flatMap(([rel, file]) => (rel.startsWith("crds/") ? [file.path] : []));
 }
 
 /** Registry, version and digest of a module from a registry; undefined for a module of any other directory. */
@@ -121,15 +130,11 @@ function checkOuterLinks(listing: Listing): Listing {
  * the tree, because the operator purges the releases of modules that are not.
  */
 export function unreadableModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
+  // The strict mode would report a missing values.yaml instead of the directory.
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
-  const empty: Listing = {
-    dir: candidate.dir,
-    ...NO_FILES,
-    addonFile: { accountIsUnknown: true },
-    fingerprint: "",
-    changedAt: 0,
-  };
-  return readModule(lenient, candidate, empty);
+  const { dir } = candidate;
+  const addonFile = { accountIsUnknown: true };
+  return readModule(lenient, candidate, { dir, ...NO_FILES, addonFile, fingerprint: "", changedAt: 0 });
 }
 
 /** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
@@ -146,7 +151,10 @@ export function readSchemas(
   return references.length === 0 ? schemas : { ...schemas, references };
 }
 
-/** Finds the chart that `addon.yaml` names, else the one in the module's directory. Adds errors to `problems`. */
+/**
+ * Finds the chart that `addon.yaml` names, else the one in the module's directory; kind `none` if there is none, or it is
+ * broken. Adds errors to `problems`, that of `addon.yaml` among them.
+ */
 async function findChart(
   { options: { archives } }: Reading,
   { dir, addonFile, files }: Listing,
@@ -185,13 +193,16 @@ function chartKind(files: Listing["files"]): ChartKind {
   return files.has("templates") ? "synthetic" : "none";
 }
 
-/** Returns a test whether the operator applies a CRD file: `--crd-filters` lists prefixes of names to leave out. */
+/** Returns a test whether the operator applies a CRD file: `--crd-filters` lists prefixes of file names to leave out, such as `doc-,_`. */
 function buildCrdFilter(filters: string): (path: string) => boolean {
   const prefixes = filters.split(",").flatMap((each) => each.trim() || []);
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
-/** Problems of dangling links in `crds/`: otherwise their CRDs would be missing without an error. */
+/**
+ * Problems of dangling links in `crds/` (a listing leaves them out): otherwise their CRDs would be missing without an
+ * error. `isCrd` tells whether the operator applies a file.
+ */
 function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
   const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
   const dangling = missing.filter((rel) => isDanglingLink(join(dir, rel)));
@@ -230,7 +241,7 @@ function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing
   throw new ProblemError(missingValuesFile(join(candidate.dir, "values.yaml")));
 }
 
-/** The version in Chart.yaml. The name is not used, and may be missing or invalid. */
+/** The version in Chart.yaml; undefined without one. Does not check the name, which the operator does not use. */
 function readChartVersion({ chart, chartDir }: LocatedChart): string | undefined {
   if (chart === "none" || chart === "synthetic") return undefined;
   return readChartWord(readChartYaml(chartDir), "version");
@@ -245,12 +256,8 @@ function notExecutableWarnings(listing: Listing): string[] {
 }
 
 /** The warning for a script that is not executable. */
-export function notExecutableWarning(file: FoundFile): string {
-  return describeProblem({
-    file: file.path,
-    message: "is not executable and will not run",
-    remedy: `chmod +x ${file.path}`,
-  });
+export function notExecutableWarning({ path: file }: FoundFile): string {
+  return describeProblem({ file, message: "is not executable and will not run", remedy: `chmod +x ${file}` });
 }
 
 /** The problems in a ProblemError; any other error is one of the file system, which becomes a problem of `dir`. */

@@ -1,4 +1,7 @@
-/** Reads the modules directories and the global hooks directory into a tree. */
+/**
+ * Reads the modules directories and the global hooks directory into a tree. A `Reading` is one such read: its `before` is the
+ * memory of the last read, its `after` the memory for the next one. A scan lists the candidates, directories of modules.
+ */
 
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -21,6 +24,7 @@ import {
   RECHECK_MS,
   reportNotRead,
   type GlobalHooks,
+  type RememberedModule,
   type Reading,
   type ReadTreeOptions,
 } from "./reading.ts";
@@ -47,11 +51,13 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const { globalHooksDir, previous } = options;
   const dirs = [...listModulesDirs(options), ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
   for (let tries = 1; ; tries += 1) {
+    // git-sync and volumes of ConfigMaps replace a link to switch all files at once.
     const realPaths = joinedRealPaths(dirs);
     const { tree, reading } = await readOnce(options);
     if (realPaths === joinedRealPaths(dirs) && isConsistent(reading)) return tree;
     if (tries === MAX_TRIES) {
       if (previous === undefined) return tree;
+      // The directories never settle: the previous tree stays in force until the next read.
       return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recallMemory(previous));
     }
     await yieldToEventLoop();
@@ -62,23 +68,21 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
 async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading: Reading }> {
   const reading = beginReading(options);
   const scans = scanAll(reading, listModulesDirs(options));
-  const files = readCommonFiles(
-    reading,
-    scans.map((one) => one.scan),
-  );
-  const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, files));
-  // Charts that the last read unpacked may still be in use; the next converge removes them.
-  const used = [...(options.previous?.modules ?? []), ...modules];
-  if (options.previous !== undefined)
-    await options.archives.removeUnused(new Set(used.map((module) => module.chartDir)));
+  const dirScans = scans.map((one) => one.scan);
+  const commonFiles = readCommonFiles(reading, dirScans);
+  const modules = refuseFlagCollisions(reading, scans, await readModules(reading, scans, commonFiles));
+  if (options.previous !== undefined) {
+    // Runs in progress may still use the charts of the previous tree; the next read removes those.
+    const chartDirs = [...options.previous.modules, ...modules].map((module) => module.chartDir);
+    await options.archives.removeUnused(new Set(chartDirs));
+  }
   const global = readGlobal(reading, options.globalHooksDir);
-  const globalValues = mergeGlobals(files);
-  const next = nextRecheckAt(reading);
+  const recheckAt = nextRecheckAt(reading);
   const tree: Tree = keepMemory(
     {
       modules,
-      globalValues,
-      findGlobalPosition: (pointer) => findFirstPosition(files, pointer),
+      globalValues: mergeGlobals(commonFiles),
+      findGlobalPosition: (pointer) => findFirstPosition(commonFiles, pointer),
       globalSchemas: global.schemas,
       globalHookFiles: global.hookFiles,
       notExecutableWarnings: global.notExecutableWarnings,
@@ -86,7 +90,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
       warnings: reading.warnings,
       purgeBlockers: reading.purgeBlockers,
       refused: reading.refused,
-      ...(next === undefined ? {} : { recheckAt: next }),
+      ...(recheckAt === undefined ? {} : { recheckAt }),
     },
     reading.after,
   );
@@ -107,6 +111,7 @@ interface DirScanResult {
 
 /** Scans all modules directories. Throws ProblemError if one cannot be read and there is no earlier read to fall back to. */
 function scanAll(reading: Reading, dirs: readonly string[]): DirScanResult[] {
+  // All directories are scanned before the read fails, so that the error names every unreadable one.
   const fatal: Problem[] = [];
   const scans = dirs.flatMap((dir) => {
     const scanned = scanOrReport(reading, dir, fatal);
@@ -125,7 +130,8 @@ function scanAll(reading: Reading, dirs: readonly string[]): DirScanResult[] {
 function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanResult | undefined {
   try {
     const { unnumberedOrder, registryModules } = reading.options;
-    const scan = scanDir(dir, unnumberedOrder, dir === registryModules?.dir);
+    const mayBeEmpty = dir === registryModules?.dir;
+    const scan = scanDir(dir, unnumberedOrder, mayBeEmpty);
     reading.refused.push(...scan.refused);
     reading.warnings.push(...scan.warnings);
     reading.purgeBlockers.push(...scan.purgeBlockers);
@@ -140,8 +146,8 @@ function scanOrReport(reading: Reading, dir: string, fatal: Problem[]): DirScanR
 }
 
 /**
- * Reads the modules of all directories; of modules with the same name, the first wins. Modules that are missing now
- * keep their last content until a second read confirms the deletion.
+ * Reads the modules of all directories, or with `onlyDir` one of them; of modules with the same name, the first wins. Modules
+ * that are missing now keep their last content until a second read confirms the deletion.
  */
 async function readModules(
   reading: Reading,
@@ -155,14 +161,15 @@ async function readModules(
     for (const candidate of scan.candidates) {
       if (onlyDir !== undefined && candidate.dir !== onlyDir) continue;
       if (++candidateCount % MODULES_PER_SLICE === 0) await yieldToEventLoop();
-      const first = modules.get(candidate.name);
-      if (first === undefined)
+      const existing = modules.get(candidate.name);
+      if (existing === undefined)
         modules.set(candidate.name, await readCandidate(reading, candidate, { files, readable }));
-      else reading.warnings.push(`${candidate.dir}: left out, module "${first.name}" is ${first.dir}`);
+      else reading.warnings.push(`${candidate.dir}: left out, module "${existing.name}" is ${existing.dir}`);
     }
   }
   for (const [name, before] of reading.before.modules) {
-    const missingModule = modules.has(name) ? undefined : keepUntilConfirmedMissing(reading, before);
+    if (modules.has(name)) continue;
+    const missingModule = keepUntilConfirmedMissing(reading, before);
     if (missingModule !== undefined) modules.set(name, missingModule);
   }
   return [...modules.values()].sort(byOrder);
@@ -174,9 +181,9 @@ async function readCandidate(
   candidate: ModuleDirectory,
   { files, readable }: { files: readonly CommonFile[]; readable: boolean },
 ): Promise<Module> {
-  const before = reading.before.modules.get(candidate.name);
-  const isKept = !readable || reading.options.namesToRead?.has(candidate.name) === false;
-  if (isKept && before !== undefined) return rememberModule(reading, before);
+  const remembered = reading.before.modules.get(candidate.name);
+  const isSkipped = !readable || reading.options.namesToRead?.has(candidate.name) === false;
+  if (isSkipped && remembered !== undefined) return rememberModule(reading, remembered);
   const common = mergeCommonValues(reading, files, camelCase(candidate.name));
   return refreshModule(reading, { ...candidate, common });
 }
@@ -190,8 +197,9 @@ function refuseFlagCollisions(
   scans: readonly DirScanResult[],
   modules: readonly Module[],
 ): Module[] {
-  const named = scans.flatMap(({ scan }) => scan.candidates);
-  const names = new Set([...named, ...modules].map(({ name }) => name));
+  // With `onlyDir`, most candidates are not among the modules; they collide all the same.
+  const candidates = scans.flatMap(({ scan }) => scan.candidates);
+  const names = new Set([...candidates, ...modules].map(({ name }) => name));
   return modules.filter((module) => {
     const other = findFlagCollision(module.name, names);
     if (other === undefined) return true;
@@ -211,11 +219,11 @@ const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [],
  * confirmed the deletion, the content of the last read stays in force.
  */
 function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
-  const before = reading.before.globalHooks;
+  const lastGlobal = reading.before.globalHooks;
   const global = dir === undefined ? NO_GLOBAL_HOOKS : readGlobalDir(reading, dir);
-  const missing = (before?.paths ?? []).filter((path) => !global.paths.includes(path));
-  const mayReturn = missing.length > 0 && !confirmMissing(reading, missing);
-  const inForce = mayReturn && before !== undefined ? before : global;
+  const missing = (lastGlobal?.paths ?? []).filter((path) => !global.paths.includes(path));
+  const mayReappear = missing.length > 0 && !confirmMissing(reading, missing);
+  const inForce = mayReappear && lastGlobal !== undefined ? lastGlobal : global;
   reading.after.globalHooks = inForce;
   return inForce;
 }
@@ -251,14 +259,13 @@ function validSchemas(reading: Reading, files: SchemaFiles): SchemaFiles {
   return compiled === undefined ? (reading.before.globalHooks?.schemas ?? {}) : files;
 }
 
-/** The real paths of `dirs` as one text, to compare: git-sync and ConfigMap volumes replace a link to switch all files at once. */
+/** The real paths of `dirs` as one text, to compare. */
 function joinedRealPaths(dirs: readonly string[]): string {
   return dirs.map((dir) => attempt(() => realpathSync(dir)) ?? "").join("\n");
 }
 
 /** Whether no module that was read has changed since its listing; otherwise the tree could mix files of two versions. */
 function isConsistent({ before, after }: Reading): boolean {
-  return [...after.modules.values()].every(
-    (each) => each === before.modules.get(each.module.name) || isListingCurrent(each),
-  );
+  const isKept = (each: RememberedModule): boolean => each === before.modules.get(each.module.name);
+  return [...after.modules.values()].every((each) => isKept(each) || isListingCurrent(each));
 }

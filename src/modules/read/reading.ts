@@ -1,4 +1,7 @@
-/** One read of the directories, and the state that it keeps for the next read. */
+/**
+ * One read of the directories, and its memory: the state that it keeps for the next read, so that only changed files are
+ * opened, and so that deletions are confirmed by a second read. `before` is that of the last read, `after` that of this one.
+ */
 
 import { existsSync } from "node:fs";
 
@@ -161,13 +164,14 @@ export function getMissingSince(reading: Reading, path: string): number {
 /** When another read can confirm the missing paths, on the monotonic clock; undefined if no path waits for that. */
 export function nextRecheckAt(reading: Reading): number | undefined {
   const recheckTimes = [...reading.after.missingSince.values()].map((since) => since + RECHECK_MS);
-  const future = recheckTimes.filter((at) => at > reading.monotonic);
-  return future.length === 0 ? undefined : Math.min(...future);
+  const futureTimes = recheckTimes.filter((time) => time > reading.monotonic);
+  return futureTimes.length === 0 ? undefined : Math.min(...futureTimes);
 }
 
 /**
- * Whether a module's directory is missing, and still is `RECHECK_MS` after it was first missed. A helm hook of a
- * renamed module waits for this: the next converge, which confirms it for all else, may wait for that module.
+ * Whether a module's directory is still missing `RECHECK_MS` after a read first missed it. Looks at the disk itself
+ * instead of waiting for the next read, which may wait in turn for the run of the module that asks this: a renamed one, whose
+ * helm hooks still belong to the release of the old name.
  */
 export function isConfirmedMissing(
   { dir, missing }: Pick<Module, "dir" | "missing">,

@@ -18,21 +18,24 @@ const MAX_BYTES = 1024 * 1024;
 export function readReferences(dirs: readonly string[], schemas: SchemaFiles): SchemaReference[] {
   const roots = [schemas.config, schemas.values].filter((file) => file !== undefined);
   const rootPaths = new Set(roots.map(({ file }) => resolve(file)));
-  const known = new Map<string, SchemaReference>();
+  const references = new Map<string, SchemaReference>();
   // The queue grows while it is walked.
   const queue = roots.flatMap(({ text, file }) => referencedFiles(text, file));
   for (const path of queue) {
-    if (known.has(path)) continue;
-    // Beyond the limit, one reference is reported in place of all others.
-    const problem = `schemas refer to more than ${MAX_FILES} files`;
-    const reference =
-      known.size < MAX_FILES ? readReference(dirs, path) : { file: path, signature: "", problem };
-    known.set(path, reference);
-    if (known.size > MAX_FILES) break;
+    if (references.has(path)) continue;
+    if (references.size === MAX_FILES) {
+      // One reference with a problem stands for all that are not read.
+      const problem = `schemas refer to more than ${MAX_FILES} files`;
+      references.set(path, { file: path, signature: "", problem });
+      break;
+    }
+    const reference = readReference(dirs, path);
+    references.set(path, reference);
+    // The references of a root are in the queue already.
     if (reference.text !== undefined && !rootPaths.has(path))
       queue.push(...referencedFiles(reference.text, path));
   }
-  return [...known.values()];
+  return [...references.values()];
 }
 
 /** Whether no referenced file has changed since it was read. */

@@ -1,4 +1,8 @@
-/** Reads a module again if its files changed, or keeps the result of the last read; also while other modules run. */
+/**
+ * Reads a module again if its files changed, or keeps the result of the last read; also while other modules run. A candidate
+ * is the directory of a module, a `Listing` names its files, a `Reading` is one read of the directories: its `before` is the
+ * memory of the last read, its `after` the memory for the next one.
+ */
 
 import { existsSync } from "node:fs";
 import { join, sep } from "node:path";
@@ -17,6 +21,7 @@ import {
   keepMemory,
   nextRecheckAt,
   recallMemory,
+  type Memory,
   type Reading,
   type ReadTreeOptions,
   type RememberedModule,
@@ -28,9 +33,9 @@ import { areReferencesUnchanged } from "./references.ts";
  * while it is broken, or while files are missing and no second read has confirmed the deletion.
  */
 export async function refreshModule(reading: Reading, candidate: ModuleCandidate): Promise<Module> {
-  const known = reading.before.modules.get(candidate.name);
-  // Another directory may provide the module now.
-  const before = known?.module.dir === candidate.dir ? known : undefined;
+  const sameName = reading.before.modules.get(candidate.name);
+  // A module of the same name from another directory is another module.
+  const before = sameName?.module.dir === candidate.dir ? sameName : undefined;
   const lastValid = before?.lastValid;
   let listing: Listing;
   try {
@@ -38,8 +43,9 @@ export async function refreshModule(reading: Reading, candidate: ModuleCandidate
   } catch (error) {
     const problem = toProblems(error, candidate.dir)[0];
     const module = lastValid ?? (await unreadableModule(reading, candidate));
-    const unlisted = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
-    return rememberModule(reading, { module: { ...module, problem }, lastValid, ...unlisted });
+    // Without a fingerprint, the next read reads the module in any case.
+    const listed = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
+    return rememberModule(reading, { module: { ...module, problem }, lastValid, ...listed });
   }
   const kept = before && keepIfUnchanged(reading, before, { candidate, listing });
   if (kept !== undefined) return kept;
@@ -53,7 +59,10 @@ export async function refreshModule(reading: Reading, candidate: ModuleCandidate
   });
 }
 
-/** The module of the last read while files are missing and may return, or if nothing has changed; else undefined. */
+/**
+ * The module of the last read, if nothing has changed, or while files are missing and no second read has confirmed their
+ * deletion. Undefined: the module must be read again.
+ */
 function keepIfUnchanged(
   reading: Reading,
   before: RememberedModule,
@@ -61,15 +70,16 @@ function keepIfUnchanged(
 ): Module | undefined {
   const origin = registryOrigin(reading, candidate);
   const missing = findMissingPaths(before, listedPaths(listing), origin);
-  const full = missing.map((path) => join(candidate.dir, path));
-  if (missing.length > 0 && !confirmMissing(reading, full)) return keepWithMissing(reading, before, missing);
+  const fullPaths = missing.map((path) => join(candidate.dir, path));
+  const mayReappear = missing.length > 0 && !confirmMissing(reading, fullPaths);
+  if (mayReappear) return keepWithMissing(reading, before, missing);
   const isSame = origin === before.module.origin && isUnchanged(before, listing, candidate);
   return isSame ? rememberModule(reading, before) : undefined;
 }
 
 /**
- * Paths that the last read found and this one did not, which may be missing for a moment only. Content from a
- * registry is replaced as a whole, so after a change of its digest no path counts as missing.
+ * Paths that the last read found and this one, with `paths`, did not. They may be missing for a moment only. Content from
+ * a registry is replaced as a whole, so after a change of its digest no path counts as missing.
  */
 function findMissingPaths(
   { module, paths: before }: RememberedModule,
@@ -111,16 +121,19 @@ function keepWithMissing(
 
 /** Whether nothing that a module is read from has changed since its last read. */
 function isUnchanged(before: RememberedModule, listing: Listing, candidate: ModuleCandidate): boolean {
-  const sameCommon = before.module.common === candidate.common;
+  const hasSameCommonValues = before.module.common === candidate.common;
   const { isFingerprintReliable, fingerprint, module } = before;
   if (!areReferencesUnchanged(module.schemas)) return false;
   // The unpacked chart is in a temp directory, which a cleanup may have emptied.
-  return (
-    isFingerprintReliable && fingerprint === listing.fingerprint && sameCommon && existsSync(module.chartDir)
-  );
+  const chartExists = existsSync(module.chartDir);
+  const haveFilesChanged = !isFingerprintReliable || fingerprint !== listing.fingerprint;
+  return !haveFilesChanged && hasSameCommonValues && chartExists;
 }
 
-/** The module as it was read; if it is broken, the content of its last valid read with the new problem and warnings. */
+/**
+ * The module as it was read; if it is broken, the content of its last valid read with the new problem and warnings, and with
+ * the fields that do not come from its own files.
+ */
 function keepLastValid(
   fresh: Module,
   lastValid: Module | undefined,
@@ -153,29 +166,34 @@ export async function rereadModule(
     const fresh = await rereadOrKeep(reading, module);
     if (fresh === module) return previous;
     const remembered = reading.after.modules.get(name);
-    if (tries < MOST_TRIES && remembered !== undefined && !isListingCurrent(remembered)) continue;
+    const hasChangedMeanwhile = remembered !== undefined && !isListingCurrent(remembered);
+    if (tries < MOST_TRIES && hasChangedMeanwhile) continue;
     const modules = previous.modules.map((each) => (each === module ? fresh : each));
-    const missingElsewhere = [...before.missingSince].filter(
-      ([path]) => path !== module.dir && !path.startsWith(module.dir + sep),
-    );
-    const after = {
-      ...before,
-      modules: new Map([...before.modules, ...reading.after.modules]),
-      missingSince: new Map([...missingElsewhere, ...reading.after.missingSince]),
-    };
-    const next = nextRecheckAt({ ...reading, after });
-    const { recheckAt: _, ...rest } = previous;
-    return keepMemory({ ...rest, modules, ...(next !== undefined && { recheckAt: next }) }, after);
+    const memory = updateMemory(before, reading.after, module.dir);
+    const recheckAt = nextRecheckAt({ ...reading, after: memory });
+    const { recheckAt: _, ...tree } = previous;
+    return keepMemory({ ...tree, modules, ...(recheckAt !== undefined && { recheckAt }) }, memory);
   }
+}
+
+/** The memory `before` with what a read of one module only has found in its directory `dir`. */
+function updateMemory(before: Memory, { modules, missingSince }: Memory, dir: string): Memory {
+  const missingElsewhere = [...before.missingSince].filter(
+    ([path]) => path !== dir && !path.startsWith(dir + sep),
+  );
+  return {
+    ...before,
+    modules: new Map([...before.modules, ...modules]),
+    missingSince: new Map([...missingElsewhere, ...missingSince]),
+  };
 }
 
 /** Reads a module again; keeps the module while its directory is missing, because only a converge removes modules. */
 async function rereadOrKeep(reading: Reading, module: Module): Promise<Module> {
   const { name, order, dir, common } = module;
-  const known = reading.before.modules.get(name);
-  // The next converge handles a directory that was missing at the last read, too.
-  if (stat(dir) === undefined) return (known && keepUntilConfirmedMissing(reading, known)) ?? module;
-  return refreshModule(reading, { name, order, dir, common });
+  if (stat(dir) !== undefined) return refreshModule(reading, { name, order, dir, common });
+  const remembered = reading.before.modules.get(name);
+  return (remembered && keepUntilConfirmedMissing(reading, remembered)) ?? module;
 }
 
 /**
@@ -186,10 +204,11 @@ export function hashModuleFiles(modules: readonly Module[]): string {
   return hashFiles(modules.flatMap(readFiles));
 }
 
-/** Paths and contents of all files of a module and its chart. */
+/** Paths and contents of all files of a module and its chart; the name and no content if one of them cannot be read. */
 function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
   try {
     const { files, hooks } = listModule(dir);
+    // `templates` is a directory, whose files are in `chartFiles`.
     const moduleFiles = [...files, ...hooks].filter(([rel]) => rel !== "templates");
     const chartFiles = chart === "none" ? [] : listChartFiles(chartDir, chart === "synthetic");
     const paths = new Set([

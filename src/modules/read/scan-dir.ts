@@ -1,4 +1,7 @@
-/** Reads the entries of one modules directory and parses their names. */
+/**
+ * Reads the entries of one modules directory and parses their names. A candidate is a sub-directory with a valid name;
+ * `purgeBlockers` are reasons to keep the releases of missing modules, because the directory may be incomplete.
+ */
 
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -30,8 +33,8 @@ const IGNORED_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
 const IGNORED_EXTENSIONS = new Set([".md", ".txt"]);
 
 /**
- * Reads the entries of a modules directory, not recursively. A directory without modules is a reason not to purge
- * releases, unless `mayBeEmpty`. Throws errors of the file system.
+ * Reads the entries of a modules directory, not recursively. `unnumberedOrder` is the order of modules without a number in the
+ * name. A directory without modules is a reason not to purge releases, unless `mayBeEmpty`. Throws errors of the file system.
  */
 export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false): DirScan {
   const candidates: ModuleDirectory[] = [];
@@ -46,10 +49,10 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
     else if (entry.type === "values") valuesFile = entry.file;
     else {
       const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
-      const why = explainInvalidName(candidate.name);
-      if (why === undefined) candidates.push(candidate);
-      else
-        refused.push({ file: candidate.dir, message: `no module: ${why}`, remedy: "rename the directory" });
+      const nameError = explainInvalidName(candidate.name);
+      const message = `no module: ${nameError}`;
+      if (nameError === undefined) candidates.push(candidate);
+      else refused.push({ file: candidate.dir, message, remedy: "rename the directory" });
     }
   }
   const notRead = [...unreadable, ...refused.map(describeProblem)];
@@ -122,8 +125,8 @@ export function explainInvalidName(name: string): string | undefined {
 }
 
 /**
- * Finds the module whose flag has the same values key as a module called `name`: `foo` for `foo-enabled`. Returns
- * undefined if no such module exists.
+ * Finds the module whose flag has the same values key as a module called `name`: `foo` for `foo-enabled`, because the key
+ * `fooEnabled` switches `foo` on. Returns undefined if no such module exists among `names`.
  */
 export function findFlagCollision(name: string, names: ReadonlySet<string>): string | undefined {
   for (const suffix of FLAG_SUFFIXES) {

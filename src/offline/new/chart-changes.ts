@@ -1,4 +1,4 @@
-/** Compares a chart with another version of it. */
+/** Compares a module's chart with another version of it, to show the user what an upgrade changes. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,26 +22,25 @@ export async function describeChartChanges(
   chart: LocatedChart,
   charts: OfflineCharts,
 ): Promise<string> {
-  const updated = { ...module, ...chart };
   const sections = [module.common.section, module.own.section].filter(isJsonObject);
   const setValues = sections.map((section) => flattenValues(section));
   const readDefaults = ({ chartDir }: LocatedChart): FlatValues =>
     flattenValues(readYamlMap(join(chartDir, "values.yaml")));
-  const values = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
+  const valuesText = describeValueChanges(readDefaults(module), readDefaults(chart), setValues);
   const render = (each: Module): Promise<string> => charts.render(each, tree, { skipTests: true });
-  const compared = await compareObjects(module, updated, render);
-  const changed = typeof compared === "string" ? [] : compared;
+  const result = await compareObjects(module, { ...module, ...chart }, render);
+  const changed = "failure" in result ? [] : result.changed;
+  // CRDs are in manifests, as templates, and in the `crds/` of the module and of its chart.
   const newCrdFiles = [...crdsBesideChart(module), ...chart.crdFiles];
   const crdFileChanges = changedObjects(readFiles(module.crdFiles), readFiles(newCrdFiles));
   const crds = [...changed.filter(isCrd), ...crdFileChanges];
   const objects = changed.filter((each) => !isCrd(each));
-  const objectsText = typeof compared === "string" ? compared : listNames(objects) + listDifferences(objects);
-  const section = (title: string, text: string): string =>
-    `${title}:\n${text === "" ? "  no change\n" : text}`;
+  const objectsText = "failure" in result ? result.failure : listNames(objects) + listDifferences(objects);
+  const toSection = (title: string, text: string): string => `${title}:\n${text || "  no change\n"}`;
   return [
-    section("Values of the chart", values),
-    section("Objects", objectsText),
-    ...(crds.length === 0 ? [] : [section("CRDs", listNames(crds))]),
+    toSection("Values of the chart", valuesText),
+    toSection("Objects", objectsText),
+    ...(crds.length === 0 ? [] : [toSection("CRDs", listNames(crds))]),
   ].join("\n");
 }
 
@@ -73,7 +72,7 @@ function readFiles(files: readonly string[]): string[] {
 /** Values by path, such as `image.tag`, each as a short text. */
 type FlatValues = ReadonlyMap<string, string>;
 
-/** A line for each added, removed or changed default value. `set`: the values that the module sets. */
+/** A line for each added, removed or changed default value of a chart. A removed one that the module sets has no effect from then on. */
 function describeValueChanges(
   oldDefaults: FlatValues,
   newDefaults: FlatValues,
@@ -104,25 +103,22 @@ function toShortText(value: Json): string {
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
-/** Renders a module with the new and the current chart, and compares the objects. Returns a text if one cannot be rendered. */
+/** Renders a module with the new and the current chart, and compares the objects. `failure` says which one cannot be rendered. */
 async function compareObjects(
-  before: Module,
-  after: Module,
+  currentModule: Module,
+  newModule: Module,
   render: (module: Module) => Promise<string>,
-): Promise<readonly ChangedObject[] | string> {
+): Promise<{ changed: readonly ChangedObject[] } | { failure: string }> {
   const manifests: string[] = [];
-  for (const [title, module] of [
-    ["new", after],
-    ["current", before],
-  ] as const) {
+  for (const [title, module] of Object.entries({ new: newModule, current: currentModule })) {
     try {
       manifests.push(await render(module));
     } catch (error) {
-      return `  cannot be compared: the ${title} chart ${explainRenderError(error)}\n`;
+      return { failure: `  cannot be compared: the ${title} chart ${explainRenderError(error)}\n` };
     }
   }
-  const [newManifest = "", oldManifest = ""] = manifests;
-  return changedObjects([oldManifest], [newManifest]);
+  const [newManifest = "", currentManifest = ""] = manifests;
+  return { changed: changedObjects([currentManifest], [newManifest]) };
 }
 
 /** Why a chart cannot be rendered. Throws an unexpected error again. */

@@ -1,4 +1,4 @@
-/** Describes a module's chart for `addon.yaml`, and derives the schema of its section from the chart's schema. */
+/** Describes a fetched chart for `addon.yaml`, and derives the schema of the module's section, the values that a user sets for the module, from the chart's schema. */
 
 import { basename, dirname, join } from "node:path";
 import { existsSync, readFileSync } from "node:fs";
@@ -37,11 +37,15 @@ export async function describePulledChart(
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
     const copy = join(dir, pulled.path);
-    const reported = error.problems.map(({ file, ...problem }) => {
-      const rest = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
-      return { ...problem, file: pulled.index?.repo === file ? file : pulled.nameInMessages + rest };
-    });
-    throw new ProblemError(...reported);
+    const toOrigin = (file: string): string => {
+      if (file === pulled.index?.repo) return file;
+      // A file outside of the copy was unpacked from it into another temporary directory.
+      const pathInChart = file.startsWith(copy) ? file.slice(copy.length) : `: ${basename(file)}`;
+      return pulled.nameInMessages + pathInChart;
+    };
+    throw new ProblemError(
+      ...error.problems.map((problem) => ({ ...problem, file: toOrigin(problem.file) })),
+    );
   }
 }
 
@@ -60,8 +64,9 @@ async function describeChart(
   const missingNames = await findMissingSubCharts(located.chartDir, archives);
   if (missingNames.length > 0) {
     const message = `has no ${missingNames.join(", ")} in charts/, although it depends on them`;
-    const unpacked = located.chartDir === join(dir, path) ? nameInMessages : "DIR, where it is unpacked";
-    const remedy = `run helm dependency build ${unpacked}, then repeat this command`;
+    const isArchive = located.chartDir !== join(dir, path);
+    const chart = isArchive ? "DIR, where it is unpacked" : nameInMessages;
+    const remedy = `run helm dependency build ${chart}, then repeat this command`;
     throw new ProblemError({ file: join(dir, path), message, remedy });
   }
   const sourceEntry = source === undefined ? {} : { source: { ...source, version } };
@@ -84,6 +89,7 @@ const SUB_CHART = /^charts\/[^/_.][^/]*(?:\/Chart\.yaml|\.tgz)$/;
 
 /** Finds dependencies that are missing from `charts/`: helm refuses such a chart, even if the dependencies are disabled. */
 async function findMissingSubCharts(chartDir: string, archives: ChartArchives): Promise<string[]> {
+  // Charts of helm 2 list dependencies in requirements.yaml.
   const dependencies = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readYamlMap(join(chartDir, file))["dependencies"]),
   );
@@ -107,22 +113,26 @@ export function readNameAndVersion(chartDir: string): { name: string; version: s
  * that does not give the wanted content, the whole text is written again.
  */
 export function replaceChartEntry(text: string, value: JsonObject, chart: JsonObject): string {
-  const wanted = { ...value, chart };
-  const lines = replaceChangedStrings(text, objectOf(value["chart"]), chart);
-  return isYamlOf(lines, wanted) ? lines : toYaml(wanted);
+  const newContent = { ...value, chart };
+  const changedText = replaceChangedStrings(text, objectOf(value["chart"]), chart);
+  return isYamlOf(changedText, newContent) ? changedText : toYaml(newContent);
 }
 
-/** Replaces `key: old` by `key: new` for each string that differs. The caller checks the result, because YAML has other forms. */
-function replaceChangedStrings(text: string, old: JsonObject, now: JsonObject): string {
-  let lines = text;
-  for (const [key, value] of Object.entries(now)) {
-    const before = old[key];
-    if (isJsonObject(value) && isJsonObject(before)) lines = replaceChangedStrings(lines, before, value);
-    else if (typeof value === "string" && typeof before === "string")
+/**
+ * Replaces `key: old` by `key: new` in the YAML `text` for each string that differs between two objects. The caller checks
+ * the result, because YAML has other forms of a string, and the first `key: old` may be another one.
+ */
+function replaceChangedStrings(text: string, oldObject: JsonObject, newObject: JsonObject): string {
+  let result = text;
+  for (const [key, value] of Object.entries(newObject)) {
+    const oldValue = oldObject[key];
+    if (isJsonObject(value) && isJsonObject(oldValue))
+      result = replaceChangedStrings(result, oldValue, value);
+    else if (typeof value === "string" && typeof oldValue === "string")
       // A function, because `replace` interprets `$` in a text.
-      lines = lines.replace(`${key}: ${before}`, () => `${key}: ${value}`);
+      result = result.replace(`${key}: ${oldValue}`, () => `${key}: ${value}`);
   }
-  return lines;
+  return result;
 }
 
 /** Whether the text is YAML with exactly this content. */
@@ -182,23 +192,27 @@ function schemaTooDeepProblem({ message }: DepthError): ProblemError {
   return new ProblemError({ file: "values.schema.json", message: text, remedy });
 }
 
-/** Removes the omitted keywords from a schema at any depth, and allows additional properties of objects by default. */
+/**
+ * Relaxes a schema at any depth, because it is applied to values that only override those of the chart: removes keywords
+ * such as `required`, and allows additional properties of objects by default.
+ */
 function relaxSchema(schema: JsonObject): JsonObject {
   const { properties, patternProperties, type } = schema;
   const isObject = type === "object" || (Array.isArray(type) && type.includes("object"));
   // A schema for objects, which may omit `type`.
   const describesObject = isObject || properties !== undefined || patternProperties !== undefined;
   const result: JsonObject = describesObject ? { additionalProperties: true } : {};
-  for (const [word, value = null] of Object.entries(schema))
-    if (!OMITTED_KEYWORDS.has(word))
-      result[word] = SCHEMA_MAPS.has(word) ? relaxSchemaMap(value) : relaxNestedSchemas(value);
+  for (const [keyword, value = null] of Object.entries(schema))
+    if (!OMITTED_KEYWORDS.has(keyword))
+      result[keyword] = SCHEMA_MAPS.has(keyword) ? relaxSchemaMap(value) : relaxNestedSchemas(value);
   return result;
 }
 
-/** Relaxes each schema of a map; its keys are names, not keywords. */
-function relaxSchemaMap(named: Json): Json {
-  if (!isJsonObject(named)) return named;
-  const relaxed = Object.entries(named).map(([name, schema = null]) => [name, relaxNestedSchemas(schema)]);
+/** Relaxes each schema of a map such as `properties`; its keys are names, not keywords. */
+function relaxSchemaMap(schemasByName: Json): Json {
+  if (!isJsonObject(schemasByName)) return schemasByName;
+  const schemas = Object.entries(schemasByName);
+  const relaxed = schemas.map(([name, schema = null]) => [name, relaxNestedSchemas(schema)]);
   return Object.fromEntries(relaxed) as JsonObject;
 }
 

@@ -1,4 +1,7 @@
-/** Fetches a chart into a directory of a module, and verifies it against the index of its repository. */
+/**
+ * Fetches a chart into a directory of a module, and verifies it against the index of its repository. The `source` of a chart is
+ * written into `addon.yaml`, for `upgrade-chart` and other users.
+ */
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { realpathSync, statSync, writeFileSync } from "node:fs";
@@ -11,7 +14,7 @@ import { listChartFiles, type ChartFile, type ChartSource } from "../../modules/
 import type { RunResult } from "../../process/index.ts";
 import type { OfflineTools } from "../shared.ts";
 
-/** Copies a local chart into `dir`, or pulls one by helm. Throws ProblemError. */
+/** Copies a local chart, an archive or a directory (as `chart`), into `dir`, or pulls one by helm. Throws ProblemError. */
 export async function fetchChart(
   chart: ChartRequest,
   dir: string,
@@ -19,7 +22,8 @@ export async function fetchChart(
 ): Promise<PulledChart> {
   const { ref, version, repo } = chart;
   for (const url of [ref, repo]) requireNoCredentials(url);
-  if (repo !== undefined || !existsSync(ref)) return pullChart(chart, dir, tools);
+  const isLocal = repo === undefined && existsSync(ref);
+  if (!isLocal) return pullChart(chart, dir, tools);
   if (version !== undefined)
     throw fileProblem(ref, "is a local chart, which has only one version", "remove --version");
   const localPath = resolve(ref);
@@ -42,10 +46,7 @@ function findSecretParameters({ searchParams }: URL): string[] {
   return [...searchParams.keys()].filter((key) => SECRET_PARAMETER.test(key));
 }
 
-/**
- * Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that
- * others read.
- */
+/** Throws ProblemError for a URL with credentials: other users can read the command line, and the URL gets into files that others read. */
 function requireNoCredentials(text = ""): void {
   const url = text.includes("://") ? URL.parse(text) : null;
   if (url === null) return;
@@ -76,11 +77,11 @@ function copyChart(
     throw fileProblem(from, message, "list files that do not belong to the chart in .helmignore");
   }
   const root = realpathSync(from);
-  const isOutside = (path: string): boolean => path !== root && !path.startsWith(root + sep);
-  const outside = files.find(({ path }) => isOutside(realpathSync(path)));
-  if (outside !== undefined) {
+  const isInChart = (path: string): boolean => path === root || path.startsWith(root + sep);
+  const outerLink = files.find(({ path }) => !isInChart(realpathSync(path)));
+  if (outerLink !== undefined) {
     const message = "is a link to a file outside the chart";
-    throw fileProblem(join(from, outside.rel), message, "replace it by a copy, or list it in .helmignore");
+    throw fileProblem(join(from, outerLink.rel), message, "replace it by a copy, or list it in .helmignore");
   }
   for (const { rel, path } of files) {
     mkdirSync(dirname(join(to, rel)), { recursive: true });
@@ -111,19 +112,22 @@ export interface PulledChart {
   readonly index: RepositoryIndex | undefined;
 }
 
-/** Pulls a chart into `dir` with the user's repositories and logins of helm. Throws ProblemError. */
+/**
+ * Pulls a chart into `dir` with the user's repositories and logins of helm. `ref` is a URL, or REPO/CHART with the name that the
+ * user has given to a repository. Throws ProblemError.
+ */
 async function pullChart(chart: ChartRequest, dir: string, tools: OfflineTools): Promise<PulledChart> {
   const { ref, repo } = chart;
   if (repo !== undefined) return pullFromRepository(chart, repo, { dir, tools });
-  const [name = "", ...rest] = ref.split("/");
-  const url = ref.includes("://") ? undefined : await findRepositoryUrl(name, tools);
+  const [repoName = "", ...chartPath] = ref.split("/");
+  const url = ref.includes("://") ? undefined : await findRepositoryUrl(repoName, tools);
   const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
   const pulled = { path, nameInMessages: path };
   if (url === undefined) return { ...pulled, source: sourceWithoutVersion(ref), index: undefined };
   const plainUrl = withoutCredentials(url);
   const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], tools);
-  const index = readIndex(join(cache.stdout.trim(), `${name}-index.yaml`), plainUrl);
-  return { ...pulled, source: { repo: plainUrl, chart: rest.join("/") }, index };
+  const index = readIndex(join(cache.stdout.trim(), `${repoName}-index.yaml`), plainUrl);
+  return { ...pulled, source: { repo: plainUrl, chart: chartPath.join("/") }, index };
 }
 
 interface PullTarget {
@@ -134,7 +138,7 @@ interface PullTarget {
 /** The name of the repository in the temporary configuration. The user has not chosen it, so messages leave it out. */
 const TEMPORARY_REPO = "it";
 
-/** Pulls from a repository through a temporary helm configuration, from which it also reads the index. */
+/** Pulls from a repository that the user need not have added: adds it to a temporary helm configuration, and reads its index there. */
 async function pullFromRepository(
   chart: ChartRequest,
   url: string,
@@ -157,7 +161,6 @@ async function pullFromRepository(
   }
 }
 
-/** The flags of `helm pull` for a request. */
 function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {
   return [
     ...(version === undefined ? [] : [`--version=${version}`]),
@@ -172,9 +175,9 @@ async function runHelmPull(
   flags: readonly string[],
   { dir, tools }: PullTarget,
 ): Promise<string> {
-  const before = new Set(readdirSync(dir));
+  const namesBefore = new Set(readdirSync(dir));
   const result = await runHelm(["pull", ref, ...flags, `--destination=${dir}`], tools);
-  const [pulled] = readdirSync(dir).filter((name) => !before.has(name));
+  const [pulled] = readdirSync(dir).filter((name) => !namesBefore.has(name));
   if (result.outcome === "succeeded" && pulled !== undefined) return pulled;
   const remedy = ref.startsWith("oci://")
     ? "see helm registry login, --ca-file, and --plain-http for a registry without TLS"
@@ -184,18 +187,21 @@ async function runHelmPull(
   throw fileProblem(chart, message, remedy);
 }
 
-/** The last line of helm's stderr, without credentials in URLs. */
+/** The last line of helm's stderr, else the reason why helm did not run; without `user:password@` in URLs. */
 function lastErrorLine({ stderr, message }: RunResult): string {
   const line = stderr.trim().split("\n").at(-1) ?? "";
-  return (line || (message ?? "")).replaceAll(/\/\/[^\s/@"]{1,1000}@/g, "//");
+  return (line || message).replaceAll(/\/\/[^\s/@"]{1,1000}@/g, "//");
 }
 
-/** The source of a chart without a repository, for `addon.yaml`: without tag and digest, which belong to one version. */
+/**
+ * The source of a chart without a repository: `oci://host:5000/chart` for `oci://host:5000/chart:1.2@sha256:…`, because tag and
+ * digest belong to one version. Undefined for the URL of an archive, which contains the version.
+ */
 function sourceWithoutVersion(ref: string): PulledChart["source"] {
   if (!ref.startsWith("oci://")) return ref.includes("://") ? undefined : { chart: ref };
-  const [plain = ""] = ref.split("@");
-  const tag = plain.indexOf(":", plain.lastIndexOf("/"));
-  return { chart: tag < 0 ? plain : plain.slice(0, tag) };
+  const [withoutDigest = ""] = ref.split("@");
+  const colonOfTag = withoutDigest.indexOf(":", withoutDigest.lastIndexOf("/"));
+  return { chart: colonOfTag < 0 ? withoutDigest : withoutDigest.slice(0, colonOfTag) };
 }
 
 /** The URL of a repository that the user has added to helm: its name means nothing to other users. Undefined if unknown. */
@@ -253,15 +259,15 @@ export function checkAgainstIndex(
   { repo, entries }: RepositoryIndex,
   { name, version, digest }: PulledVersion,
 ): void {
-  const listed = objectsIn(entries[name] ?? []).filter((entry) => entry["version"] === version);
+  const listedVersions = objectsIn(entries[name] ?? []).filter((entry) => entry["version"] === version);
   const refuse = (message: string): never => {
     const remedy =
       "the chart may be half published: try again later, or contact the administrator of the repository";
     throw fileProblem(repo, `the pulled archive ${message}`, remedy);
   };
-  if (listed.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
-  // An index need not have digests, with or without the prefix.
-  const digests = listed.map((entry) => asString(entry["digest"])?.replace(/^sha256:/, "") ?? "");
+  if (listedVersions.length === 0) refuse(`is ${name} ${version}, which its index does not list`);
+  // An index may omit digests, or the prefix of a digest.
+  const digests = listedVersions.map((entry) => asString(entry["digest"])?.replace(/^sha256:/, "") ?? "");
   const listedDigest = digests.find((each) => each !== "");
   if (listedDigest === undefined || listedDigest === digest.replace(/^sha256:/, "")) return;
   const difference = `${digest} instead of sha256:${listedDigest}`;

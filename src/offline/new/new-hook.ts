@@ -1,4 +1,4 @@
-/** The sub-command `new hook` and its templates. */
+/** The sub-command `new hook` and its templates: a hook that counts the watched objects, or else the enabled modules, in a metric. */
 
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -142,7 +142,6 @@ jq -n -c --argjson count "$count" '{name: "${metric}", set: $count}' >"$METRICS_
 `;
 }
 
-/** The text of a hook in Python. */
 function renderPythonHook({ config, trigger, metric, countsObjects }: HookParts): string {
   const count = countsObjects
     ? `count = len(read("BINDING_CONTEXT_PATH")[-1]["snapshots"]["objects"])`

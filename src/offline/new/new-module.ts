@@ -1,4 +1,4 @@
-/** The sub-command `new module`. */
+/** The sub-command `new module`. A draft directory has the new files until a rename moves all of them into place. */
 
 import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -26,10 +26,7 @@ export interface NewModuleRequest {
   readonly chart: ChartRequest | undefined;
 }
 
-/**
- * Writes an enabled module, lints it, and prints the next commands. It writes the whole module or nothing. Throws
- * ProblemError.
- */
+/** Writes an enabled module, lints it, and prints the next commands. It writes the whole module or nothing. Throws ProblemError. */
 export function writeModule(
   { name: wanted, chart }: NewModuleRequest,
   settings: Settings,
@@ -43,8 +40,8 @@ export function writeModule(
     const draft = join(createDraftDir(modulesDir, tools.scope), "module");
     mkdirSync(draft);
     writeFileInto(draft, "values.yaml", `${camelCase(name)}Enabled: true\n`);
-    const notes =
-      chart === undefined ? writeStarterChart(draft, name) : await writePublicChart(draft, chart, tools);
+    if (chart === undefined) writeStarterChart(draft, name);
+    const notes = chart === undefined ? [] : await writePublicChart(draft, chart, tools);
     renameSync(draft, dir);
     const linted = await lintDirs({ dirs: [dir] }, settings, env);
     const nextText = nextCommands(name, modulesDir, settings.namespace);
@@ -54,12 +51,13 @@ export function writeModule(
 }
 
 /**
- * Chooses the directory of the new module. Without a number in `wanted`, it gets the next multiple of ten after the highest
- * number. Throws ProblemError for an invalid or used name.
+ * Chooses the directory of the new module, such as `030-ingress`. Without a number in `wanted`, it gets the next multiple of
+ * ten after the highest number. Throws ProblemError for an invalid or used name.
  */
 function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; name: string } {
   const entries = readdirSync(modulesDir).map((entry) => ({ entry, ...splitEntryName(entry, 0) }));
   const { name, order } = splitEntryName(wanted, Number.NaN);
+  const hasNumber = !Number.isNaN(order);
   const file = join(modulesDir, wanted);
   const refusal = explainInvalidName(name);
   if (refusal !== undefined)
@@ -71,10 +69,10 @@ function chooseModuleDir(modulesDir: string, wanted: string): { dir: string; nam
   }
   const highestOrder = Math.max(0, ...entries.map((entry) => entry.order));
   const number = String(Math.floor(highestOrder / 10) * 10 + 10).padStart(3, "0");
-  return { dir: Number.isNaN(order) ? join(modulesDir, `${number}-${name}`) : file, name };
+  return { dir: hasNumber ? file : join(modulesDir, `${number}-${name}`), name };
 }
 
-/** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes. */
+/** Fetches a chart into the module and writes `addon.yaml` and the schema of the section. Returns notes for the user. */
 async function writePublicChart(dir: string, request: ChartRequest, tools: OfflineTools): Promise<string[]> {
   const pulled = await fetchChart(request, dir, tools);
   const { chartDir, addonEntry } = await describePulledChart(dir, pulled, tools.archives);
@@ -84,12 +82,11 @@ async function writePublicChart(dir: string, request: ChartRequest, tools: Offli
   return unusableSchemaNotes(chartDir, schema);
 }
 
-/** Writes a starter chart into the module. Returns no notes; `writePublicChart` does. */
-function writeStarterChart(dir: string, name: string): string[] {
+/** Writes a small chart into the module, for the user to continue. */
+function writeStarterChart(dir: string, name: string): void {
   writeFileInto(dir, ".helmignore", HELMIGNORE);
   writeFileInto(dir, "Chart.yaml", toYaml({ apiVersion: "v2", name, version: "0.1.0" }));
   writeFileInto(dir, "templates/configmap.yaml", STARTER_TEMPLATE);
-  return [];
 }
 
 /** Files of the module that do not belong to its chart. */
@@ -103,7 +100,6 @@ data:
   zone: {{ .Values.global.zone | default "none" | quote }}
 `;
 
-/** Writes a file and creates its directories. */
 function writeFileInto(dir: string, path: string, text: string): void {
   mkdirSync(dirname(join(dir, path)), { recursive: true });
   writeFileSync(join(dir, path), text);

@@ -1,4 +1,4 @@
-/** The sub-command `upgrade-chart`. */
+/** The sub-command `upgrade-chart`. A draft directory inside the module's has the new files until the user confirms. */
 
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -110,11 +110,14 @@ async function readModule(dir: string, tools: OfflineTools): Promise<{ tree: Tre
   return { tree, module };
 }
 
-/** Selects the chart to fetch: the one of the command line, or the source in `addon.yaml`. Throws ProblemError without any. */
+/**
+ * Selects the chart to fetch: the one of the command line, or the source in `addon.yaml`. A chart of the command line may be in
+ * another repository than the source. Throws ProblemError without any.
+ */
 function selectSource(dir: string, { source }: ChartLocation, { chart }: UpgradeRequest): ChartRequest {
   const { ref = source?.chart, repo } = chart;
-  const known = chart.ref === undefined ? source?.repo : undefined;
-  if (ref !== undefined) return { ...chart, ref, repo: repo ?? known };
+  const sourceRepo = chart.ref === undefined ? source?.repo : undefined;
+  if (ref !== undefined) return { ...chart, ref, repo: repo ?? sourceRepo };
   const message = "does not contain the source of the chart";
   const remedy = "set --chart, as for new module";
   throw new ProblemError({ file: addonFilePath(dir), key: "chart.source", message, remedy });
@@ -148,9 +151,10 @@ function replaceChart({ dir, draft, currentEntry, module }: Replacement, newChar
   const file = join(dir, ADDON_FILE);
   const text = readFileSync(oldFile, "utf8");
   const { value } = parseYaml(text, oldFile);
-  const { values: _, ...described } = newChart.addonEntry;
+  // The form of the module's values is kept; all else comes from the new chart.
+  const { values: _, ...newEntry } = newChart.addonEntry;
   const { values } = currentEntry;
-  const chart: JsonObject = { ...(values && { values }), ...described, path };
+  const chart: JsonObject = { ...(values && { values }), ...newEntry, path };
   writeFileSync(join(draft, ADDON_FILE), replaceChartEntry(text, objectOf(value), chart));
   const schema = planSchemaChange(dir, deriveSectionSchema(module.chartDir), newChart);
   renameSync(join(draft, newChart.addonEntry.path), join(dir, path));
@@ -164,6 +168,7 @@ function replaceChart({ dir, draft, currentEntry, module }: Replacement, newChar
     undoSchema();
     throw error;
   }
+  // The old file may be the deprecated module.yaml.
   if (oldFile !== file) rmSync(oldFile);
   return [...schema.notes, ...removeOldChart(dir, currentEntry)];
 }
@@ -173,7 +178,7 @@ function chooseChartPath(dir: string, { addonEntry, version }: DescribedChart): 
   const ending = addonEntry.path.endsWith(".tgz") ? ".tgz" : "";
   const plain = basename(addonEntry.path, ending);
   const names = [plain, `${plain}-${version}`, `${plain}-${addonEntry.digest.slice(-8)}`];
-  const unused = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
+  const unused = names.find((name) => !existsSync(join(dir, name + ending)));
   if (unused !== undefined) return `${unused}${ending}`;
   const message = `${names.map((name) => name + ending).join(", ")} exist already`;
   throw new ProblemError({ file: dir, message, remedy: "remove those that addon.yaml does not reference" });
@@ -186,8 +191,9 @@ interface SchemaChange {
 }
 
 /**
- * Plans the change of the section's schema: replaces one that was derived from the old chart, but keeps one that a user edited
- * or removed. The caller writes it, or undoes it after a failure.
+ * Plans the change of the file with the section's schema: replaces one that was derived from the old chart (`oldDerived`;
+ * undefined: the old chart has no schema), but keeps one that a user edited or removed. The caller writes the file, and
+ * undoes the change after a failure.
  */
 function planSchemaChange(
   dir: string,
@@ -195,7 +201,7 @@ function planSchemaChange(
   { chartDir }: DescribedChart,
 ): SchemaChange {
   const file = join(dir, SCHEMA_FILE);
-  const before = existsSync(file) ? readFileSync(file, "utf8") : undefined;
+  const currentText = existsSync(file) ? readFileSync(file, "utf8") : undefined;
   const newDerived = deriveSectionSchema(chartDir);
   const replaceFile = (text: string | undefined): void => {
     if (text === undefined) return rmSync(file, { force: true });
@@ -203,11 +209,10 @@ function planSchemaChange(
     writeFileSync(`${file}.new`, text);
     renameSync(`${file}.new`, file);
   };
-  // Neither the schema derived from the old chart nor the new one: a user changed it.
-  const isEdited = before !== oldDerived && before !== newDerived;
+  const isEdited = currentText !== oldDerived && currentText !== newDerived;
   const notes = unusableSchemaNotes(chartDir, newDerived);
-  if (!isEdited) return { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(before) };
-  if (before !== undefined)
+  if (!isEdited) return { notes, write: () => replaceFile(newDerived), undo: () => replaceFile(currentText) };
+  if (currentText !== undefined)
     notes.unshift(`note: ${file} was edited: compare it with the new values.schema.json\n`);
   return { notes, write: () => {}, undo: () => {} };
 }
