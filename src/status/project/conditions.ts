@@ -28,8 +28,8 @@ export function buildProgressConditions(evaluation: Evaluation): UntimedConditio
     { type: "Ready", status: getReadyStatus(evaluation), reason, message },
   ];
   if (STALLED.has(state)) {
-    const remedy = `${message} (${getRunbookPath(reason)})`;
-    conditions.push({ type: "Stalled", status: "True", reason, message: remedy });
+    const messageWithGuide = `${message} (${getRunbookPath(reason)})`;
+    conditions.push({ type: "Stalled", status: "True", reason, message: messageWithGuide });
   } else if (state === "Retrying") {
     conditions.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
   } else if (UNDER_WAY.has(state)) {

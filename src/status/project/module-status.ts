@@ -1,4 +1,7 @@
-/** Projects the view of a module to its AddonModule: spec, and status with conditions (docs/reference/status.md). */
+/**
+ * Projects the view of a module (what the operator knows of it in memory) to the wanted content of its AddonModule: spec, and status
+ * with conditions (docs/reference/status.md).
+ */
 
 import { displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
@@ -43,7 +46,10 @@ export interface ModuleContext extends EvaluationContext {
 /** The status names at most this many missing objects: a deleted namespace may have thousands. */
 const MAX_ABSENT_OBJECTS = 20;
 
-/** Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the result. */
+/**
+ * Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the
+ * result. Of `facts.previousStatus` it keeps the times of unchanged conditions, and `lastRun` while the next run is very young.
+ */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
   const evaluation = evaluateModule(view, facts);
   const missing = listMissingObjects(view);
@@ -111,7 +117,7 @@ function buildConditions(
   return list;
 }
 
-/** The condition Drifted if others have changed objects of the release or a comparison failed; else an empty list. */
+/** The condition Drifted if others have changed objects of the release, or if they could not be compared; else an empty list. */
 function buildDriftCondition(drift: Drift): UntimedCondition[] {
   const type = "Drifted";
   if (drift.count > 0)
@@ -218,6 +224,6 @@ function projectRequires(
 
 /** One requirement as the status displays it, without its time. */
 function projectRequirement({ of, name, range, unmet }: Requirement): Omit<RequirementStatus, "since"> {
-  const why = unmet && { reason: unmet.reason, message: toStatusLine(unmet.message) };
-  return omitUndefined({ of, name: toStatusLine(name), range, met: unmet === undefined, ...why });
+  const explanation = unmet && { reason: unmet.reason, message: toStatusLine(unmet.message) };
+  return omitUndefined({ of, name: toStatusLine(name), range, met: unmet === undefined, ...explanation });
 }

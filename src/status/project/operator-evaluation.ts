@@ -1,4 +1,7 @@
-/** The state of the operator with its reason, from the states of all modules (docs/reference/status.md, "States of the operator"). */
+/**
+ * Evaluates the operator: finds its state with reason and message, from the states of all modules (docs/reference/status.md,
+ * "States of the operator"). A *converge* brings all modules to the current configuration.
+ */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
 import {
@@ -25,6 +28,7 @@ export interface OperatorBlockers {
 /**
  * The state of the operator with its reason. It is Ready only if every enabled module is Ready. It is Invalid if the ConfigMap
  * is invalid or missing, if the ModuleSources cannot be read, or if nothing is in progress and a module needs a user.
+ * The first evaluation that applies counts.
  */
 export function evaluateOperator(
   view: View,
@@ -54,6 +58,7 @@ function addFailingHooks(
   if (failingHooks === undefined) return evaluation;
   const { state, message } = evaluation;
   if (WORSE_THAN_FAILING_HOOKS.has(state)) return { ...evaluation, message: `${message}; ${failingHooks}` };
+  // The message of Ready says that all is well, so failing hooks replace it.
   const text = state === "Ready" ? failingHooks : `${failingHooks}; ${message}`;
   return { state: "Retrying", reason: "HooksFailing", message: text };
 }
@@ -61,7 +66,7 @@ function addFailingHooks(
 /** The evaluation of each module, by name. */
 export type Evaluations = ReadonlyMap<string, Evaluation>;
 
-/** Evaluates each module for the state of the operator. */
+/** Evaluates each module, without the details (queues, failing hooks) that do not matter to the state of the operator. */
 export function evaluateModules(view: View, now: number): Evaluations {
   const evaluate = (module: ModuleView): Evaluation =>
     evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) });
@@ -97,8 +102,8 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
 };
 
 /**
- * The evaluation of a converge in progress. A failed step or module takes precedence, so that a failing start does not look
- * like progress.
+ * The evaluation of a converge that is blocked, in progress or requested; undefined without one, and if a module fails: then
+ * `evaluateWhileBusy` reports the failure, so that a failing start does not look like progress.
  */
 function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
   const progress = describeConvergeProgress(view);
@@ -112,13 +117,15 @@ function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): Ope
   if (progress !== undefined && blocker !== undefined)
     return { ...progress, message: `${progress.message}: ${blocker.text}` };
   if (progress !== undefined) return progress;
+  // A user requests a converge by an annotation with a new token.
   if (view.requestedToken === view.handledToken) return undefined;
   return { state: "Pending", reason: "Progressing", message: "Waits for the requested converge" };
 }
 
-/** The evaluation of a start or a converge in progress; undefined while neither is in progress. */
+/** The evaluation of a start of the operator (`boot` is its phase) or a converge in progress; undefined while neither is in progress. */
 function describeConvergeProgress({ boot, converge, missingGlobals }: View): OperatorEvaluation | undefined {
   const [missing] = missingGlobals;
+  // The start waits until this Secret or ConfigMap with global values exists.
   if (boot === "waiting" && missing !== undefined)
     return { state: "Pending", reason: "ValuesMissing", message: `Global values are in ${missing}` };
   if (boot !== "running") {
@@ -142,7 +149,10 @@ function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabl
   return flag === true ? "on" : "disabling";
 }
 
-/** The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. */
+/**
+ * The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. A module that is off
+ * can only fail to be removed. A failure of a module that is about to be removed counts as work: its removal ends it.
+ */
 function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
   const failing = Object.groupBy(findModulesInState(evaluations, "Retrying"), (name) =>
     getSwitchState(name, view),
@@ -157,7 +167,7 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
   return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
-/** Appends to the message which work of the converge the failing module blocks. */
+/** Appends to the message which work of the converge the failing module blocks, if any. */
 function appendBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const blockedWork = explainBlockedConverge(view);
   return blockedWork === undefined

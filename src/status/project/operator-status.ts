@@ -1,4 +1,4 @@
-/** The AddonOperator: aggregates all modules (docs/reference/status.md, "States of the operator"). */
+/** Computes the status of the AddonOperator, which aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
 import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
@@ -31,7 +31,7 @@ interface OperatorFacts extends OperatorBlockers {
 const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
-/** Computes the status of the AddonOperator from the view. It is pure. */
+/** Computes the status of the AddonOperator from the view. It is pure. Unchanged conditions keep their times of `facts.previousStatus`. */
 export function projectOperator(view: View, facts: OperatorFacts): OperatorStatus {
   const { now, previousStatus, convergeBlocker, failingHooks } = facts;
   const evaluations = evaluateModules(view, now);
@@ -74,8 +74,8 @@ const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the 
 function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
   const sentences = config.isFrozen ? [SUSPENDED_TEXT, evaluation.message] : [evaluation.message];
-  if (limit?.confirmed === false && evaluation.reason !== "RemovalHeld")
-    sentences.push(explainDeletionLimit(limit, view));
+  const isLimitReported = evaluation.reason === "RemovalHeld";
+  if (limit?.confirmed === false && !isLimitReported) sentences.push(explainDeletionLimit(limit, view));
   sentences.push(...issues);
   sentences.push(...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`));
   sentences.push(...(tree.notExecutableWarnings ?? []));
@@ -107,7 +107,7 @@ function countModules(view: View, evaluations: Evaluations): ModuleCounts {
   };
 }
 
-/** The converge in progress, or the last one, as the status displays it. `blocker`: what blocks the converge. */
+/** The converge (the run of all modules) in progress, or the last one, as the status displays it. `blocker`: what blocks the converge. */
 function projectConverge(view: View, blocker: ConvergeBlocker | undefined): ConvergeStatus {
   const { boot, converge, enabledModules } = view;
   const { startedAt, finishedAt, phase } = converge;
@@ -119,6 +119,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
     cause: describeConvergeCause(view),
     startedAt: startedAt === undefined ? undefined : formatUtc(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : formatUtc(finishedAt),
+    // Modules to remove remain, too, but are not enabled: the difference may be negative.
     progress: isUnderWay ? `${Math.max(0, total - remaining)}/${total}` : undefined,
     remaining: isUnderWay ? remaining : undefined,
     // The remaining time is unknown while the converge is blocked.
@@ -126,7 +127,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
   });
 }
 
-/** Estimates how long the runs take that have not started, by the median of earlier runs, in seconds. Undefined if one module never ran: any number would mislead. */
+/** Estimates how long the runs of a converge take that have not started, in seconds, by the median of earlier runs. Undefined if one of the modules never ran: any number would mislead. */
 function estimateRemainingSeconds({ converge, modules }: View): number | undefined {
   let sum = 0;
   for (const name of converge.remaining) {

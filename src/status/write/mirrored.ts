@@ -1,4 +1,7 @@
-/** The mirrored objects: their wanted content, their content on the server, and the next step that makes them equal. */
+/**
+ * A *mirrored object* is an AddonModule or the AddonOperator with its wanted content, its content on the server as last seen (the
+ * *live object*), and the state of its writes. Functions here find the next write that makes both equal.
+ */
 
 import { LABELS } from "../../helm/index.ts";
 import { type Clock, type Timer, sameJson } from "../../lib/index.ts";
@@ -23,7 +26,7 @@ export interface ObjectId {
   readonly name: string;
 }
 
-/** An object with its wanted content, its content on the server, and the state of its writes. */
+/** One AddonModule, or the AddonOperator. */
 export class MirroredObject {
   readonly id: ObjectId;
   /** The module's wanted content; undefined for the operator's object and for modules that are deleted. */
@@ -64,13 +67,14 @@ export interface OwnerMarks {
   readonly ownerUid: string | undefined;
 }
 
-/** Finds the next write that brings the live object closer to its wanted content. The status comes last. */
+/** Finds the next write that brings the live object closer to its wanted content; `none` if no write is needed. The status comes last. */
 export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextStep {
   const { liveObject, wantedStatus } = mirrored;
   if (mirrored.isModuleDeleted) {
     if (liveObject === undefined || liveObject.isTerminating) return "none";
     return isManagedByThisOperator(liveObject, marks) ? "remove" : "none";
   }
+  // Nothing is projected yet.
   if (wantedStatus === undefined) return "none";
   if (liveObject === undefined) return "create";
   // The operator does not write the spec of the AddonOperator.
@@ -80,7 +84,7 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
   return statusPatch.length === 0 ? "none" : "status";
 }
 
-/** The status to write, with the generation that it was made for. */
+/** The wanted status as it is written: with `observedGeneration`, which is the newest generation unless a new one must be acknowledged first. */
 export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject): JsonObject {
   return withGeneration(
     mirrored.wantedStatus ?? { conditions: [] },
@@ -113,7 +117,7 @@ function hasWantedMetadataAndSpec(live: StoredObject, mirrored: MirroredObject, 
   );
 }
 
-/** Names of annotations to remove: confirmations that have ended, unless a user has written another value meanwhile. */
+/** Names of annotations to remove: a user's confirmations (for example of a removal) that have ended, unless a user has written another value meanwhile. */
 export function findAnnotationsToRemove(
   { annotations = {} }: Pick<StoredObject, "annotations">,
   { endedConfirmations }: MirroredObject,
@@ -121,14 +125,14 @@ export function findAnnotationsToRemove(
   return Object.keys(endedConfirmations).filter((name) => annotations[name] === endedConfirmations[name]);
 }
 
-/** When the object may be written (monotonic ms). Pauses between writes apply only to its status. */
-export function getWriteTime(mirrored: MirroredObject, need: NextStep): number {
-  if (need !== "status") return mirrored.notBefore;
+/** When the next step of the object may be written (monotonic ms). Pauses between writes apply only to its status. */
+export function getWriteTime(mirrored: MirroredObject, step: NextStep): number {
+  if (step !== "status") return mirrored.notBefore;
   const pauseMs = hasTextChangesOnly(mirrored) ? MIN_TEXT_INTERVAL_MS : MIN_WRITE_INTERVAL_MS;
   return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pauseMs);
 }
 
-/** Whether only texts of the status differ, so that the write may wait. It is cheap, because it runs at each projection. */
+/** Whether the object needs a write only because texts of its status differ, so that the write may wait. */
 export function needsTextOnly(mirrored: MirroredObject, marks: OwnerMarks): boolean {
   return (
     !mirrored.isModuleDeleted &&
@@ -160,7 +164,7 @@ function withoutText({ conditions, release: _release, requires: _requires, ...re
   return { ...rest, conditions: bare } as unknown as Json;
 }
 
-/** The AddonOperator and the AddonModules of one operator. */
+/** All mirrored objects: the AddonOperator and the AddonModules of one operator. */
 export class MirroredObjects {
   readonly operator: MirroredObject;
   readonly modules = new Map<string, MirroredObject>();
@@ -200,6 +204,7 @@ export class MirroredObjects {
     }
     for (const [name, mirrored] of this.modules) {
       if (mirrored.isModuleDeleted || projection.modules.has(name)) continue;
+      // The module is not in the tree any more, so its object must be removed.
       mirrored.wantedStatus = undefined;
       mirrored.isModuleDeleted = true;
       changed.push(mirrored);
@@ -214,6 +219,7 @@ export class MirroredObjects {
     view: ModuleView | undefined,
   ): boolean {
     const { isDiscovered, endedConfirmations: ended = NO_CONFIRMATIONS } = view ?? {};
+    // The projector returns the same object again while nothing has changed.
     if (mirrored.wantedStatus === status && mirrored.endedConfirmations === ended) return false;
     const wantedSpec = isDiscovered === false ? this.#getSpecBeforeDiscovery(mirrored, spec) : spec;
     if (wantedSpec === undefined) return false;
@@ -230,8 +236,8 @@ export class MirroredObjects {
   }
 
   /**
-   * The spec of a module that discovery has not decided yet: the spec on the server if there is one. Else undefined (= do not
-   * write yet) until `discoveryWaitMs` is over, because a start would write a spec that discovery changes a second later.
+   * The spec of a module of which discovery has not decided yet whether it is enabled: the spec on the server if there is one. Else
+   * undefined (do not write yet) until the wait for discovery is over: discovery would change the spec a second later.
    */
   #getSpecBeforeDiscovery({ liveObject }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
     if (liveObject?.spec !== undefined) return liveObject.spec as unknown as ModuleSpec;

@@ -54,7 +54,7 @@ const LIST_TIMEOUT_MS = 30_000;
 
 /** One write that an object needs, and the labels and owner of modules. */
 export interface WriteStep {
-  readonly need: Exclude<NextStep, "none">;
+  readonly step: Exclude<NextStep, "none">;
   readonly marks: OwnerMarks;
 }
 
@@ -70,6 +70,7 @@ export class OwnObjects {
   constructor(api: StatusApi) {
     this.#api = api;
     this.#callOptions = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
+    // Undefined: the cache omits the object.
     const toStored = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
       const isOtherOperator = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
       return isOtherOperator ? undefined : updateStoredObject(before, object as unknown as AddonObject);
@@ -85,7 +86,7 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** All cached objects, the AddonOperator first; or those of one kind. */
+  /** The cached objects of these kinds; of all kinds without an argument, the AddonOperator first. */
   listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredObject][] {
     return kinds.flatMap((kind) =>
       [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredObject] => [
@@ -95,7 +96,7 @@ export class OwnObjects {
     );
   }
 
-  /** Reads all objects from the server into the cache. A missing CRD has status 404. */
+  /** Reads all objects from the server into the cache. Throws an ApiError 404 if a CRD is missing. */
   async loadObjects(): Promise<void> {
     const { client, namespace, signal } = this.#api;
     for (const kind of KINDS) {
@@ -119,8 +120,8 @@ export class OwnObjects {
   }
 
   /**
-   * Watches the objects, and calls `onChange` for each changed or deleted object; after a restore of etcd for all, whose content
-   * is older than what was written. Returns a function that ends the watches.
+   * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. After a restore of etcd from a backup
+   * it calls it for all, because their content may be older than what was written. Returns a function that ends the watches.
    */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
@@ -153,15 +154,15 @@ export class OwnObjects {
    * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
    * as it is afterwards; undefined = it is deleted.
    */
-  async executeStep(mirrored: MirroredObject, { need, marks }: WriteStep): Promise<StoredObject | undefined> {
+  async executeStep(mirrored: MirroredObject, { step, marks }: WriteStep): Promise<StoredObject | undefined> {
     const { liveObject, wantedSpec } = mirrored;
-    if (need === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
-    if (need === "status") return this.#writeStatus(mirrored, liveObject, marks);
+    if (step === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
+    if (step === "status") return this.#writeStatus(mirrored, liveObject, marks);
     const { client } = this.#api;
     const target = this.#targetOf(mirrored.id);
-    // Optimistic concurrency by resourceVersion: another operator may own the object by now, or it may have other owners.
+    // The resourceVersion makes the call fail if the object has changed: another operator may have labelled it as its own.
     const { uid, resourceVersion, otherOwners } = liveObject;
-    if (need === "remove") {
+    if (step === "remove") {
       const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
       await remove(client, target, options).catch(ignoreNotFound);
       return undefined;
@@ -178,8 +179,8 @@ export class OwnObjects {
   }
 
   /**
-   * Writes the status by a JSON patch. An older CRD drops fields that it does not know: the result remembers the wanted status
-   * and the dropped paths, so that the fields are not written again and again.
+   * Writes the status by a JSON patch. The server drops fields that an older CRD does not know. Then the result has the wanted status
+   * and the dropped paths, as if all fields were stored: otherwise the operator would write them again and again.
    */
   async #writeStatus(
     mirrored: MirroredObject,
@@ -192,6 +193,7 @@ export class OwnObjects {
     // Makes the patch fail if the object has the label of another operator by now.
     const path = toPointer(["metadata", "labels", LABELS.managedBy]);
     const ownershipTest: PatchStep = { op: "test", path, value: labels[LABELS.managedBy] ?? "" };
+    // The AddonOperator has no such label: its name belongs to one operator.
     const body = id.kind === "AddonModule" ? [ownershipTest, ...steps] : steps;
     const target: Target = { ...this.#targetOf(id), subresource: "status" };
     const options = { ...this.#callOptions, body };
@@ -203,7 +205,7 @@ export class OwnObjects {
     return isStored ? { ...after, status: wanted, dropped } : after;
   }
 
-  /** Creates the object; if it exists already, reads it instead. */
+  /** Creates the object; if it exists already (it may be of another operator), reads it instead. */
   async #createObject(mirrored: MirroredObject, marks: OwnerMarks): Promise<StoredObject | undefined> {
     const { client, namespace } = this.#api;
     const { kind } = mirrored.id;

@@ -1,4 +1,7 @@
-/** Writes the state into the status of AddonModules and the AddonOperator. */
+/**
+ * Writes the state of the operator into the status of the AddonOperator and of its AddonModules. A *projection* computes the wanted
+ * content of all of them from the state; a `Writer` then writes those that differ from the server.
+ */
 
 import { Timers, oneLine } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
@@ -62,9 +65,9 @@ export class StatusMirror {
     });
   }
 
-  /** Mirrors the state, now and after each change. */
+  /** Mirrors the state: writes it now and after each change. */
   followState(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
-    // Collects the queues only when the view is projected: most changes of the state are followed by others before that.
+    // A getter, because reading the queues costs time: of several quick changes only the last one is projected.
     const update = (view: View): void =>
       this.update({
         view,
@@ -105,9 +108,10 @@ export class StatusMirror {
     return this.#mirrored.modules.get(module)?.wantedStatus as ModuleStatus | undefined;
   }
 
-  /** Number of objects that differ from the last view. */
+  /** Number of objects whose wanted content is not written yet. Projects the last view first, and schedules the writes. */
   unwritten(): number {
     if (this.#snapshot === undefined) return 0;
+    // Until the objects are read, each may differ: the AddonOperator and all modules.
     if (!this.#isLoaded) return 1 + this.#snapshot.view.modules.size;
     this.#projectAndWrite();
     return this.#writer.unwrittenCount;
@@ -153,7 +157,7 @@ export class StatusMirror {
     });
   }
 
-  /** Reads the objects that exist at the start, then writes all that differ. Retries after an error. */
+  /** Reads the objects that exist at the start, then schedules writes of all that differ. Retries after an error. */
   async #loadObjects(): Promise<void> {
     try {
       await this.#objects.loadObjects();
@@ -175,7 +179,7 @@ export class StatusMirror {
     if (mirrored.id.kind === "AddonModule" && Array.isArray(runSeconds))
       this.#options.onRunSeconds(mirrored.id.name, runSeconds);
     this.#recordLiveObject(mirrored, live);
-    // The object counts as just written, so that a restart does not write all objects at once.
+    // The object counts as just written, so that the pause between two writes delays its first one: a restart does not write all objects at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
   }
 
@@ -187,20 +191,20 @@ export class StatusMirror {
     const live = this.#objects.get(mirrored.id);
     if (!this.#isLoaded || mirrored.isBeingWritten || live === mirrored.liveObject) return;
     this.#recordLiveObject(mirrored, live);
-    // The object may belong to a deleted module.
+    // A user may have created the object of a module that does not exist: the next projection finds out and removes it.
     if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#scheduleProjection();
     this.#writer.scheduleWrite(mirrored);
   }
 
-  /** Reports the annotations of an object, in which users request and confirm, to the triggers. */
+  /** Reports the annotations of an object, by which users request runs and confirm removals. */
   #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredObject): void {
     const module = id.kind === "AddonModule" ? id.name : undefined;
     this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }
 
   /**
-   * Records the object as it is on the server. A new generation of the AddonOperator means that its spec has changed, and must
-   * be acknowledged.
+   * Records the object as it is on the server. A new generation of the AddonOperator means that a user has changed its spec. Its
+   * status names the new `observedGeneration` only after `#acknowledge`.
    */
   #recordLiveObject(mirrored: MirroredObject, live: StoredObject | undefined): void {
     const before = mirrored.liveObject;
@@ -208,7 +212,8 @@ export class StatusMirror {
     if (live === undefined) return this.#recordDeletion(mirrored, before);
     mirrored.isObjectDeletedByUser = false;
     if (mirrored !== this.#mirrored.operator) return;
-    if (before?.uid !== live.uid) mirrored.acknowledgedGeneration = live.generation;
+    const isNewObject = before?.uid !== live.uid;
+    if (isNewObject) mirrored.acknowledgedGeneration = live.generation;
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
@@ -221,8 +226,8 @@ export class StatusMirror {
   }
 
   /**
-   * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again. Retries
-   * if it cannot be read.
+   * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again: whoever
+   * edits both and waits for the generation must not see the state of the older ConfigMap. Retries if it cannot be read.
    */
   #acknowledge(generation: number): void {
     const { operator } = this.#mirrored;
@@ -243,7 +248,7 @@ export class StatusMirror {
     );
   }
 
-  /** Schedules a projection of the view, unless one is scheduled. The pause since the last one keeps its share of CPU time low. */
+  /** Schedules a projection of the view, unless one is scheduled. A pause after the last projection bounds the CPU time that all of them take. */
   #scheduleProjection(): void {
     if (this.#timers.has("projection")) return;
     const wait = Math.max(0, this.#projectedAt + this.#pauseMs - this.#options.clock.monotonic());
@@ -269,13 +274,14 @@ export class StatusMirror {
     this.#pauseMs = Math.min(max, Math.max(min, PROJECTION_COST * costMs));
     const { checkAgainAt } = projection;
     if (checkAgainAt === undefined) return;
+    // A young run is not displayed yet. The status must display it later even if nothing else changes.
     this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () => this.#projectAndWrite());
   }
 
   /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */
-  #project(displayed: StateSnapshot): Projection | undefined {
+  #project(snapshot: StateSnapshot): Projection | undefined {
     try {
-      return this.#projector.project(displayed, this.#options.clock.now());
+      return this.#projector.project(snapshot, this.#options.clock.now());
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

@@ -1,4 +1,4 @@
-/** The cached form of an object on the server, and the patch that brings its status to the wanted one. */
+/** The cached form of an AddonModule or AddonOperator on the server, and the patch that brings its status to the wanted one. */
 
 import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
 import { digestJson, sameJson } from "../../lib/index.ts";
@@ -50,8 +50,9 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /**
- * As {@link toStoredObject}, for an object that may be cached already. If the status on the server is unchanged since the last
- * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
+ * As {@link toStoredObject}, for an object that may be cached already. The server drops fields of a status that its CRD does not
+ * know. If the stored status is unchanged since the last write, the result keeps the status as it was sent: else the operator
+ * would write the dropped fields again.
  */
 export function updateStoredObject(before: StoredObject | undefined, object: AddonObject): StoredObject {
   const current = toStoredObject(object);
@@ -60,20 +61,20 @@ export function updateStoredObject(before: StoredObject | undefined, object: Add
 }
 
 /**
- * The status with `observedGeneration`, also in each condition. A condition with the same status on the server keeps its
- * transition time, for example after a restart.
+ * The status with `observedGeneration`, also in each condition. A condition that has the same status on the server keeps the
+ * transition time of the server, which a restarted operator does not know.
  */
 export function withGeneration(
   status: { readonly conditions: readonly Condition[] },
   generation: number,
-  live?: JsonObject,
+  liveStatus?: JsonObject,
 ): JsonObject {
-  const displayed = objectsIn(live?.["conditions"]);
+  const liveConditions = objectsIn(liveStatus?.["conditions"]);
   return {
     ...status,
     observedGeneration: generation,
     conditions: status.conditions.map((condition) => {
-      const before = displayed.find(({ type }) => type === condition.type);
+      const before = liveConditions.find(({ type }) => type === condition.type);
       const since =
         before?.["status"] === condition.status ? asString(before["lastTransitionTime"]) : undefined;
       const lastTransitionTime = since ?? condition.lastTransitionTime;

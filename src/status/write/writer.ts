@@ -1,4 +1,4 @@
-/** Writes wanted specs and statuses with limits on rate and concurrency. */
+/** Writes the wanted content of mirrored objects (AddonModules and the AddonOperator) with limits on rate and concurrency. */
 
 import PQueue from "p-queue";
 
@@ -59,19 +59,20 @@ export class Writer {
 
   /**
    * Checks whether the object differs from its wanted content, and queues a write: at once, or by a timer when the limits
-   * allow it. Callers call it after each change of the object. A running timer is kept if only texts differ.
+   * allow it. Callers call it after each change of the object, and it runs itself again after each write.
    */
   scheduleWrite(mirrored: MirroredObject): void {
     if (this.#isClosed) return;
     if (mirrored === this.#objects.operator) this.#updateOwnerReferences();
     if (mirrored.isBeingWritten || mirrored.isQueued) return;
+    // The timer that runs writes the newer text, too. This check is cheaper than finding the next step.
     if (mirrored.timer !== undefined && needsTextOnly(mirrored, this.#marks)) return;
     mirrored.timer?.cancel();
     mirrored.timer = undefined;
-    const need = this.#findNextStep(mirrored);
-    if (need === "none") return this.#forgetDeletedModule(mirrored);
-    const wait = this.#getWriteDelayMs(mirrored, need);
-    if (wait <= 0) this.#enqueue(mirrored, need);
+    const step = this.#findNextStep(mirrored);
+    if (step === "none") return this.#forgetDeletedModule(mirrored);
+    const wait = this.#getWriteDelayMs(mirrored, step);
+    if (wait <= 0) this.#enqueue(mirrored, step);
     else
       mirrored.timer = this.#parts.clock.setTimer(wait, () => {
         mirrored.timer = undefined;
@@ -80,12 +81,12 @@ export class Writer {
       });
   }
 
-  /** Milliseconds until the object may be written. During a converge, status writes wait for the next burst to save CPU. */
-  #getWriteDelayMs(mirrored: MirroredObject, need: NextStep): number {
+  /** Milliseconds until the object may be written. During a converge, statuses are written together once a second (`nextWriteTime`) to save CPU. */
+  #getWriteDelayMs(mirrored: MirroredObject, step: NextStep): number {
     const { clock, backoff, isConverging } = this.#parts;
     const now = clock.monotonic();
-    const due = Math.max(getWriteTime(mirrored, need), backoff.pausedUntil, now);
-    return (need === "status" && isConverging() ? nextWriteTime(due) : due) - now;
+    const writeTime = Math.max(getWriteTime(mirrored, step), backoff.pausedUntil, now);
+    return (step === "status" && isConverging() ? nextWriteTime(writeTime) : writeTime) - now;
   }
 
   /** How many objects are being written or differ from their wanted content. */
@@ -98,11 +99,11 @@ export class Writer {
   /** Writes all objects that differ, without the pauses between writes. Resolves when each write is done or has failed. */
   async drain(): Promise<void> {
     for (const mirrored of this.#objects.listObjects()) {
-      const need = this.#findNextStep(mirrored);
-      // A deleted object is not created again during a stop: the chart may be uninstalled.
-      const isSkipped = need === "create" && mirrored.isObjectDeletedByUser;
-      if (!mirrored.isBeingWritten && !mirrored.isQueued && need !== "none" && !isSkipped)
-        this.#enqueue(mirrored, need);
+      const step = this.#findNextStep(mirrored);
+      // An object that a user deleted is not created again during a stop: the user may be uninstalling the chart of the operator.
+      const isSkipped = step === "create" && mirrored.isObjectDeletedByUser;
+      if (!mirrored.isBeingWritten && !mirrored.isQueued && step !== "none" && !isSkipped)
+        this.#enqueue(mirrored, step);
     }
     await this.#queue.onIdle();
   }
@@ -127,7 +128,10 @@ export class Writer {
     return { labels: this.#labels, ownerUid: this.#objects.operator.liveObject?.uid };
   }
 
-  /** The next step for an object; `none` for a module's object of another operator, which is logged once. */
+  /**
+   * The next step for an object. `none` also for a module's object that belongs to another operator (which is logged once), and
+   * for a new module's object while the uid of the AddonOperator, its owner, is unknown.
+   */
   #findNextStep(mirrored: MirroredObject): NextStep {
     const isModule = mirrored !== this.#objects.operator;
     const { liveObject } = mirrored;
@@ -135,18 +139,18 @@ export class Writer {
       if (mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted) this.#warnForeign(mirrored);
       return "none";
     }
-    const need = findNextStep(mirrored, this.#marks);
+    const step = findNextStep(mirrored, this.#marks);
     // An object without the uid of the AddonOperator would be written again once the uid is known.
-    return need === "create" && isModule && !this.#isOwnerKnown ? "none" : need;
+    return step === "create" && isModule && !this.#isOwnerKnown ? "none" : step;
   }
 
-  /** Whether it is known which AddonOperator owns the modules: it exists, or it cannot be created now. */
+  /** Whether modules need not wait for the AddonOperator, their owner: it exists, or there is none because its creation failed or a user deleted it. */
   get #isOwnerKnown(): boolean {
     const { liveObject, failures, isObjectDeletedByUser } = this.#objects.operator;
     return liveObject !== undefined || failures > 0 || isObjectDeletedByUser;
   }
 
-  /** Writes all modules again if the uid of the AddonOperator has changed, because their owner references contain it. */
+  /** Schedules all modules if the uid of the AddonOperator has changed, because their owner references contain it. `""`: there is no AddonOperator. */
   #updateOwnerReferences(): void {
     const ownerUid = this.#isOwnerKnown ? (this.#objects.operator.liveObject?.uid ?? "") : undefined;
     if (ownerUid === this.#ownerUid) return;
@@ -161,10 +165,10 @@ export class Writer {
     this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
   }
 
-  /** Queues the write. The AddonOperator and changes of metadata go first, because others depend on them. */
-  #enqueue(mirrored: MirroredObject, need: NextStep): void {
+  /** Queues the write. The AddonOperator goes first, because modules need its uid; so do metadata and spec, because the status names their generation. */
+  #enqueue(mirrored: MirroredObject, step: NextStep): void {
     mirrored.isQueued = true;
-    const priority = need === "patch" || mirrored === this.#objects.operator ? 1 : 0;
+    const priority = step === "patch" || mirrored === this.#objects.operator ? 1 : 0;
     this.#queue.add(() => this.#runQueuedWrite(mirrored), { priority }).catch(() => {});
   }
 
@@ -210,17 +214,16 @@ export class Writer {
   async #write(mirrored: MirroredObject): Promise<void> {
     const { ownObjects, sendRequest, clock } = this.#parts;
     for (;;) {
-      const need = this.#findNextStep(mirrored);
-      if (need === "none") return;
+      const step = this.#findNextStep(mirrored);
+      if (step === "none") return;
       const { wantedStatus, liveObject } = mirrored;
-      const step = { need, marks: this.#marks };
-      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, step));
-      if (need === "status") {
+      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, { step, marks: this.#marks }));
+      if (step === "status") {
         mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
         return;
       }
-      // The response was older than the known object, so the same step at once would have the same result.
+      // The cache ignored the response, because it is older than the known object (etcd was restored). Pauses, because the same step at once would have the same result.
       if (mirrored.liveObject === liveObject) {
         mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS;
         return;
