@@ -1,4 +1,7 @@
-/** The deletion limit: whether too many modules are removed within its window (docs/guides/running.md, "The deletion limit"). */
+/**
+ * The deletion limit (`--delete-brake`) blocks a removal of too many modules within ten minutes until a user confirms it by an
+ * annotation of the AddonOperator (docs/guides/running.md, "The deletion limit").
+ */
 
 import { annotateCommand } from "../kube/index.ts";
 import { listNames, confirmationToken, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
@@ -31,32 +34,32 @@ export interface Removal {
 export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
   const { modulesOff, orphans, presentModules, limit, at } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
-  const names = [...deleted, ...orphans].toSorted();
+  const namesToRemove = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
   const { removed } = view.deletions;
   const removedRecently = isBlocked
     ? removed
     : new Map([...removed].filter(([, removedAt]) => removedAt > at - WINDOW_MS));
-  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
+  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...namesToRemove], at);
   const deletions = { removed: removedRecently, known: knownSince };
-  const counted = new Set([...removedRecently.keys(), ...names]);
+  const allRemovals = new Set([...removedRecently.keys(), ...namesToRemove]);
   const firstRemovalAt = Math.min(at, ...removedRecently.values());
   const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
-  const installed = new Set([...knownBefore.map(([name]) => name), ...counted]).size;
-  if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
+  const installed = new Set([...knownBefore.map(([name]) => name), ...allRemovals]).size;
+  if (namesToRemove.length === 0 || !exceedsLimit(limit, allRemovals.size, installed))
     return { deletionLimit: undefined, deletions };
-  const covers = names.map((name) => `${name} ${removal.installationIdOf(name)}`);
+  const covers = namesToRemove.map((name) => `${name} ${removal.installationIdOf(name)}`);
   const limitView = {
-    modules: names,
+    modules: namesToRemove,
     covers,
-    removed: counted.size - names.length,
+    removed: allRemovals.size - namesToRemove.length,
     installed,
-    token: removalToken(covers, view),
+    token: getRemovalToken(covers, view),
   };
   return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
 }
 
-/** The time at which each present module was first seen. Modules of the first discovery count as older than any removal. */
+/** The time at which each present module was first seen, by name. Modules of the first discovery (`known` is empty) count as older than any removal. */
 function recordFirstSeen(
   { known }: DeletionWindow,
   presentModules: readonly string[],
@@ -67,17 +70,17 @@ function recordFirstSeen(
 }
 
 /**
- * The token that a user must write into the annotation to confirm the removal of exactly these installations. It depends on
- * the value that the annotation has when the removal is first blocked, so that an old confirmation never confirms a new
- * removal.
+ * The token that a user must write into the annotation to confirm the removal of exactly these installations (`covers`: names with
+ * installation ids). A token stays while the same removal is blocked. A new one depends on the present value of the annotation
+ * (`confirmation`), so that an old confirmation never confirms a new removal.
  */
-function removalToken(
+function getRemovalToken(
   covers: readonly string[],
   { deletionLimit, confirmation }: Pick<View, "confirmation" | "deletionLimit">,
 ): string {
-  const isSameQuestion =
+  const isSameRemoval =
     deletionLimit?.covers.length === covers.length && isCoveredByLimit(covers, deletionLimit);
-  return isSameQuestion ? deletionLimit.token : confirmationToken(...covers, confirmation ?? "");
+  return isSameRemoval ? deletionLimit.token : confirmationToken(...covers, confirmation ?? "");
 }
 
 /** Whether the removal that was blocked before contained all these installations. */
@@ -85,7 +88,10 @@ function isCoveredByLimit(covers: readonly string[], limit: DeletionLimitView): 
   return covers.every((each) => limit.covers.includes(each));
 }
 
-/** Whether a user has confirmed the removal. A confirmation also covers the rest of the removal that it started, but no later one. */
+/**
+ * Whether a user has confirmed the removal: the annotation has its token. A confirmed removal may take several converges: what is left
+ * of it stays confirmed, although its token is another one. Later removals need a new confirmation.
+ */
 function isRemovalConfirmed(
   { covers, token }: Pick<DeletionLimitView, "covers" | "token">,
   { confirmation, deletionLimit }: Pick<View, "confirmation" | "deletionLimit">,

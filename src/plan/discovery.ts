@@ -1,4 +1,7 @@
-/** Discovery: which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command `plan`. */
+/**
+ * Discovery: decides which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command
+ * `plan`. The *flag* of a module is the value of its setting `…Enabled` (ConfigMap, global hooks or values files).
+ */
 
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
@@ -52,6 +55,7 @@ export function collectModuleFacts(
     flag: state.values.flag(module),
     owner: releases.ownership(name),
     isReserved: releases.isReserved(name),
+    // Helm has removed the objects and kept the record: a removal was interrupted before its last hooks.
     isRemovalBegun: releases.get(name)?.status === "uninstalled",
     lacksValues: [GLOBAL, module.valuesKey].some(
       (key) => state.values.sources.currentFor(key).missingSources.length > 0,
@@ -95,8 +99,10 @@ export async function decideAllModules(
     let decision = decideEnablement(await input.collectFacts(module));
     if (decision === "run-script") {
       const answer = await input.runScript(module, enabled);
+      // The script may take long: the facts may differ by now.
       decision = decideEnablement(await input.collectFacts(module), answer);
     }
+    // Excludes a type: with an answer, there is always a decision.
     if (decision === "run-script") continue;
     if (decision.enabled) enabled.push(module.name);
     decisions.set(module, decision);
@@ -143,14 +149,14 @@ function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enableme
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/** Why a module that is on cannot run with these files: invalid values, a cycle, or a reserved release of its name. */
+/** Why a module that is on cannot run with these files: invalid values, a cycle of requirements, or a chart whose release would have a reserved name. Undefined if it can run. */
 export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts): Problem | undefined {
   if (module.chart === "none" || !isReserved) return findProblem();
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
-/** The decision to switch a module off. If the module is protected and installed, adds a problem: only a user can resolve that contradiction. */
+/** The decision to switch a module off. If a user has marked the module as protected and its release is installed, adds a problem: only a user can resolve that contradiction. */
 function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";
