@@ -1,4 +1,7 @@
-/** The record of one module (`module-events.ts` changes it), with the confirmations that users write into annotations. */
+/**
+ * The record of one module: everything that the operator knows of it (`module-events.ts` changes it). It includes confirmations: a
+ * user writes a token into an annotation of the AddonModule to allow one certain change, for example of its CRDs.
+ */
 
 import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
@@ -165,11 +168,11 @@ export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord
 const SEPARATOR = "\n";
 
 /**
- * Makes a token for a request by a command, which has none: a new token makes a run due. It consists of the last token that a
- * user wrote into the annotation, which the status reports as handled, and a counter.
+ * Makes a token for a run that a command requests: a token that differs from the last one makes a run due. It consists of the last
+ * token that a user wrote into the annotation, which the status must go on to report as handled, and a counter.
  */
-export function makeRequestToken(last: string | undefined): string {
-  const [annotation = "", count = "0"] = (last ?? "").split(SEPARATOR);
+export function makeRequestToken(lastToken: string | undefined): string {
+  const [annotation = "", count = "0"] = (lastToken ?? "").split(SEPARATOR);
   return `${annotation}${SEPARATOR}${Number(count) + 1}`;
 }
 
@@ -200,6 +203,7 @@ export function readConfirmations(
 ): ModuleRecord {
   const isStillAnnotated = ([name, token]: [string, string]): boolean => annotations[name] === token;
   const ended = Object.fromEntries(Object.entries(record.endedConfirmations).filter(isStillAnnotated));
+  // Each kind of confirmation is a field of the record with the confirmed token.
   const tokens = CONFIRMED.map((kind) => {
     const name = ANNOTATIONS[kind];
     return [kind, ended[name] === undefined ? annotations[name] : undefined];
@@ -207,7 +211,7 @@ export function readConfirmations(
   return { ...record, ...Object.fromEntries(tokens), endedConfirmations: ended };
 }
 
-/** Whether the record has the confirmations of these annotations already: then each event of the AddonModule records nothing. */
+/** Whether the record has the confirmations of these annotations already, used ones included: then `readConfirmations` would change nothing. */
 export function hasConfirmations(
   record: ModuleRecord,
   annotations: Readonly<Record<string, string>>,

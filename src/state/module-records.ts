@@ -1,4 +1,4 @@
-/** The records of all modules, and their views. */
+/** The records of all modules, and their read-only views, which add what follows from a record, its values and the settings. */
 
 import { GLOBAL, retriesOf, type OnFailure, type Module } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
@@ -60,12 +60,12 @@ export class ModuleRecords {
   /** The views of all modules by name, in the order of the tree. Computes only outdated views again. */
   listViews(): ReadonlyMap<string, ModuleView> {
     const names = this.#views === undefined ? this.#namesInOrder : [...this.#outdatedViews];
-    const views = names.flatMap((name) => {
+    const newViews = names.flatMap((name) => {
       const record = this.#records.get(name);
       return record === undefined ? [] : [buildModuleView(record, this.#values, this.#defaults)];
     });
     this.#outdatedViews.clear();
-    this.#views = this.#views?.withReplaced(views) ?? new ModuleViews(views);
+    this.#views = this.#views?.withReplaced(newViews) ?? new ModuleViews(newViews);
     return this.#views;
   }
 }
@@ -85,7 +85,7 @@ export class ModuleViews implements ReadonlyMap<string, ModuleView> {
     this.#positions = positions ?? new Map(views.map(({ name }, position) => [name, position]));
   }
 
-  /** A copy in which the changed views replace the views of the same modules. */
+  /** A copy in which the changed views replace the views of the same modules. Results of `derive` are computed again only for them. */
   withReplaced(changed: readonly ModuleView[]): ModuleViews {
     const replacements = changed.flatMap((view) => {
       const position = this.#positions.get(view.name);
@@ -160,21 +160,23 @@ export function deriveFromModules<T>(
  */
 export function isReleaseChangedByHand({ run, release }: ModuleRecord): boolean {
   const { phase, leftRevision } = run;
-  if (leftRevision === undefined || phase !== "ready") return false;
+  const hasRun = leftRevision !== undefined && phase === "ready";
+  if (!hasRun) return false;
   if (release === undefined) return true;
   return release.revision > leftRevision || release.status !== "deployed";
 }
 
 /**
- * The version of the installed chart. The record of helm can have an older version: a chart that renders the same objects as
- * before creates no revision. The record counts before the first run, after a rollback, and after a change with helm.
+ * The version of the installed chart; undefined without a release. After a run it is the version that the run left (`leftVersion`):
+ * helm's record can have an older one, because a chart that renders the same objects creates no revision. The record counts before
+ * the first run, after a rollback, and after a change with helm.
  */
 export function getReleaseVersion({
   release,
   leftVersion,
   isReleaseChangedByHand,
 }: Pick<ModuleView, "release" | "leftVersion" | "isReleaseChangedByHand">): string | undefined {
-  // Version and time of a release appear together, once helm's record is read.
+  // Helm's record is not read yet: the version must not appear before the other fields of the record do.
   if (release?.chartVersion === undefined) return undefined;
   return isReleaseChangedByHand ? release.chartVersion : (leftVersion ?? release.chartVersion);
 }
@@ -222,7 +224,7 @@ export interface ModuleDefaults {
   readonly onFailure: OnFailure;
 }
 
-/** Builds the read-only view of a module. Digests and values are computed on demand, because few readers need them. */
+/** Builds the read-only view of a module. Digests and values are computed when they are read, because few readers need them. */
 export function buildModuleView(
   record: ModuleRecord,
   values: ValuesView,
@@ -231,7 +233,8 @@ export function buildModuleView(
   const { run, ...facts } = record;
   const { module } = facts;
   const [global, own] = [values.mergedSection(GLOBAL), values.mergedSection(module.valuesKey)];
-  const basis = values.digests.configBasis(module);
+  const configDigests = values.digests.configBasis(module);
+  // Secrets and ConfigMaps with values.
   const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
   return {
     ...run,
@@ -247,9 +250,9 @@ export function buildModuleView(
     isReleaseChangedByHand: isReleaseChangedByHand(record),
     unready: findProbeProblem(record),
     ...deriveHealthFields(record, defaults),
-    sectionDigest: basis.section,
-    givenDigest: basis.given,
-    configDigest: basis.config,
+    sectionDigest: configDigests.section,
+    givenDigest: configDigests.given,
+    configDigest: configDigests.config,
     get valuesDigest() {
       return own.digest;
     },
@@ -274,10 +277,11 @@ function deriveHealthFields(
   const unhealthy = ready === "healthy" ? findUnhealthyCondition(record) : undefined;
   if (unhealthy?.status !== "False") return { unhealthy, nextRunRollsBack: false };
   const { module, run } = record;
-  // `findUnhealthyCondition` has found a release.
+  // Not undefined: `findUnhealthyCondition` has found a release.
   const revision = record.release?.revision;
   const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
-  const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && run.foundUnhealthy !== revision;
+  const hasRunTried = run.foundUnhealthy === revision;
+  const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && !hasRunTried;
   if (run.revisionWithoutRollbackTarget !== revision) return { unhealthy, nextRunRollsBack };
   const message = `${unhealthy.message}; there is no good revision to go back to`;
   return { unhealthy: { ...unhealthy, message }, nextRunRollsBack };

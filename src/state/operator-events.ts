@@ -1,6 +1,7 @@
 /**
- * The events of the operator as a whole, most of them of the converge. A reducer for each event returns the fields of the
- * state that the event changes. Reducers are pure: `State.record` calls them and applies the change.
+ * The events of the operator as a whole, most of them of the converge (the run of all modules). A reducer for each event returns the
+ * fields of the state that the event changes. Reducers are pure: `State.record` calls them and applies the change. Configuration and
+ * requests that count as *handled* cause no other converge.
  */
 
 import type { Clock } from "../lib/index.ts";
@@ -45,18 +46,18 @@ function onConvergeStarted(state: OperatorState, context: EventContext, cause: C
 }
 
 /**
- * The converge in progress handles the current digest `digestName`, because its discovery is still to come and reads the
- * configuration then: a change until now needs no other converge. If nothing is recorded as handled yet, the current
- * digest of the global configuration counts as handled, too.
+ * The configuration with the digest `digestName` has changed before the discovery of the converge in progress, which reads it. So its
+ * current content counts as handled: the change needs no other converge. If nothing is recorded as handled yet, the current global
+ * configuration counts as handled, too.
  */
 function onConfigHandled(
   { converge }: OperatorState,
   context: EventContext,
   digestName: keyof ConvergeDigests,
 ): Change {
-  const now = context.digests.convergeDigests();
-  const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
-  return { converge: { ...converge, handled: { ...before, [digestName]: now[digestName] } } };
+  const current = context.digests.convergeDigests();
+  const handled = converge.handled ?? { globalConfig: current.globalConfig, globals: undefined };
+  return { converge: { ...converge, handled: { ...handled, [digestName]: current[digestName] } } };
 }
 
 /** A digest before and after a change. */
@@ -66,8 +67,8 @@ interface DigestChange {
 }
 
 /**
- * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content
- * counts as handled, too: the operator's own write must not cause a converge.
+ * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content counts as
+ * handled, too: the operator's own write must not cause a converge. `globalConfig`: the digest before and after the write.
  */
 function onOwnConfigWritten(
   { converge }: OperatorState,
@@ -93,8 +94,8 @@ function onConvergeEnded({ boot, converge }: OperatorState, context: EventContex
 }
 
 /**
- * The ConfigMap was read. If it was missing and exists again, another converge is due for the removals that were blocked
- * while it was missing.
+ * The ConfigMap was read. If it was missing and exists again, another converge is due (`secondCheck`) for the removals that were
+ * blocked while it was missing.
  */
 function onConfigObserved(
   { secondCheck, removalBlockers, config: before }: OperatorState,

@@ -1,4 +1,7 @@
-/** The events of the runs of a module. A reducer for each event returns the new record of the runs. */
+/**
+ * The events of the runs of a module. A reducer for each event returns the new record of the runs. *Inputs* are what a run uses: values,
+ * configuration, files and the token of the user's request. Inputs that count as handled cause no other run.
+ */
 
 import type { Cause } from "../model/index.ts";
 import type { ConfigBasis } from "../values/index.ts";
@@ -20,7 +23,7 @@ export interface RunStart extends Pick<LastRun, "trigger" | "startedAt" | "attem
   readonly activity: ModuleActivity;
 }
 
-/** A run starts with these inputs, and replaces the last run. A scheduled run is the one that starts. */
+/** A run starts with these inputs, and replaces the last run. If a converge has scheduled a run, that is the one that starts. */
 export function startRun(run: RunRecord, { activity, ...start }: RunStart, inputs: RunInputs): RunRecord {
   const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
   return {
@@ -34,7 +37,7 @@ export function startRun(run: RunRecord, { activity, ...start }: RunStart, input
   };
 }
 
-/** The run has reached another step, or another hook of the step. */
+/** The run has reached another step, or another hook of the step, or waits for something else. */
 function onRunStepReached(
   run: RunRecord,
   progress: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
@@ -44,17 +47,17 @@ function onRunStepReached(
 }
 
 /**
- * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the
- * run uses them. It keeps its request token, so that a request that arrived meanwhile causes a run of its own.
+ * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the run uses
+ * the new values, so that they cause no other run. It keeps its request token: a request that arrived meanwhile causes its own run.
  */
 export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
   return { ...run, attempted: { ...inputs, token: run.attempted?.token }, cause: undefined };
 }
 
 /**
- * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks
- * changed files of the module in a run that changed files had caused. Counts runs in a row that the module's own hooks
- * caused: after `MAX_ROUNDS`, the next one waits, because such runs could go on forever.
+ * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks changed files
+ * of the module in a run that changed files had caused. Counts runs in a row (`rounds`) that the module's own hooks caused: after
+ * `MAX_ROUNDS`, the next one waits, because such runs could go on forever.
  */
 export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
@@ -119,6 +122,7 @@ function onRunFailed(run: RunRecord, { line, ...retry }: RunFailure, now: number
     rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
+    // Unstable: hooks caused too many runs in a row, so the retry waits. After it the count starts again.
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
 }
@@ -135,7 +139,7 @@ function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunR
   return { ...run, runSeconds: valid.slice(0, MAX_RUN_SECONDS) };
 }
 
-/** The run is not started, because a requirement of the module is not met. This ends a retry and a scheduled run. */
+/** The run is not started, because a requirement of the module is not met. It is not retried: it becomes due when the requirement is met. */
 function onRunBlocked(run: RunRecord, now: number): RunRecord {
   return {
     ...run,
@@ -146,7 +150,7 @@ function onRunBlocked(run: RunRecord, now: number): RunRecord {
   };
 }
 
-/** Ends the run as failed without a retry: it was interrupted, so a later run replaces it, or only a user can help. */
+/** Ends the run as failed without a retry: it was interrupted, so a later run replaces it (the scheduled one must start again), or only a user can help. */
 function onRunEndedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message } as const;
   return {
@@ -163,8 +167,8 @@ export function markInputsHandled(run: RunRecord, { section, config, files, toke
 }
 
 /**
- * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the
- * new content: the operator's own write must not cause a run. Compares and replaces each digest on its own.
+ * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the new content:
+ * the operator's own write must not cause a run. `before` and `now` are digests of parts of the content, each replaced on its own.
  */
 function onOwnConfigWritten(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
   const replaceDigests = <I extends Partial<RunInputs>>(inputs: I): I => ({

@@ -1,4 +1,4 @@
-/** The read-only view of the state. */
+/** The read-only view of the state: what the operator knows at one moment. */
 
 import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
@@ -22,7 +22,7 @@ export function configIsMissing({ config }: Pick<View, "config">): boolean {
 /** What a start with an invalid ConfigMap does (`--invalid-config`). */
 export type InvalidConfig = "stop" | "last-good";
 
-/** Explains which content stays in force while the ConfigMap is invalid, now and at the next start of the operator. */
+/** Explains which content of the ConfigMap stays in force while the ConfigMap is invalid, now (`isInForce`: some content is) and at the next start of the operator. */
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,
