@@ -1,4 +1,4 @@
-/** Commands that send one request to a running operator and print the response, in colours on a terminal. */
+/** Commands that send one request to the debug socket of a running operator and print the response, in colours on a terminal. */
 
 import { UsageError } from "../../config.ts";
 import { parseYaml, sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
@@ -54,7 +54,7 @@ function buildRequest(line: CommandLine): SocketRequest {
 export async function printResponse(line: CommandLine, terminal: Terminal): Promise<number> {
   const watches = line.flags.watch === true;
   const send = createSender(line, terminal);
-  // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager.
+  // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager that interprets control characters.
   const mustEscape = terminal.isTerminal || buildRequest(line).path.includes(".text");
   for (;;) {
     const body = await send();
@@ -66,7 +66,7 @@ export async function printResponse(line: CommandLine, terminal: Terminal): Prom
   }
 }
 
-/** `module diff`: exits with 10 if there are differences, and with 1 if a comparison failed. */
+/** `module diff`: prints the differences. Returns exit code 10 if there are some, and 1 if a comparison failed, which the text says. */
 export async function printDiff(line: CommandLine, terminal: Terminal): Promise<number> {
   const body = await createSender(line, terminal)();
   if (body === undefined) return EXIT_REFUSED;
@@ -91,12 +91,16 @@ function paintDiff(text: string, terminal: Terminal): string {
   return text.split("\n").map(paintLine).join("\n");
 }
 
-/** `plan`: computes the plan itself if no operator is running. A running one plans with its own settings, which stderr says. */
+/**
+ * `plan`: prints what a start would do. A running operator computes the plan, with its own settings: a note on stderr says so if the
+ * command line has others. Without an operator, this process computes the plan.
+ */
 export async function printPlan(line: CommandLine, terminal: Terminal): Promise<number> {
   try {
     const plan = await createSender(line, terminal)();
     if (plan === undefined) return EXIT_REFUSED;
     terminal.print(terminal.isTerminal ? escapeControlCharacters(plan) : plan);
+    // Settings of the command line alone, without the environment.
     const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
     if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined))
       terminal.printError(RUNNING_OPERATOR_NOTE);

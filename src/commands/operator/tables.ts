@@ -1,4 +1,7 @@
-/** Text for `module list` and `status`. */
+/**
+ * Text for `module list` (a table) and `status` (problems, with a link to the section of the on-call guide). A *converge* is the run of
+ * all modules; *drifted* objects were changed by others.
+ */
 
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOperatorReason, getRunbookPath, type ModuleRow, type Overview } from "../../status/index.ts";
@@ -62,7 +65,7 @@ function renderTable(rows: readonly ModuleRow[], style: Style): string {
   return `${[style.paint("bold", renderLine(0)), ...lines].join("\n")}\n`;
 }
 
-/** Omits optional columns until the others and the begin of the messages fit into the width. */
+/** Omits optional columns, one after the other, until the rest and the begin of the messages fit into the width. */
 function fitColumns<T extends { readonly head: string; readonly width: number }>(
   columns: readonly T[],
   maxWidth: number,
@@ -108,7 +111,7 @@ function agoText(timeMs: number, now: number): string {
 /** The number of groups, and of names in a line, that `status` shows: more do not fit on a screen. */
 const MAX_SHOWN = 10;
 
-/** The problems and their reasons on one screen: failures, then modules that wait or run, then warnings. */
+/** The operator, its converge, and modules with problems on one screen: failures, then modules that wait or run, then warnings. */
 export function renderStatus(overview: Overview, style: Style): string {
   const { state, message, modules } = overview;
   const noteworthy = modules.filter((row) => rowColour(row) !== undefined);
@@ -127,17 +130,19 @@ export function renderStatus(overview: Overview, style: Style): string {
 
 const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as const;
 
-/** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
+/** The link to the runbook for the most severe problem. `rows`: the most severe group of modules; problems of the operator come first. */
 function findRunbook(rows: readonly ModuleRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
-  if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
+  const isConvergeBlocked = reason === "ReloadHeldUp";
+  if (isConvergeBlocked) return getRunbookPath(findBlockedStep(overview));
   if (isOperatorReason(reason)) return getRunbookPath(reason);
+  // The section about Invalid is about modules, so the link goes to the whole page.
   if (row === undefined) return getRunbookPath(state === "Invalid" ? "" : state);
   return getRunbookPath(runbookSection(row));
 }
 
-/** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
+/** The name of the runbook section about what blocks a converge: a removal of a module that is off, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
   return phase === "discovery" || phase === "idle" ? "Discovery" : "ReloadHeldUp";
@@ -156,12 +161,14 @@ const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
 function runbookSection(row: ModuleRow): string {
   const { state, drifted, healthy, lastRun: run } = row;
   if (state === "Retrying") return failureSection(row);
-  if (state === "Running" && run !== undefined && !HELM_STEPS.has(run.step)) return "HookFailed";
-  if (state === "Progressing" && healthy === "Unknown") return "Start";
+  const runsHook = state === "Running" && run !== undefined && !HELM_STEPS.has(run.step);
+  if (runsHook) return "HookFailed";
+  const isHealthUnknown = state === "Progressing" && healthy === "Unknown";
+  if (isHealthUnknown) return "Start";
   return state === "Ready" && drifted > 0 ? "Drifted" : state;
 }
 
-/** The name of the runbook section about a module whose run fails. */
+/** The name of the runbook section about a module whose run, or removal if it is off, fails. */
 function failureSection({ state, reason, enabled }: ModuleRow): string {
   if (REASONS_WITH_SECTION.has(reason)) return reason;
   return enabled ? state : "Deleting";
@@ -172,7 +179,7 @@ function severityRank({ ready }: ModuleRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
 
-/** The progress of a converge; undefined while none is running. */
+/** The progress of a converge: counts of modules, and those that run or are removed now. Undefined while no converge is running. */
 function toProgress({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
   if (progress === undefined) return undefined;
   const [done = 0, total = 0] = progress.split("/").map(Number);
@@ -200,8 +207,9 @@ function convergeLine(overview: Overview): string | undefined {
 /** States in which several modules may have one cause. */
 const GROUPED_STATES: ReadonlySet<ModuleRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
 
-/** Groups modules whose state and message are equal except for their names: one cause, such as a missing node, is one entry. */
+/** Groups modules of some states whose messages are equal except for the module's name: one cause, such as a missing node, is one entry. */
 function groupByCause(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[])[] {
+  // A name alone makes a group of one module.
   const key = ({ name, state, message }: ModuleRow): string =>
     GROUPED_STATES.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
   return [...Map.groupBy(rows, key).values()];
@@ -260,7 +268,7 @@ const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["registry", "unknown: the registry cannot be reached"],
 ];
 
-/** Lines about newer content of modules that waits, one for each reason; empty if none waits. */
+/** Lines about newer content of modules from a ModuleSource that waits (e.g. for an approval), one for each reason; empty if none waits. */
 function pendingUpdateLines(modules: readonly ModuleRow[]): string[] {
   const lines = UPDATE_GROUPS.flatMap(([waitsFor, title]) => {
     const names = modules.flatMap(({ name, source }) =>

@@ -1,4 +1,7 @@
-/** The command `ui`: the page of a running operator on a port of loopback (docs/guides/web-page.md). */
+/**
+ * The command `ui`: serves the web page of a running operator on a port of loopback, by forwarding requests to the debug socket of the
+ * operator (docs/guides/web-page.md).
+ */
 
 import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
@@ -13,7 +16,7 @@ import { queryFirstOperator } from "./socket.ts";
 
 const LOOPBACK = "127.0.0.1";
 
-/** Serves the page until it is interrupted, and prints its address. Throws NoOperatorError. */
+/** Serves the page, prints its address and opens a browser. Never resolves: an interrupt ends the process. Throws NoOperatorError. */
 export async function serveUi(line: CommandLine, terminal: Terminal): Promise<number> {
   const { port } = await startUiServer(line, terminal);
   const address = `http://localhost:${port}/ui/`;
@@ -29,7 +32,7 @@ export async function openBrowser(address: string, { env }: Pick<Terminal, "env"
   await new Children().run({ file, args: [address], cwd: tmpdir(), env: Object.fromEntries(variables) });
 }
 
-/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. */
+/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. Throws NoOperatorError if no operator is running now. */
 export async function startUiServer(
   { settings, flags }: CommandLine,
   { env }: Terminal,
@@ -82,7 +85,7 @@ function requestFromSocket(socketPath: string, path: string): Promise<IncomingMe
   });
 }
 
-/** Passes a response of the operator on as a stream. When either side ends, so does the other. */
+/** Passes a response of the operator on as a stream, without headers that concern only one connection. When either side ends, so does the other. */
 function streamResponse(from: IncomingMessage): Answer {
   const headers = Object.fromEntries(
     Object.entries(from.headers).filter(

@@ -1,4 +1,4 @@
-/** The command `wait`: waits until a module is Ready or Healthy (docs/reference/commands.md). */
+/** The commands `wait` and `kubectl addon wait`: wait until a module is Ready or Healthy (docs/reference/commands.md). */
 
 import { UsageError } from "../../config.ts";
 import {
@@ -29,7 +29,7 @@ export interface WaitOptions {
   readonly readStatus: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
 }
 
-/** The command `wait`, by queries to the running operator. Throws UsageError, and NoOperatorError if none listens. */
+/** The command `wait`, by queries to the running operator. Returns the exit code. Throws UsageError, and NoOperatorError if none listens. */
 export function waitForModule(
   line: CommandLine,
   terminal: Terminal,
@@ -78,7 +78,7 @@ export async function printUntilCondition(
   }
 }
 
-/** Reports once how long a run usually takes, while one is running. */
+/** Returns a function that, called with each status, reports once how long a run usually takes: when it first sees a run. */
 function usualTimeReporter(module: string, report: (text: string) => void): (status: ModuleStatus) => void {
   let isReported = false;
   return ({ state, usualSeconds }) => {

@@ -1,4 +1,4 @@
-/** The rows of commands that query a running operator. */
+/** The rows of commands that query a running operator: each sends an HTTP request to its debug socket (`/module/NAME/values.yaml`). */
 
 import { UsageError } from "../../config.ts";
 import { getFromSocket, type Flag, type CommandLine, type CommandRow, type SocketRequest } from "./row.ts";
@@ -31,7 +31,7 @@ const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"] as const;
 
 type Arguments = Pick<CommandLine, "args" | "flags">;
 
-/** The format of `-o`, or `fallback`. Throws UsageError. */
+/** The format of `-o`, or `fallback` without the flag. Throws UsageError for an unknown format. */
 function parseFormat({ flags }: Arguments, fallback: string): string {
   // `-o=json` is accepted, too.
   const format = flags.output?.replace(/^=/, "") ?? fallback;
@@ -78,7 +78,7 @@ type OperatorCommand = Omit<CommandRow, "run" | "example"> & {
   readonly printer?: "printResponse" | "printDiff" | "printPlan";
 };
 
-/** The row of a command that sends one request and prints the response. By default the path of the request has the words of the command. */
+/** The row of a command that sends one request and prints the response by the function `printer`. By default the path of the request has the words of the command. A command whose answer is only text has no flag `-o`. */
 function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: OperatorCommand): CommandRow {
   const hasOutputFlag = flags.some((each) => each.flags.startsWith("-o"));
   const commandFlags = isText === true || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];
@@ -91,7 +91,7 @@ function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: 
   };
 }
 
-/** A command that prints a view of one module. */
+/** The row of `module VIEW NAME`, which prints one view of a module, such as its values. */
 function moduleRow(
   view: string,
   help: string,
