@@ -121,10 +121,7 @@ export function formatConfirmCommand(
   return annotateCommand(`addonoperator/${name}`, namespace, { [CONFIRM_DELETE]: token });
 }
 
-/**
- * One sentence for people: what is blocked, why, what to do (by default, the command that confirms it), and a stale value
- * of the annotation.
- */
+/** One sentence for people: what is blocked, why, what to do (by default, the command that confirms it), and a stale value of the annotation. */
 export function explainDeletionLimit(
   limit: DeletionLimitView,
   view: Pick<View, "confirmation" | "operator">,

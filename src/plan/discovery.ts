@@ -116,8 +116,10 @@ export async function decideAllModules(
  */
 export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  if (module.missing !== undefined || hasBrokenFiles(record)) return keepLastDecision(facts);
-  if (module.origin?.removed === true) return disableUnlessProtected(facts, { enabled: false, by: "source" });
+  const isUnreadable = module.missing !== undefined || hasBrokenFiles(record);
+  if (isUnreadable) return keepLastDecision(facts);
+  const isRemovedFromSource = module.origin?.removed === true;
+  if (isRemovedFromSource) return disableUnlessProtected(facts, { enabled: false, by: "source" });
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
   if (facts.lacksValues) return decideWithoutScript(facts);
@@ -139,8 +141,8 @@ function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
  */
 function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
   const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
-  const last = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
-  return { ...last, awaitsScript: true };
+  const decision = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
+  return { ...decision, awaitsScript: true };
 }
 
 /** The decision to switch a module on, with the problem that keeps it from running, if there is one. */
@@ -158,7 +160,8 @@ export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts)
 
 /** The decision to switch a module off. If a user has marked the module as protected and its release is installed, adds a problem: only a user can resolve that contradiction. */
 function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
-  if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
+  const isInstalled = owner === "ours";
+  if (!settings.protected || !isInstalled || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
   return { ...decision, problem: { file: module.dir, message, remedy } };

@@ -38,10 +38,7 @@ interface Plan {
   readonly dueTasks: readonly DueTask[];
   /** Why the current converge is stale: the engine drops its waiting steps and adds a new converge at the front. Undefined if it may go on. */
   readonly restartCause: Cause | undefined;
-  /**
-   * Modules whose configuration changed since their run or removal began. The engine ends the back-off of that task and
-   * interrupts it if it takes long.
-   */
+  /** Modules whose configuration changed since their run or removal began. The engine ends the back-off of that task and interrupts it if it takes long. */
   readonly outdatedModules: readonly string[];
 }
 
@@ -78,7 +75,7 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
   return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
 }
 
-/** The module runs that are due, together with a new converge or the next step of the converge in progress if that is due. */
+/** The module runs that are due, together with a new converge or the last step of the converge in progress if that is due. */
 function findDueRunsAndConverge(view: View): readonly DueTask[] {
   const { phase, cause = GLOBALS_CAUSE } = view.converge;
   const newConvergeCause = phase === "idle" ? findConvergeCause(view) : undefined;
@@ -97,7 +94,7 @@ function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
     : findDueRuns(view);
   const haveScheduledRunsEnded =
     view.converge.phase === "scheduledRuns" && findModulesAwaitedByConverge(view).length === 0;
-  // Urgent runs come first, because afterAll hooks expect their result.
+  // Runs that are due at the front come before the last step.
   if (!haveScheduledRunsEnded || isFrontRunPending(runs, view)) return runs;
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
@@ -259,8 +256,10 @@ export class Engine {
     const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
     // A run that may precede the converge keeps its position and its back-off.
     const keptKeys = new Set(dueTasks.map((each) => each.task.key));
-    const isReplaced = (each: Task): boolean =>
-      each.key === CONVERGE_KEY ? !isNext : isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    const isReplaced = (each: Task): boolean => {
+      if (each.key === CONVERGE_KEY) return !isNext;
+      return isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    };
     this.#queues.replace(isReplaced, queue, task);
   }
 

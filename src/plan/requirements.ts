@@ -83,12 +83,9 @@ const NOT_CHECKED_YET = "has not been checked yet";
 
 /** Checks that a required module exists, is on, has a version in the range and is Ready. Returns undefined if all of that is so. */
 function checkRequiredModule(name: string, range: string, { modules }: View): UnmetRequirement | undefined {
-  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => ({
-    name,
-    reason,
-    message,
-    needsIntervention: true,
-  });
+  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => {
+    return { name, reason, message, needsIntervention: true };
+  };
   const required = modules.get(name);
   if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
   if (!required.enabled) {

@@ -17,10 +17,7 @@ export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "modul
   return view.enabled && view.problem === undefined && view.module.missing === undefined;
 }
 
-/**
- * Whether a module's next run may begin: not before a converge has applied the CRDs of its files, and has run its
- * `enabled` script with all values.
- */
+/** Whether a module's next run may begin: not before a converge has applied the CRDs of its files, and has run its `enabled` script with all values. */
 export function canStartRun(module: ModuleView): boolean {
   if (!isRunnable(module) || module.awaitsCrds) return false;
   // While values are missing, the script cannot run, and the run itself reports what is missing.
@@ -81,6 +78,7 @@ export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Caus
   if (!mayQueuesStart) return new Map();
   const candidates = activeModules(view).filter(hasScheduledRun);
   const blocking = candidates.filter((each) => blocksLaterFirstRuns(each, view));
+  // Infinity if none blocks others.
   const lowestBlockingOrder = Math.min(...blocking.map(orderOf));
   const due = candidates.filter((each) => {
     if (each.scheduledRun.hasBegun || !canStartRun(each)) return false;

@@ -27,6 +27,7 @@ export function simulateStart(view: View): StartOrder {
   for (;;) {
     const { startedModules, stateDuringWave } = simulateWave(state);
     state = withChanges(stateDuringWave, startedModules, markRunSucceeded);
+    // The last wave starts nothing, but its state has the modules that are blocked.
     if (startedModules.length === 0) break;
     waves.push(startedModules);
   }

@@ -55,10 +55,7 @@ function resetToFirstRun(record: ModuleRecord): ModuleRecord {
   };
 }
 
-/**
- * Discovery has decided whether the module is enabled. If it is disabled or has a problem, its current inputs count as
- * handled, because no run follows.
- */
+/** Discovery has decided whether the module is enabled. If it is disabled or has a problem, its current inputs count as handled, because no run follows. */
 function onEnablementDecided(
   record: ModuleRecord,
   collectInputs: CollectRunInputs,

@@ -57,7 +57,7 @@ export class ModuleRecords {
     this.#views = undefined;
   }
 
-  /** The views of all modules by name, in the order of the tree. Computes only outdated views again. */
+  /** The views of all modules by name, in the order of the tree. Computes only outdated views again, or all after `discardAllViews`. */
   listViews(): ReadonlyMap<string, ModuleView> {
     const names = this.#views === undefined ? this.#namesInOrder : [...this.#outdatedViews];
     const newViews = names.flatMap((name) => {
@@ -143,10 +143,7 @@ export class ModuleViews implements ReadonlyMap<string, ModuleView> {
   }
 }
 
-/**
- * The results of `compute` for all modules, in the order of the map. After a change of one of hundreds of modules, only that
- * one is computed again.
- */
+/** The results of `compute` for all modules, in the order of the map. After a change of one of hundreds of modules, only that one is computed again. */
 export function deriveFromModules<T>(
   modules: ReadonlyMap<string, ModuleView>,
   compute: (view: ModuleView) => T,

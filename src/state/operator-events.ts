@@ -20,8 +20,8 @@ export interface EventContext {
 }
 
 /**
- * A converge starts. Everything that was due until now counts as handled by this converge before it reads anything:
- * otherwise a change that arrives while it reads would be lost.
+ * A converge starts. Everything that was due until now counts as handled by this converge, before it reads anything: a change that
+ * arrives later, while it reads, makes another converge due and is not lost.
  */
 function onConvergeStarted(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
@@ -79,10 +79,7 @@ function onOwnConfigWritten(
   return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
 }
 
-/**
- * The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row
- * were caused by their own hooks.
- */
+/** The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row were caused by their own hooks. */
 function onConvergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
   const { startedAt = context.clock.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
@@ -93,10 +90,7 @@ function onConvergeEnded({ boot, converge }: OperatorState, context: EventContex
   };
 }
 
-/**
- * The ConfigMap was read. If it was missing and exists again, another converge is due (`secondCheck`) for the removals that were
- * blocked while it was missing.
- */
+/** The ConfigMap was read. If it was missing and exists again, another converge is due (`secondCheck`) for the removals that were blocked while it was missing. */
 function onConfigObserved(
   { secondCheck, removalBlockers, config: before }: OperatorState,
   _: EventContext,
@@ -118,10 +112,7 @@ function onFilesChanged(
   };
 }
 
-/**
- * Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module
- * again when the files have settled.
- */
+/** Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module again when the files have settled. */
 function onFileChangeWithdrawn(
   { modulesWithChangedFiles }: OperatorState,
   _: EventContext,

@@ -30,6 +30,7 @@ export function startRun(run: RunRecord, { activity, ...start }: RunStart, input
     ...run,
     activity,
     attempted: inputs,
+    // Both delay only a run that has not started.
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
@@ -48,7 +49,8 @@ function onRunStepReached(
 
 /**
  * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the run uses
- * the new values, so that they cause no other run. It keeps its request token: a request that arrived meanwhile causes its own run.
+ * the new values, so they cause no other run, and `cause` (of the next run) ends. It keeps its request token: a request that arrived
+ * meanwhile causes its own run.
  */
 export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
   return { ...run, attempted: { ...inputs, token: run.attempted?.token }, cause: undefined };
@@ -61,8 +63,8 @@ export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
  */
 export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
-  const isCausedByOwnHook = cause?.kind === "hook" && cause.by === "afterHelm";
-  const causesAnotherRun = hasWritten || (valuesDigest !== attempted?.values && isCausedByOwnHook);
+  const isNextByOwnHook = cause?.kind === "hook" && cause.by === "afterHelm";
+  const causesAnotherRun = hasWritten || (valuesDigest !== attempted?.values && isNextByOwnHook);
   return {
     ...run,
     phase: "ready",
@@ -74,10 +76,7 @@ export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritte
 /** How many durations are kept: enough for a median that one odd run does not change. */
 const MAX_RUN_SECONDS = 5;
 
-/**
- * The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another
- * time.
- */
+/** The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another time. */
 function onRunSucceeded(run: RunRecord, now: number): RunRecord {
   const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
   const { activity, lastRun, runSeconds: earlier } = run;
@@ -94,10 +93,7 @@ function onRunSucceeded(run: RunRecord, now: number): RunRecord {
   };
 }
 
-/**
- * The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what
- * failed and which revision is deployed.
- */
+/** The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what failed and which revision is deployed. */
 function onRunRolledBack(run: RunRecord, reason: string, now: number): RunRecord {
   const end = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
   return {

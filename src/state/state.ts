@@ -100,10 +100,7 @@ export class State {
     return (this.#view ??= this.#buildView());
   }
 
-  /**
-   * Records an event of the operator as a whole: its reducer returns the changed fields. Listeners are not called if no field
-   * really changes.
-   */
+  /** Records an event of the operator as a whole: its reducer returns the changed fields. Listeners are not called if no field really changes. */
   record<E extends keyof OperatorEvents>(event: E, ...details: OperatorEvents[E]): void {
     const reduce = OPERATOR_EVENTS[event] as (
       state: OperatorState,
@@ -150,10 +147,7 @@ export class State {
     this.#discardViewAndNotify();
   }
 
-  /**
-   * Discards the cached view after a change, and calls the listeners in a microtask: several changes in the same synchronous
-   * work cause one call.
-   */
+  /** Discards the cached view after a change, and calls the listeners in a microtask: several changes in the same synchronous work cause one call. */
   #discardViewAndNotify(): void {
     this.#view = undefined;
     if (this.#isNotifying) return;

@@ -102,6 +102,7 @@ export class ValuesRecorder {
   /** Records the content of a Secret or ConfigMap with values, by its title (`Secret a/b`); undefined = no module uses it any more. */
   recordSource(title: string, content: SourceContent | undefined): void {
     this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
+    // The digest of the configuration covers this content, too.
     this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
     this.#onValuesChanged();
   }
@@ -135,6 +136,7 @@ export class ValuesRecorder {
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (operations.length === 0) return undefined;
     const excess = this.#values.addPatches(key, operations, hook);
+    // All modules use global values.
     this.#onValuesChanged(key === GLOBAL ? undefined : key);
     return excess;
   }

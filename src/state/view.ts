@@ -5,10 +5,7 @@ import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ConvergeDigests, ConvergeRecord, RunRecord } from "./run-record.ts";
-/**
- * Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has
- * ended, then `running`.
- */
+/** Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
 /** State of the ConfigMap on the server. Unless it is `ok`, the last valid content stays in force. */

@@ -117,8 +117,9 @@ export class EventWriter {
 
   /** Events, and repetitions of them, that are not written yet. */
   get unwrittenCount(): number {
-    const repeated = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
-    return this.#callCount + repeated.length;
+    // A timer runs until it writes the repetitions.
+    const withRepetitions = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
+    return this.#callCount + withRepetitions.length;
   }
 
   /** Queues a new Event, or counts a repetition in the series of the Event that it repeats. Returns at once. */

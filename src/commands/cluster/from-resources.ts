@@ -111,12 +111,13 @@ export function toCurrentModuleRow(
 }
 
 /** The row of a module, from its AddonModule. */
-function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): ModuleRow {
+function toModuleRow(module: IAddonModule, now: number): ModuleRow {
+  const { status = {} } = module;
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
   const unmet = requires.find(({ met }) => !met);
   return omitUndefined({
-    ...nameAndOrder(metadata, spec),
+    ...toNameAndSpec(module),
     state,
     reason: ready.reason,
     ready: ready.status,
@@ -132,11 +133,9 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
 }
 
 /** The fields of a row that come from metadata and spec. */
-function nameAndOrder(
-  metadata: IAddonModule["metadata"],
-  { order = 0, enabled = false }: IAddonModule["spec"] = {},
-): Pick<ModuleRow, "name" | "order" | "enabled"> {
-  return { name: metadata?.name ?? "", order, enabled };
+function toNameAndSpec({ metadata, spec = {} }: IAddonModule): Pick<ModuleRow, "name" | "order" | "enabled"> {
+  const { order = 0, enabled = false } = spec;
+  return { name: metadata.name, order, enabled };
 }
 
 /** The last run of a module. The duration of a run that is not over is counted until `now`. */
@@ -161,7 +160,7 @@ export function describeConfigProblem(operator: IAddonOperator | undefined): str
 /** Why a module has its state, from its AddonModule: a line with the state and the message of Ready, then further sentences, each once, as `module why` prints them. */
 export function explainState({ metadata, status = {} }: IAddonModule): string[] {
   const { state = "Pending", conditions } = status;
-  const head = `${metadata?.name ?? ""}: ${state}: ${findCondition(conditions, "Ready").message}`;
+  const head = `${metadata.name}: ${state}: ${findCondition(conditions, "Ready").message}`;
   const enabledReason = findCondition(conditions, "Enabled").message;
   const facts = [
     enabledReason,

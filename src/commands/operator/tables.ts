@@ -71,10 +71,13 @@ function fitColumns<T extends { readonly head: string; readonly width: number }>
   maxWidth: number,
 ): readonly T[] {
   let displayed = columns;
-  const neededWidth = (): number =>
-    displayed.reduce((sum, { head, width }) => {
-      return sum + GAP.length + (head === "MESSAGE" ? Math.min(width, MIN_MESSAGE_WIDTH) : width);
-    }, -GAP.length);
+  const neededWidth = (): number => {
+    const gaps = GAP.length * (displayed.length - 1);
+    const neededWidths = displayed.map(({ head, width }) =>
+      head === "MESSAGE" ? Math.min(width, MIN_MESSAGE_WIDTH) : width,
+    );
+    return neededWidths.reduce((sum, width) => sum + width, gaps);
+  };
   for (const head of OPTIONAL_COLUMNS) {
     if (neededWidth() <= maxWidth) break;
     displayed = displayed.filter((column) => column.head !== head);

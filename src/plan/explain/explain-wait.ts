@@ -109,14 +109,15 @@ function findHeadOfDelayingQueue(
   const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));
   // A converge starts first runs, and runs that it has scheduled. While none is in progress, one may wait in the queue.
-  const isConvergeToRunIt = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
-  const waitsForConverge = isConvergeToRunIt || view.converge.phase === "idle";
+  const startsInConverge = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
+  const waitsForConverge = startsInConverge || view.converge.phase === "idle";
   const tasks =
     findQueueTasks((task) => isRunOrRemovalOf(module, task)) ??
     (waitsForConverge ? findQueueTasks(isConvergeOrBoot) : undefined);
   const head = tasks?.[0];
   if (head === undefined) return undefined;
-  return isRunOrRemovalOf(module, head.task) && head.running ? undefined : head;
+  const isInProgress = isRunOrRemovalOf(module, head.task) && head.running;
+  return isInProgress ? undefined : head;
 }
 
 /** Whether the task is a converge, or the start that leads to the first one. */
@@ -207,19 +208,16 @@ function explainWaitForFirstRuns(module: ModuleView, view: View): string | undef
   return `waits for the first run of ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
-/** Says what the operator's start waits for before it runs anything. */
-function explainWaitForInputs({ areSourcesRead, missingGlobals: [missing] }: View): string {
+/** Says what the start of the operator, and so a module that has not run yet, waits for; undefined after the first converge. */
+function explainWaitForStart(module: ModuleView, view: View): string | undefined {
+  const { boot, areSourcesRead, missingGlobals } = view;
+  if (boot === "running" || module.phase === "ready") return undefined;
+  if (boot !== "waiting") return "waits for the first converge";
+  const [missing] = missingGlobals;
   if (missing !== undefined) return `waits for ${missing}: global values are in it`;
   return areSourcesRead
     ? "waits for the ConfigMap: it is missing while releases of ours exist"
     : "waits until Secrets and ConfigMaps with values are read";
-}
-
-/** Says whether a module that has not run yet waits for the operator's start or the first converge; undefined after that. */
-function explainWaitForStart(module: ModuleView, view: View): string | undefined {
-  if (view.boot === "running" || module.phase === "ready") return undefined;
-  if (view.boot === "waiting") return explainWaitForInputs(view);
-  return "waits for the first converge";
 }
 
 /** Says what a missing or invalid ConfigMap means for a module that waits for nothing else; undefined if the ConfigMap is valid. */

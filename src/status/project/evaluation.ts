@@ -52,11 +52,8 @@ function evaluateByFirstRule(
   view: ModuleView,
   facts: EvaluationContext,
 ): Evaluation | undefined {
-  for (const rule of rules) {
-    const evaluation = rule(view, facts);
-    if (evaluation !== undefined) return evaluation;
-  }
-  return undefined;
+  const evaluations = rules.values().map((rule) => rule(view, facts));
+  return evaluations.find((evaluation) => evaluation !== undefined);
 }
 
 /** Whether the module must run because its configuration changed or a user requested a run. */

@@ -31,10 +31,7 @@ export interface ModuleProjection {
 
 /** Input of a projection besides the module's view. */
 export interface ModuleContext extends EvaluationContext {
-  /**
-   * The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of
-   * conditions and requirements.
-   */
+  /** The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of conditions and requirements. */
   readonly previousStatus?: ModuleStatus | undefined;
   readonly requirements?: readonly Requirement[];
   /** As whom the module acts; undefined = as the operator. */

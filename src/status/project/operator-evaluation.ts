@@ -144,6 +144,7 @@ function describeConvergeProgress({ boot, converge, missingGlobals }: View): Ope
  */
 function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabling" | "unused" {
   const { enabled, flag, problem } = modules.get(name) ?? {};
+  // Discovery never enables a module with unreadable files, so only its flag tells.
   if (enabled !== true && problem !== undefined) return flag === true ? "on" : "unused";
   if (enabled !== true) return "off";
   return flag === true ? "on" : "disabling";
@@ -160,6 +161,7 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
   if (failing.on !== undefined)
     return appendBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
   if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
+  // Nothing happens in a module that only waits for a requirement: `evaluateWhenIdle` reports it.
   const busy = [...evaluations].filter(
     ([, evaluation]) => isInProgress(evaluation) && !isBlockedByRequirement(evaluation),
   );
@@ -242,7 +244,7 @@ const AGGREGATES = {
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
-/** Makes one evaluation of the operator for several modules. Its message names the first module and counts the others. */
+/** Makes one evaluation of the operator for several modules of one `kind` (failing, unhealthy …). Its message names the first module and counts the others. */
 function aggregateEvaluation(
   kind: keyof typeof AGGREGATES,
   names: readonly string[],

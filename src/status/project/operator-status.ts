@@ -67,10 +67,7 @@ function buildSuspendedCondition({ config }: View): UntimedCondition[] {
 
 const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing; hooks continue to run. Remove the key to resume`;
 
-/**
- * Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on
- * what they are about.
- */
+/** Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on what they are about. */
 function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
   const sentences = config.isFrozen ? [SUSPENDED_TEXT, evaluation.message] : [evaluation.message];
@@ -81,6 +78,7 @@ function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): Operat
   sentences.push(...(tree.notExecutableWarnings ?? []));
   const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
   if (unknownKeys !== "") sentences.push(`keys of the ConfigMap that match no module: ${unknownKeys}`);
+  // There are more secrets than the redaction can know, so it hides every word that may be one.
   if (view.hidesWords) sentences.push(OVERFULL_WARNING);
   return { ...evaluation, message: sentences.join("; ") };
 }

@@ -51,7 +51,7 @@ export class Projector {
   #cache: ReadonlyMap<string, CachedProjection> = new Map();
   #operatorStatus: OperatorStatus | undefined;
 
-  /** Removes `secrets` from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
+  /** `mode`: how values are displayed. `secrets` are removed from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
   constructor(mode: StatusValues, secrets: KnownSecrets, identityOf: IdentityOf = () => undefined) {
     this.#mode = mode;
     this.#secrets = secrets;

@@ -14,10 +14,7 @@ const JITTER = 0.5;
 /** A status that was refused this many times in a row is worth a warning. */
 const WARN_AFTER_FAILURES = 5;
 
-/**
- * The back-off of all status writes after errors that every write would meet, such as a server that does not answer. Logs each kind
- * of error once, and its end.
- */
+/** The back-off of all status writes after errors that every write would meet, such as a server that does not answer. Logs each kind of error once, and its end. */
 export class WriteBackoff {
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -73,10 +70,7 @@ export class WriteBackoff {
     return retryDelay(failures, FORBIDDEN_BOUNDS, JITTER);
   }
 
-  /**
-   * Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause
-   * than the back-off.
-   */
+  /** Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause than the back-off. */
   get msUntilProbe(): number | undefined {
     return this.#probeAt === undefined ? undefined : Math.max(0, this.#probeAt - this.#clock.monotonic());
   }
@@ -108,12 +102,10 @@ export class WriteBackoff {
 /** Says why statuses are not written, and the remedy if it is known. */
 function describeFailure(error: unknown): string {
   if (!(error instanceof ApiError)) return "Status is not written: the API server does not answer";
-  if (error.status === 404) {
+  if (error.status === 404)
     return "Status is not written: install the CRDs addonmodules and addonoperators of addon-operator.io";
-  }
-  if (error.status === 403) {
+  if (error.status === 403)
     return "Status is not written: grant get, list, create, patch and delete on addonmodules and addonoperators";
-  }
   return "Status is not written: the API server reports errors";
 }
 

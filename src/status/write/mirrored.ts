@@ -1,6 +1,7 @@
 /**
  * A *mirrored object* is an AddonModule or the AddonOperator with its wanted content, its content on the server as last seen (the
- * *live object*), and the state of its writes. Functions here find the next write that makes both equal.
+ * *live object*), and the state of its writes. Functions here find the next write that makes both equal. *Marks* are the labels and
+ * the owner by which an operator recognizes its AddonModules: several operators may share a namespace.
  */
 
 import { LABELS } from "../../helm/index.ts";
@@ -160,8 +161,8 @@ export function differsInTextOnly(from: ModuleStatus, to: ModuleStatus): boolean
 
 /** The status without the fields that may wait: messages, progress of the release, texts of requirements. */
 function withoutText({ conditions, release: _release, requires: _requires, ...rest }: ModuleStatus): Json {
-  const bare = conditions.map(({ message: _message, ...condition }) => condition);
-  return { ...rest, conditions: bare } as unknown as Json;
+  const withoutMessages = conditions.map(({ message: _message, ...condition }) => condition);
+  return { ...rest, conditions: withoutMessages } as unknown as Json;
 }
 
 /** All mirrored objects: the AddonOperator and the AddonModules of one operator. */

@@ -199,9 +199,10 @@ export class OwnObjects {
     const options = { ...this.#callOptions, body };
     const after = toStoredObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
     const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
-    // Only paths that were just written or were dropped before may differ. Any other difference is a concurrent edit.
+    // Only paths that were just written or were dropped before may differ. Any other difference is an edit at the same time.
     const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
-    const isStored = mayDiffer.has("/status") || dropped.isSubsetOf(mayDiffer);
+    const wroteWholeStatus = mayDiffer.has("/status");
+    const isStored = wroteWholeStatus || dropped.isSubsetOf(mayDiffer);
     return isStored ? { ...after, status: wanted, dropped } : after;
   }
 

@@ -145,6 +145,7 @@ export class StatusMirror {
   ): Promise<void> {
     const answer = await this.#objects.sendRequest(mirrored.id, request);
     if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
+    // The cache may have a newer object than the answer, from a watch event.
     this.#recordLiveObject(mirrored, this.#objects.get(mirrored.id));
   }
 
@@ -235,6 +236,7 @@ export class StatusMirror {
     this.#options.onSpecChanged().then(
       () => {
         if (!isNewest()) return;
+        // First projects the content that was just read, so that no older status gets the new generation.
         this.#projectAndWrite();
         operator.acknowledgedGeneration = generation;
         this.#writer.scheduleWrite(operator);
@@ -269,6 +271,7 @@ export class StatusMirror {
       this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
     for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
+    // Projections take at most 1/PROJECTION_COST of the time.
     const costMs = clock.monotonic() - startedAt;
     const { min, max } = PROJECTION_PAUSE_MS;
     this.#pauseMs = Math.min(max, Math.max(min, PROJECTION_COST * costMs));

@@ -95,12 +95,11 @@ export type PatchStep =
 export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
   if (from === undefined) return [{ op: "add", path: "/status", value: to }];
   const steps: PatchStep[] = [];
-  for (const key of Object.keys(from)) {
+  for (const key of Object.keys(from))
     if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
-  }
-  for (const [key, value] of Object.entries(to)) {
+  // In a JSON patch, `add` also replaces.
+  for (const [key, value] of Object.entries(to))
     if (value !== undefined && !sameJson(from[key], value))
       steps.push({ op: "add", path: `/status/${key}`, value });
-  }
   return steps;
 }

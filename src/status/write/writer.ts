@@ -34,10 +34,7 @@ export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "t
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
 
-/**
- * Brings mirrored objects to their wanted content step by step, a limited number at the same time. Backs off while the server
- * reports errors.
- */
+/** Brings mirrored objects to their wanted content step by step, a limited number at the same time. Backs off while the server reports errors. */
 export class Writer {
   readonly #parts: WriterParts;
   readonly #queue: PQueue;
@@ -180,6 +177,7 @@ export class Writer {
     // Another write has met an error of the server meanwhile, which delays this write, too.
     if (backoff.pausedUntil > clock.monotonic()) return this.scheduleWrite(mirrored);
     mirrored.isBeingWritten = true;
+    // A failure of this write sets a new pause.
     mirrored.notBefore = 0;
     try {
       await this.#writeInSpan(mirrored);
