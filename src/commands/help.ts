@@ -103,14 +103,14 @@ const COLUMNS_BEFORE_TEXT = /^ *(?:\S+ )*\S+ {2,}/;
 function wrapLine(line: string, columns: number): string {
   const [beforeText = ""] = COLUMNS_BEFORE_TEXT.exec(line) ?? /^ */.exec(line) ?? [];
   const indent = beforeText.length;
-  let rest = line.slice(indent);
+  let remainingText = line.slice(indent);
   const lines: string[] = [];
-  while (indent + rest.length > columns) {
-    const end = rest.lastIndexOf(" ", columns - indent);
+  while (indent + remainingText.length > columns) {
+    const lastSpace = remainingText.lastIndexOf(" ", columns - indent);
     // A word that is longer than the column stays whole.
-    if (end <= 0) break;
-    lines.push(rest.slice(0, end));
-    rest = rest.slice(end + 1);
+    if (lastSpace <= 0) break;
+    lines.push(remainingText.slice(0, lastSpace));
+    remainingText = remainingText.slice(lastSpace + 1);
   }
-  return beforeText + [...lines, rest].join(`\n${" ".repeat(indent)}`);
+  return beforeText + [...lines, remainingText].join(`\n${" ".repeat(indent)}`);
 }

@@ -32,18 +32,18 @@ export interface Removal {
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
 export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
-  const { modulesOff, orphans, presentModules, limit, at } = removal;
+  const { modulesOff, orphans, presentModules, limit, at: now } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
   const namesToRemove = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
   const { removed } = view.deletions;
   const removedRecently = isBlocked
     ? removed
-    : new Map([...removed].filter(([, removedAt]) => removedAt > at - WINDOW_MS));
-  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...namesToRemove], at);
+    : new Map([...removed].filter(([, removedAt]) => removedAt > now - WINDOW_MS));
+  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...namesToRemove], now);
   const deletions = { removed: removedRecently, known: knownSince };
   const allRemovals = new Set([...removedRecently.keys(), ...namesToRemove]);
-  const firstRemovalAt = Math.min(at, ...removedRecently.values());
+  const firstRemovalAt = Math.min(now, ...removedRecently.values());
   const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
   const installed = new Set([...knownBefore.map(([name]) => name), ...allRemovals]).size;
   if (namesToRemove.length === 0 || !exceedsLimit(limit, allRemovals.size, installed))
@@ -63,9 +63,9 @@ export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "de
 function recordFirstSeen(
   { known }: DeletionWindow,
   presentModules: readonly string[],
-  at: number,
+  now: number,
 ): Map<string, number> {
-  const firstSeen = known.size === 0 ? -Infinity : at;
+  const firstSeen = known.size === 0 ? -Infinity : now;
   return new Map(presentModules.map((name) => [name, known.get(name) ?? firstSeen]));
 }
 
@@ -130,8 +130,8 @@ export function explainDeletionLimit(
   const { modules, installed, removed, token } = limit;
   const { confirmation } = view;
   const count = `${modules.length + removed} of ${installed} modules`;
-  const when = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
-  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when} are more than --delete-brake allows; ${remedy}`;
+  const period = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
+  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${period} are more than --delete-brake allows; ${remedy}`;
   if (confirmation === undefined || confirmation === "" || confirmation === token) return text;
   const staleValue = plainLine(confirmation, MAX_TOKEN_CHARS);
   return `${text}; its present value ${staleValue} does not confirm this removal`;

@@ -223,6 +223,7 @@ export class Engine {
   readonly #queues: Queues<Task>;
   #isStopped = false;
 
+  /** Begins to plan after every change of the state. */
   constructor(state: State, queues: Queues<Task>) {
     this.#state = state;
     this.#queues = queues;

@@ -140,8 +140,8 @@ function selectModulesToDelete(modulesOff: readonly ModuleFacts[], view: View) {
  * The releases without a module that may be purged now, or a blocker that says why none is. Files may be missing only for a moment:
  * a release is purged by a second discovery (`needsSecondCheck`) that finds no module SECOND_CHECK_MS after the first one.
  */
-function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput) {
-  const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
+function selectReleasesToPurge(orphans: readonly string[], { view, at: now }: RemovalInput) {
+  const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? now]));
   const blockedBecause = explainRemovalBlocker(view);
   // Directories or files that cannot be read: a module of the release may be in them.
   const { purgeBlockers } = view.tree;
@@ -150,7 +150,7 @@ function selectReleasesToPurge(orphans: readonly string[], { view, at }: Removal
     const blockers = [buildRemovalBlocker("purge", orphans, reasons.join("; "))];
     return { names: [], blockers, orphanedSince, needsSecondCheck: false };
   }
-  const names = orphans.filter((release) => at - (orphanedSince.get(release) ?? at) >= SECOND_CHECK_MS);
+  const names = orphans.filter((release) => now - (orphanedSince.get(release) ?? now) >= SECOND_CHECK_MS);
   return { names, blockers: [], orphanedSince, needsSecondCheck: names.length < orphans.length };
 }
 

@@ -122,10 +122,10 @@ function explainNotReady(
 /** Reads the last check of a required object. Returns undefined if the object is as required. */
 function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRequirement | undefined {
   const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
-  const found = objects.get(requiredKey(object));
-  if (found === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
-  if (found.message === undefined) return undefined;
-  return { ...unmet, message: found.message, needsIntervention: true };
+  const finding = objects.get(requiredKey(object));
+  if (finding === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
+  if (finding.message === undefined) return undefined;
+  return { ...unmet, message: finding.message, needsIntervention: true };
 }
 
 /**

@@ -229,7 +229,8 @@ export function buildModuleView(
 ): ModuleView {
   const { run, ...facts } = record;
   const { module } = facts;
-  const [global, own] = [values.mergedSection(GLOBAL), values.mergedSection(module.valuesKey)];
+  const globalSection = values.mergedSection(GLOBAL);
+  const ownSection = values.mergedSection(module.valuesKey);
   const configDigests = values.digests.configBasis(module);
   // Secrets and ConfigMaps with values.
   const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
@@ -251,14 +252,14 @@ export function buildModuleView(
     givenDigest: configDigests.given,
     configDigest: configDigests.config,
     get valuesDigest() {
-      return own.digest;
+      return ownSection.digest;
     },
     get wholeDigest() {
-      return digest(global.digest, own.digest);
+      return digest(globalSection.digest, ownSection.digest);
     },
-    values: () => ({ [GLOBAL]: global.values, [module.valuesKey]: own.values }),
+    values: () => ({ [GLOBAL]: globalSection.values, [module.valuesKey]: ownSection.values }),
     get secretPaths() {
-      return new Set([...global.secretPaths, ...own.secretPaths]);
+      return new Set([...globalSection.secretPaths, ...ownSection.secretPaths]);
     },
   };
 }

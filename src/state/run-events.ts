@@ -25,7 +25,7 @@ export interface RunStart extends Pick<LastRun, "trigger" | "startedAt" | "attem
 
 /** A run starts with these inputs, and replaces the last run. If a converge has scheduled a run, that is the one that starts. */
 export function startRun(run: RunRecord, { activity, ...start }: RunStart, inputs: RunInputs): RunRecord {
-  const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
+  const initial = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
   return {
     ...run,
     activity,
@@ -34,7 +34,7 @@ export function startRun(run: RunRecord, { activity, ...start }: RunStart, input
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
-    lastRun: { ...start, ...blank },
+    lastRun: { ...start, ...initial },
   };
 }
 
@@ -43,8 +43,9 @@ function onRunStepReached(
   run: RunRecord,
   progress: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
 ): RunRecord {
-  const blank = { hookSince: undefined, waitsFor: undefined };
-  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...blank, ...progress } };
+  // What the step before waited for.
+  const endedWaits = { hookSince: undefined, waitsFor: undefined };
+  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...endedWaits, ...progress } };
 }
 
 /**
@@ -78,7 +79,7 @@ const MAX_RUN_SECONDS = 5;
 
 /** The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another time. */
 function onRunSucceeded(run: RunRecord, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
+  const endFields = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
   const { activity, lastRun, runSeconds: earlier } = run;
   const isOrdinaryRun = activity === "running" && lastRun !== undefined;
   const runSeconds = isOrdinaryRun ? [(now - lastRun.startedAt) / 1000, ...earlier] : earlier;
@@ -89,18 +90,18 @@ function onRunSucceeded(run: RunRecord, now: number): RunRecord {
     retry: undefined,
     rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 
 /** The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what failed and which revision is deployed. */
 function onRunRolledBack(run: RunRecord, reason: string, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
+  const endFields = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
   return {
     ...onRunSucceeded(run, now),
     runSeconds: run.runSeconds,
     rollbackReason: reason,
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 
@@ -148,12 +149,12 @@ function onRunBlocked(run: RunRecord, now: number): RunRecord {
 
 /** Ends the run as failed without a retry: it was interrupted, so a later run replaces it (the scheduled one must start again), or only a user can help. */
 function onRunEndedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Failed", message } as const;
+  const endFields = { finishedAt: now, result: "Failed", message } as const;
   return {
     ...run,
     activity: "none",
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: false },
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 

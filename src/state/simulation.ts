@@ -22,6 +22,7 @@ export class Simulation {
   readonly #values: ValuesStore;
   readonly #decidedRecords = new Map<string, ModuleRecord>();
 
+  /** Copies the values, which `setConfig` changes. Records are copied when `decide` changes them. */
   constructor(state: SimulatedState, moduleDefaults: ModuleDefaults) {
     this.tree = state.tree;
     this.#state = state;

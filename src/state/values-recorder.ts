@@ -41,9 +41,9 @@ interface RecordedState {
 export class ValuesRecorder {
   readonly #state: RecordedState;
   readonly #values: ValuesStore;
-  /** Called with the section that has changed, or undefined for more than one. */
   readonly #onValuesChanged: (valuesKey?: string) => void;
 
+  /** Records into `state` and `values`. `onValuesChanged`: discards the views of the modules with this key; of all without a key. */
   constructor(state: RecordedState, values: ValuesStore, onValuesChanged: (valuesKey?: string) => void) {
     this.#state = state;
     this.#values = values;

@@ -27,12 +27,12 @@ type Command = (reader: Reader, line: CommandLine, terminal: Terminal) => Promis
 function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): Command {
   return (reader, line, terminal) => {
     const fetch = async () => {
-      const found = await reader.listAll();
-      if (found.operator === undefined && found.modules.length === 0) {
+      const resources = await reader.listAll();
+      if (resources.operator === undefined && resources.modules.length === 0) {
         terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
         return 1;
       }
-      const overview = toOverview(found, systemClock.now());
+      const overview = toOverview(resources, systemClock.now());
       // The table of `list` has no line for the operator, so a note says that the operator does not run.
       if (options.render === renderModulesTable && overview.reason === "NotRunning")
         terminal.printError(`${escapeControlCharacters(overview.message)}\n`);

@@ -34,9 +34,9 @@ function describeStoppedOperator(
   const since = renewTime === undefined ? "" : ` since ${renewTime.slice(0, 19)}Z`;
   const isRenewed = now <= Date.parse(renewTime ?? "") + leaseDurationSeconds * 1000 + CLOCK_SKEW_MS;
   if (holder !== "" && isRenewed) return undefined;
-  const why =
+  const evidence =
     holder === "" ? `its Lease has no holder${since}` : `${holder} has not renewed its Lease${since}`;
-  return `The operator is not running: ${why}. Its last status: `;
+  return `The operator is not running: ${evidence}. Its last status: `;
 }
 
 /** A lease is renewed several times in its duration: after this share of it, a renewal is overdue. */
@@ -93,9 +93,9 @@ function findCondition(
   conditions: NonNullable<ModuleStatus["conditions"]> = [],
   type: string,
 ): { status: ModuleRow["ready"]; reason: string; message: string } {
-  const found = conditions.find((each) => each.type === type);
-  const status = found?.status === "True" || found?.status === "False" ? found.status : "Unknown";
-  return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
+  const condition = conditions.find((each) => each.type === type);
+  const { status = "Unknown", reason = "", message = "" } = condition ?? {};
+  return { status: status === "True" || status === "False" ? status : "Unknown", reason, message };
 }
 
 /** As `toModuleRow`, but with Unknown conditions if the operator has stopped: its last status may no longer be true. */
@@ -160,7 +160,7 @@ export function describeConfigProblem(operator: IAddonOperator | undefined): str
 /** Why a module has its state, from its AddonModule: a line with the state and the message of Ready, then further sentences, each once, as `module why` prints them. */
 export function explainState({ metadata, status = {} }: IAddonModule): string[] {
   const { state = "Pending", conditions } = status;
-  const head = `${metadata.name}: ${state}: ${findCondition(conditions, "Ready").message}`;
+  const headline = `${metadata.name}: ${state}: ${findCondition(conditions, "Ready").message}`;
   const enabledReason = findCondition(conditions, "Enabled").message;
   const facts = [
     enabledReason,
@@ -168,7 +168,7 @@ export function explainState({ metadata, status = {} }: IAddonModule): string[] 
     ...describeObjects(status),
     ...describeOrigin(status.source),
   ];
-  return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
+  return [headline, ...new Set(facts.filter((fact) => fact !== "" && !headline.includes(fact)))];
 }
 
 /** Reads from a status what `module why` reads from the operator's own state, so that both explain it in the same words. */

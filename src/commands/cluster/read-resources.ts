@@ -163,12 +163,12 @@ async function findOperator(
     throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
   if (operators.length <= 1) return operators[0];
   const names = operators.map(({ metadata }) => metadata.name).toSorted();
-  const found = operators.find(({ metadata }) => metadata.name === name);
-  if (found === undefined)
+  const operatorWithName = operators.find(({ metadata }) => metadata.name === name);
+  if (operatorWithName === undefined)
     throw new UsageError([
       `there are operators ${names.join(", ")} in ${namespaces[0]}. Select one with --config-map NAME`,
     ]);
-  return found;
+  return operatorWithName;
 }
 
 /** Lists all objects, page by page if possible. Drops `status.values` of each object at once, because the values are large. */

@@ -107,8 +107,8 @@ function readyCondition(status: Status | undefined): NonNullable<Status["conditi
 function sourceText({ metadata, status = {} }: IModuleSource): string {
   const { summary = "0", waiting = 0, lastCheck = "never", modules = [], conditions = [] } = status;
   const conditionTexts = conditions.filter(isNoteworthy).map(({ message }) => message);
-  const head = `${metadata.name}: ${readyText(status)}, ${summary} modules, ${waiting} waiting, last check ${lastCheck}`;
-  return `${[head, ...conditionTexts].join("; ")}\n${modules.map(moduleLine).join("")}`;
+  const summaryText = `${metadata.name}: ${readyText(status)}, ${summary} modules, ${waiting} waiting, last check ${lastCheck}`;
+  return `${[summaryText, ...conditionTexts].join("; ")}\n${modules.map(moduleLine).join("")}`;
 }
 
 /** `Ready`, or the reason why the ModuleSource is not. */

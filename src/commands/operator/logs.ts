@@ -111,9 +111,9 @@ function takeNewEntries(runs: readonly RunView[], { cursor, printed, terminal }:
       entries.push({ timeMs, text: formatEntryAsText({ ...line, time: formatUtc(timeMs) }) });
     }
     // Later steps, such as a status update, may add lines after the end of a run.
-    const end = printed.ends.has(run.id) ? undefined : endEntry(run, terminal);
-    if (end === undefined) continue;
-    entries.push(end);
+    const lastEntry = printed.ends.has(run.id) ? undefined : endEntry(run, terminal);
+    if (lastEntry === undefined) continue;
+    entries.push(lastEntry);
     printed.ends.add(run.id);
   }
   return entries.toSorted((a, b) => a.timeMs - b.timeMs);
@@ -126,11 +126,11 @@ function runStartMs({ task, spans }: RunView): number {
 
 /** The line with which a run begins: its task and cause. The task is described by the attribute `about` of its span, else by its name. */
 function startText(run: RunView): string {
-  const { task, from, dropped } = run;
+  const { task, from: cause, dropped } = run;
   const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
   // Tasks whose cause is no traced event, such as those of a timer, have the cause `due`, which tells nothing.
-  const causeText = from.name === "due" ? "" : ` (${from.name})`;
+  const causeText = cause.name === "due" ? "" : ` (${cause.name})`;
   return escapeControlCharacters(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }
 

@@ -82,8 +82,8 @@ export function querySocket(
     const socket = connect(socketPath, () => socket.write(formatRequest(call)));
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const fail = (why: string): void => {
-      reject(new ProblemError({ file: socketPath, message: why, remedy: REMEDY }));
+    const fail = (message: string): void => {
+      reject(new ProblemError({ file: socketPath, message, remedy: REMEDY }));
       socket.destroy();
     };
     const abort = (): void => fail("the operator did not respond in time");

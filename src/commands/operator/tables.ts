@@ -222,9 +222,9 @@ function groupByCause(rows: readonly ModuleRow[]): readonly (readonly ModuleRow[
 function renderGroup([row, ...others]: readonly ModuleRow[], style: Style): string {
   if (row === undefined) return "";
   if (others.length === 0) return renderModule(row, style);
-  const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
+  const headline = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
-  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_SHOWN)}`;
+  return `\n${headline}: ${row.message}\n  ${listNames(names, MAX_SHOWN)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */
@@ -239,8 +239,8 @@ function renderModule(row: ModuleRow, style: Style): string {
   if (drifted > 0)
     facts.push(`${objects} changed by other field managers: addon-operator module diff ${name}`);
   facts.push(...warnings.filter((text) => !message.includes(text)));
-  const head = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
-  return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
+  const headline = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
+  return [headline, ...facts.map((fact) => `  ${fact}`)].join("\n");
 }
 
 /** The last or current run of a module: when, how long, its cause and its attempts. */

@@ -86,16 +86,16 @@ function requestFromSocket(socketPath: string, path: string): Promise<IncomingMe
 }
 
 /** Passes a response of the operator on as a stream, without headers that concern only one connection. When either side ends, so does the other. */
-function streamResponse(from: IncomingMessage): Answer {
+function streamResponse(operatorResponse: IncomingMessage): Answer {
   const headers = Object.fromEntries(
-    Object.entries(from.headers).filter(
+    Object.entries(operatorResponse.headers).filter(
       (each): each is [string, string] => typeof each[1] === "string" && !HOP_BY_HOP.has(each[0]),
     ),
   );
   return {
-    status: from.statusCode ?? 502,
+    status: operatorResponse.statusCode ?? 502,
     headers,
-    stream: (response) => pipeline(from, response, () => from.destroy()),
+    stream: (response) => pipeline(operatorResponse, response, () => operatorResponse.destroy()),
   };
 }
 

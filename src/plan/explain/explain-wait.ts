@@ -153,8 +153,8 @@ function describeBlockingFailure(module: ModuleView, snapshot: StateSnapshot): s
   const head = findHeadOfDelayingQueue(module, snapshot);
   if (needsNoRun || head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
-  const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
-  return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${when}`;
+  const nextTime = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
+  return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${nextTime}`;
 }
 
 /** Why a converge makes no progress. */

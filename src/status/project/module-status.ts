@@ -85,23 +85,23 @@ function buildConditions(
   evaluation: Evaluation,
   { lostRequirement, failingHooks }: EvaluationContext,
 ): UntimedCondition[] {
-  const list = buildProgressConditions(evaluation);
+  const conditions = buildProgressConditions(evaluation);
   if (view.health !== undefined)
-    list.push({
+    conditions.push({
       type: "Healthy",
       status: view.health.status,
       reason: view.health.reason,
       message: toStatusLine(view.health.message),
     });
-  list.push(...buildDriftCondition(view.drift), ...buildHooksFailingCondition(failingHooks));
+  conditions.push(...buildDriftCondition(view.drift), ...buildHooksFailingCondition(failingHooks));
   if (lostRequirement !== undefined)
-    list.push({
+    conditions.push({
       type: "DependencyLost",
       status: "True",
       reason: lostRequirement.reason,
       message: toStatusLine(lostRequirement.message),
     });
-  list.push({
+  conditions.push({
     type: "Enabled",
     status: view.enabled ? "True" : "False",
     reason: ENABLED_REASON[view.enabledBy],
@@ -109,9 +109,9 @@ function buildConditions(
   });
   if (view.suspended) {
     const message = "The ConfigMap sets NoResourceReconciliation: helm changes nothing";
-    list.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
+    conditions.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
   }
-  return list;
+  return conditions;
 }
 
 /** The condition Drifted if others have changed objects of the release, or if they could not be compared; else an empty list. */

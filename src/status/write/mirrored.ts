@@ -154,15 +154,16 @@ function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObj
  * Whether two statuses of a waiting module differ only in texts and in the progress of helm. Such writes may wait; otherwise a
  * long converge would write every waiting module each time another module finishes.
  */
-export function differsInTextOnly(from: ModuleStatus, to: ModuleStatus): boolean {
-  if (from.state !== "Pending" || to.state !== "Pending") return false;
-  return sameJson(withoutText(from), withoutText(to));
+export function differsInTextOnly(before: ModuleStatus, after: ModuleStatus): boolean {
+  if (before.state !== "Pending" || after.state !== "Pending") return false;
+  return sameJson(withoutText(before), withoutText(after));
 }
 
 /** The status without the fields that may wait: messages, progress of the release, texts of requirements. */
-function withoutText({ conditions, release: _release, requires: _requires, ...rest }: ModuleStatus): Json {
+function withoutText(status: ModuleStatus): Json {
+  const { conditions, release: _release, requires: _requires, ...otherFields } = status;
   const withoutMessages = conditions.map(({ message: _message, ...condition }) => condition);
-  return { ...rest, conditions: withoutMessages } as unknown as Json;
+  return { ...otherFields, conditions: withoutMessages } as unknown as Json;
 }
 
 /** All mirrored objects: the AddonOperator and the AddonModules of one operator. */

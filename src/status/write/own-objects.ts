@@ -67,10 +67,10 @@ export class OwnObjects {
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredObject>>>;
   readonly #callOptions: { readonly signal: AbortSignal; readonly timeoutMs: number };
 
+  /** Reads nothing yet. An AddonOperator of another name in the namespace belongs to another operator, so the cache omits it. */
   constructor(api: StatusApi) {
     this.#api = api;
     this.#callOptions = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
-    // Undefined: the cache omits the object.
     const toStored = (object: WatchedObject, before: StoredObject | undefined): StoredObject | undefined => {
       const isOtherOperator = object.kind === "AddonOperator" && object.metadata.name !== api.operatorName;
       return isOtherOperator ? undefined : updateStoredObject(before, object as unknown as AddonObject);

@@ -44,6 +44,7 @@ export class StatusMirror {
   #isLoaded = false;
   #loading: Promise<void> | undefined;
 
+  /** Starts nothing: the first `update` begins to read the objects. */
   constructor(options: MirrorOptions) {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;

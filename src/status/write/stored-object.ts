@@ -89,17 +89,17 @@ export type PatchStep =
   | { readonly op: "remove"; readonly path: string };
 
 /**
- * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
- * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
+ * The patch that turns the status on the server (undefined = none) into the wanted one, one operation for each top-level field; an
+ * empty list if both are equal. A JSON patch, because a merge patch cannot set a value to null.
  */
-export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
-  if (from === undefined) return [{ op: "add", path: "/status", value: to }];
+export function buildStatusPatch(live: JsonObject | undefined, wanted: JsonObject): PatchStep[] {
+  if (live === undefined) return [{ op: "add", path: "/status", value: wanted }];
   const steps: PatchStep[] = [];
-  for (const key of Object.keys(from))
-    if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
+  for (const key of Object.keys(live))
+    if (wanted[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
   // In a JSON patch, `add` also replaces.
-  for (const [key, value] of Object.entries(to))
-    if (value !== undefined && !sameJson(from[key], value))
+  for (const [key, value] of Object.entries(wanted))
+    if (value !== undefined && !sameJson(live[key], value))
       steps.push({ op: "add", path: `/status/${key}`, value });
   return steps;
 }

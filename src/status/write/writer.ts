@@ -44,6 +44,7 @@ export class Writer {
   #ownerUid: string | undefined;
   #probeTimer: Timer | undefined;
 
+  /** The labels mark AddonModules as those of this operator, because several operators may share a namespace. */
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
     this.#parts = parts;
