@@ -44,7 +44,7 @@ interface ParseState {
   line: CommandLine | undefined;
 }
 
-/** Parses a command line. Returns the command with its arguments, or the help that the line requests. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
+/** Parses a command line, which may also request help. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
 export function parseCommandLine(args: readonly string[], env: Environment = {}): Parsed {
   const words = moveCommandFirst(normalizeFlags(args));
   const typedSettings = { texts: new Map(), ignored: [] };

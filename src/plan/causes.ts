@@ -93,11 +93,12 @@ export function mustReadFilesWithoutConverge({ modulesWithChangedFiles, converge
   return converge.phase === "idle" || converge.phase === "scheduledRuns";
 }
 
-/** The cause of a converge if files changed and `mustReadFilesWithoutConverge` does not apply: files of more than single modules, or files that the converge in progress must read again. */
+/** The cause of a converge if files changed that concern more than single modules, or that the converge in progress must read again. */
 function findFilesCause(view: View): Cause | undefined {
   const { modulesWithChangedFiles } = view;
   const haveChanged = modulesWithChangedFiles === "all" || modulesWithChangedFiles.size > 0;
-  if (!haveChanged || mustReadFilesWithoutConverge(view)) return undefined;
+  const needsConverge = !mustReadFilesWithoutConverge(view);
+  if (!haveChanged || !needsConverge) return undefined;
   // Hooks that change files at every converge must not end its back-off; the next try reads the files.
   return view.converge.isUnstable ? undefined : FILES_CAUSE;
 }

@@ -44,6 +44,7 @@ export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "de
   const deletions = { removed: removedRecently, known: knownSince };
   const allRemovals = new Set([...removedRecently.keys(), ...namesToRemove]);
   const firstRemovalAt = Math.min(now, ...removedRecently.values());
+  // Modules that appeared after the first removal do not raise the limit.
   const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
   const installed = new Set([...knownBefore.map(([name]) => name), ...allRemovals]).size;
   if (namesToRemove.length === 0 || !exceedsLimit(limit, allRemovals.size, installed))

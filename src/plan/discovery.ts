@@ -151,14 +151,14 @@ function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enableme
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/** Why a module that is on cannot run with these files: invalid values, a cycle of requirements, or a chart whose release would have a reserved name. Undefined if it can run. */
+/** Why a module that is on cannot run: invalid values, a cycle of requirements, or a reserved name of its release. Undefined if it can run. */
 export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts): Problem | undefined {
   if (module.chart === "none" || !isReserved) return findProblem();
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
-/** The decision to switch a module off. If a user has marked the module as protected and its release is installed, adds a problem: only a user can resolve that contradiction. */
+/** The decision to switch a module off. If the ConfigMap protects the module and it is installed, adds a problem: only a user can resolve that contradiction. */
 function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   const isInstalled = owner === "ours";
   if (!settings.protected || !isInstalled || decision.problem !== undefined) return decision;

@@ -160,7 +160,7 @@ export function explainRemovalBlocker(view: Pick<View, "config">): string | unde
   return view.config.isFrozen ? `${MAINTENANCE} is set in the ConfigMap` : undefined;
 }
 
-/** Why a release without a module must stay; undefined if it may be purged. The purge calls it right before it starts, since the ConfigMap may have changed after discovery. */
+/** Why a release without a module must stay; undefined if it may be purged. Called right before the purge: the ConfigMap may have changed after discovery. */
 export function findPurgeBlocker(
   view: Pick<View, "config">,
   config: ParsedConfig | undefined,

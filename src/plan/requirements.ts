@@ -192,7 +192,7 @@ export const getPrecedingModules: GetEdges = (module) => [
   ...(module.after ?? []),
 ];
 
-/** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. `edges` returns the modules to which a module leads. */
+/** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. `edges`: the modules after a module. */
 export function findCycle(
   { modules }: Pick<Tree, "modules">,
   name: string,

@@ -87,7 +87,7 @@ export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Caus
   return new Map(due.map(({ name, scheduledRun }) => [name, scheduledRun.cause]));
 }
 
-/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge that is blocked by a failed step delays no run. */
+/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
 export function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
   if (moduleQueues === "main" || isBlocked) return false;
   return phase === "beforeAll" || phase === "discovery" || phase === "modules";

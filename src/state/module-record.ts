@@ -139,7 +139,10 @@ export function buildCrdRequest(
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 
-/** Collects the inputs that a run of the module would use now: the plan compares them with those of the last run. They are digests of values and ConfigMap, the token of the request, a counter of reads of the module's files, and the chart's version. */
+/**
+ * Collects the inputs that a run of the module would use now: digests of ConfigMap and values, the token of the request, how often its
+ * files were read, and the chart's version. The plan compares them with those of the last run.
+ */
 export function collectRunInputs(
   values: ValuesView,
   { module, files, requestedToken: token }: ModuleRecord,

@@ -7,7 +7,7 @@ import type { ModuleView } from "./view.ts";
 import { provesBroken, type HealthCondition } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 
-/** The records of the modules of a tree, by name, with a cached view of each. */
+/** The records of the modules of a tree (the modules that were read from the directories), by name, with a cached view of each. */
 export class ModuleRecords {
   readonly #records = new Map<string, ModuleRecord>();
   readonly #values: ValuesView;

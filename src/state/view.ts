@@ -19,7 +19,7 @@ export function configIsMissing({ config }: Pick<View, "config">): boolean {
 /** What a start with an invalid ConfigMap does (`--invalid-config`). */
 export type InvalidConfig = "stop" | "last-good";
 
-/** Explains which content of the ConfigMap stays in force while the ConfigMap is invalid, now (`isInForce`: some content is) and at the next start of the operator. */
+/** Explains which content stays in force while the ConfigMap is invalid, now (`isInForce`: some earlier content) and after a restart. */
 export function explainInvalid({
   config: { isInForce },
   invalidConfig,

@@ -157,7 +157,7 @@ export function describeConfigProblem(operator: IAddonOperator | undefined): str
   return CONFIG_REASONS.has(reason) ? message : undefined;
 }
 
-/** Why a module has its state, from its AddonModule: a line with the state and the message of Ready, then further sentences, each once, as `module why` prints them. */
+/** Why a module has its state, from its AddonModule: a line with the state and the message of Ready, then the sentences of `module why`, each once. */
 export function explainState({ metadata, status = {} }: IAddonModule): string[] {
   const { state = "Pending", conditions } = status;
   const headline = `${metadata.name}: ${state}: ${findCondition(conditions, "Ready").message}`;

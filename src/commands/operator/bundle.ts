@@ -14,7 +14,7 @@ const TAR_BLOCK = 512;
 /** The end of a tar archive: two empty blocks. */
 const TAR_END = Buffer.alloc(2 * TAR_BLOCK);
 
-/** Fetches the files of the archive from the running operator, and writes the archive to a file of mode 0600, or to standard output for `-`. Returns the exit code. */
+/** Fetches the content from the running operator, and writes the archive to a file of mode 0600, or to standard output for `-`. Returns the exit code. */
 export async function saveBundle(
   line: CommandLine,
   terminal: Terminal,

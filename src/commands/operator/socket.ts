@@ -25,7 +25,7 @@ export function parseObject(body: string): object {
   throw new ProblemError({ file: "the debug socket", message: NOT_AN_OPERATOR, remedy });
 }
 
-/** Creates a function that sends a request to the operator that a command line selects. Throws UsageError for invalid settings. The function throws as `queryFirstOperator`. */
+/** Creates a function that sends a request to the operator that a command line selects, and throws as `queryFirstOperator`. Throws UsageError. */
 export function operatorClient(
   line: CommandLine,
   { env }: Terminal,

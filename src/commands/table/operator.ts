@@ -78,7 +78,10 @@ type OperatorCommand = Omit<CommandRow, "run" | "example"> & {
   readonly printer?: "printResponse" | "printDiff" | "printPlan";
 };
 
-/** The row of a command that sends one request and prints the response by the function `printer`. By default the path of the request has the words of the command. A command whose answer is only text has no flag `-o`. */
+/**
+ * The row of a command that sends one request and prints the response by the function `printer`. By default, `module list` requests
+ * `/module/list`. A command whose response is only text has no flag `-o`.
+ */
 function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: OperatorCommand): CommandRow {
   const hasOutputFlag = flags.some((each) => each.flags.startsWith("-o"));
   const commandFlags = isText === true || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];

@@ -136,7 +136,7 @@ export function getNextRetryTime(module: ModuleView, { queues }: StateSnapshot):
   return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isRunOrRemovalOf(module, task))?.nextAt;
 }
 
-/** Says what a module waits for, given the task that blocks it: a slot for its own run (their number is limited), the next try of it (at `nextAt`), or another task. */
+/** Says what a module waits for, given the task that blocks it: a free slot for its own run, the next try of its run (at `nextAt`), or another task. */
 function describeBlockingTask(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
   const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be retried";
   const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${describeAwaitedTask(task)}`;
@@ -255,7 +255,7 @@ function describeBlockingModules(module: ModuleView, snapshot: StateSnapshot): s
   return [...sentences.values()];
 }
 
-/** The required module for which a module waits now, or that it has lost after its run; undefined if it waits for nothing, or for something else (an object, Kubernetes). */
+/** The required module for which a module waits, or that it has lost after its run. Undefined if it waits for none: for nothing, or for an object. */
 function findAwaitedModule(module: ModuleView, view: View): ModuleView | undefined {
   const blocker = describeRunBlocker(module, view) ?? findLostRequirement(module, view);
   return blocker && view.modules.get(blocker.awaitedName);

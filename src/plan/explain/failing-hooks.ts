@@ -108,7 +108,7 @@ export function explainHeadOfLineBlocking(
   return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(independentModules, MAX_MODULES)}`;
 }
 
-/** Says which modules of the current converge wait only because they come after a failed module in the queue; undefined if no module has failed, or none waits so. */
+/** Says which modules of the current converge wait only because a failed module is before them in the queue; undefined if there are none. */
 export function explainBlockedConverge(view: View): string | undefined {
   const { remaining } = view.converge;
   const index = remaining.findIndex((name) => view.modules.get(name)?.retry !== undefined);

@@ -56,12 +56,13 @@ const MARKER_BYTES = 24;
 
 /** Cuts a map to `budget` bytes. Small members get room first, so that one large member does not displace them. */
 function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: number): Json {
-  const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
-  const sized = members.map((member) => ({ ...member, size: countJsonBytes(member.member) }));
+  const members = Object.entries(value).map(([key, member = null]) => {
+    return { key, member, size: countJsonBytes(member) };
+  });
   const kept = new Map<string, Json>();
   // Room for the marker of the last member that is cut, and for that of all dropped members.
   let bytesLeft = budget - 2 * MARKER_BYTES;
-  for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
+  for (const { key, member, size } of members.toSorted((a, b) => a.size - b.size)) {
     const room = bytesLeft - countJsonBytes(key) - PUNCTUATION_BYTES;
     const hasRoomForMarker = room >= MARKER_BYTES;
     if (room < size && !hasRoomForMarker) continue;
@@ -70,8 +71,8 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
     bytesLeft = room - countJsonBytes(displayed);
   }
   // The result lists members in the order in which the user wrote them.
-  const keptKeys = members.map(({ key }) => key).filter((key) => kept.has(key));
-  const displayed: [string, Json][] = keptKeys.map((key) => [key, kept.get(key) ?? null]);
+  const keptMembers = members.filter(({ key }) => kept.has(key));
+  const displayed: [string, Json][] = keptMembers.map(({ key }) => [key, kept.get(key) ?? null]);
   const dropped = members.length - kept.size;
   if (dropped > 0) displayed.push(["…", `<cut: ${dropped} keys>`]);
   return Object.fromEntries(displayed);

@@ -73,7 +73,8 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
   const { liveObject, wantedStatus } = mirrored;
   if (mirrored.isModuleDeleted) {
     if (liveObject === undefined || liveObject.isTerminating) return "none";
-    return isManagedByThisOperator(liveObject, marks) ? "remove" : "none";
+    const isOurs = liveObject.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
+    return isOurs ? "remove" : "none";
   }
   // Nothing is projected yet.
   if (wantedStatus === undefined) return "none";
@@ -92,11 +93,6 @@ export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject):
     mirrored.acknowledgedGeneration ?? live.generation,
     live.status,
   );
-}
-
-/** Whether the label of the live object names this operator. */
-function isManagedByThisOperator(live: StoredObject, marks: OwnerMarks): boolean {
-  return live.labels[LABELS.managedBy] === marks.labels[LABELS.managedBy];
 }
 
 /** Whether the label of the live object names another operator. */

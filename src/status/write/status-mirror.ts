@@ -25,8 +25,8 @@ const PROJECTION_PAUSE_MS = { min: 50, max: 2000 };
 const PROJECTION_COST = 20;
 
 /**
- * Keeps AddonModules and the AddonOperator in step with the view. `update` returns at once, so that work never waits for
- * writes. Never throws; API errors are logged once and retried with back-off.
+ * Keeps AddonModules and the AddonOperator in step with the view (what the operator knows). `update` returns at once, so that work
+ * never waits for writes. Never throws; API errors are logged once and retried with back-off.
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;

@@ -222,7 +222,7 @@ export class Writer {
         mirrored.lastWriteAt = clock.monotonic();
         return;
       }
-      // The cache ignored the response, because it is older than the known object (etcd was restored). Pauses, because the same step at once would have the same result.
+      // The cache ignored the response, because it is older than the known object (etcd was restored). The same step at once would fail again.
       if (mirrored.liveObject === liveObject) {
         mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS;
         return;
