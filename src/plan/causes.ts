@@ -60,10 +60,7 @@ export function findConvergeCause(view: View): Cause | undefined {
   );
 }
 
-/**
- * The cause of a converge if a user requests one, or requests a run of a module that is disabled or Invalid. Such a module
- * cannot run before a discovery has enabled it.
- */
+/** The cause of a converge if a user requests one, or a run of a disabled or Invalid module, which cannot run before a discovery has enabled it. */
 function findRequestCause(view: View): Cause | undefined {
   if (isRequested(view.requestedToken, view.handledToken)) return REQUESTED_CAUSE;
   const cannotRun = activeModules(view).filter((each) => !each.enabled || each.problem !== undefined);

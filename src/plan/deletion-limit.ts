@@ -1,7 +1,4 @@
-/**
- * The deletion limit (`--delete-brake`) blocks a removal of too many modules within ten minutes until a user confirms it by an
- * annotation of the AddonOperator (docs/guides/running.md, "The deletion limit").
- */
+/** The deletion limit (`--delete-brake`): a user must confirm a removal of too many modules within ten minutes (docs/guides/running.md). */
 
 import { annotateCommand } from "../kube/index.ts";
 import { listNames, confirmationToken, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";

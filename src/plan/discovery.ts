@@ -110,10 +110,7 @@ export async function decideAllModules(
   return decisions;
 }
 
-/**
- * Decides whether a module is on: by its flag, then by its `enabled` script, which may only switch it off. Returns
- * `run-script` if the caller must run the script first and call again with its answer.
- */
+/** Decides whether a module is on, by its flag and then its `enabled` script, which may only switch it off. `run-script`: the caller must run it first. */
 export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
   const isUnreadable = module.missing !== undefined || hasBrokenFiles(record);

@@ -181,10 +181,7 @@ function buildConvergeTask(cause: Cause): DueTask {
   return { queue: MAIN_QUEUE, task, position: choosePosition(cause) };
 }
 
-/**
- * The task of a module run. A run in the module's own queue also needs a slot, because the number of parallel runs is limited; runs
- * that a user causes get an urgent one, before all others.
- */
+/** The task of a module run. In the module's own queue it needs a slot, because the number of parallel runs is limited; an urgent one if a user causes the run. */
 function buildRunTask(module: string, cause: Cause, { moduleQueues }: View): DueTask {
   const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
   const dueTask = { queue: queueOf(moduleQueues, module), task, position: choosePosition(cause) };

@@ -9,10 +9,7 @@ import { queueOf, type Cause } from "../model/index.ts";
 import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
 import { listUnmetRequirements, type UnmetReason } from "./requirements.ts";
 
-/**
- * Whether a module may run: it is on, valid, and its files are there. Files may be missing only for a moment: a second read decides
- * whether the module runs without them or is deleted.
- */
+/** Whether a module may run: it is on, valid, and its files are there. If files are missing, a second read decides whether it runs without them. */
 export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
   return view.enabled && view.problem === undefined && view.module.missing === undefined;
 }
@@ -54,10 +51,7 @@ function hasScheduledRun(module: ModuleView): module is ModuleWithScheduledRun {
   return module.scheduledRun !== undefined && isRunnable(module);
 }
 
-/**
- * Whether first runs of modules with larger numbers must wait for this module: until its first try has ended or takes too
- * long, but not while the module itself waits for requirements or CRDs.
- */
+/** Whether first runs of modules with larger numbers wait for this module: until its first try has ended or takes too long, if it can start. */
 function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
   const hasTried = module.phase === "ready" || module.retry !== undefined || module.isStuck;
   if (hasTried || !hasScheduledRun(module) || !canStartRun(module)) return false;
@@ -227,15 +221,8 @@ function getActivity(module: ModuleView): Activity {
 }
 
 /** Whether nothing of the module is in progress, waits, or has a problem. A run may be due all the same. */
-function isIdle({
-  activity,
-  retry,
-  blockedSince,
-  scheduledRun,
-  isStuck,
-  problem,
-  missingObjects,
-}: ModuleView): boolean {
+function isIdle(module: ModuleView): boolean {
+  const { activity, retry, blockedSince, scheduledRun, isStuck, problem, missingObjects } = module;
   if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
   return blockedSince === undefined && problem === undefined && missingObjects.length === 0;
 }
@@ -259,17 +246,11 @@ export function findEditCause(module: ModuleView): Cause | undefined {
  * Why a module that has run must run again: its release is unhealthy or was changed, or objects of it are missing. Undefined
  * otherwise, and for a module without a chart, because its runs leave the release alone.
  */
-export function findRepairCause({
-  module,
-  suspended,
-  nextRunRollsBack,
-  missingObjects,
-  isReleaseChangedByHand,
-  release,
-}: ModuleView): Cause | undefined {
-  if (suspended || module.chart === "none") return undefined;
-  if (nextRunRollsBack) return { kind: "unhealthy" };
-  const [object] = missingObjects;
+export function findRepairCause(view: ModuleView): Cause | undefined {
+  if (view.suspended || view.module.chart === "none") return undefined;
+  if (view.nextRunRollsBack) return { kind: "unhealthy" };
+  const [object] = view.missingObjects;
   if (object !== undefined) return { kind: "absent", object };
-  return isReleaseChangedByHand ? { kind: "release", status: release?.status ?? "missing" } : undefined;
+  if (!view.isReleaseChangedByHand) return undefined;
+  return { kind: "release", status: view.release?.status ?? "missing" };
 }

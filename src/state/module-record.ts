@@ -143,18 +143,11 @@ export function buildCrdRequest(
  * Collects the inputs that a run of the module would use now: digests of ConfigMap and values, the token of the request, how often its
  * files were read, and the chart's version. The plan compares them with those of the last run.
  */
-export function collectRunInputs(
-  values: ValuesView,
-  { module, files, requestedToken: token }: ModuleRecord,
-): RunInputs {
-  const { digest } = values.mergedSection(module.valuesKey);
-  return {
-    ...values.digests.configBasis(module),
-    values: digest,
-    token,
-    files,
-    version: module.chartVersion,
-  };
+export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunInputs {
+  const { module, files, requestedToken: token } = record;
+  const configDigests = values.digests.configBasis(module);
+  const valuesDigest = values.mergedSection(module.valuesKey).digest;
+  return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
 }
 
 /** Whether the module's files cannot be used: unlike other problems, this forbids to remove the module, too. */
@@ -187,6 +180,8 @@ export function readAnnotationToken(token: string | undefined): string | undefin
 /** Annotation of the AddonModule that approves new content of a module from a registry: `VERSION@DIGEST`. */
 export const APPROVE_UPDATE = "addon-operator.io/approve";
 
+type Annotations = Readonly<Record<string, string>>;
+
 /** The annotations with confirmations of users, by the field of the record that has the confirmed token. */
 const ANNOTATIONS = {
   confirmedCrds: CONFIRM_CRDS,
@@ -200,10 +195,7 @@ const CONFIRMED = Object.keys(ANNOTATIONS) as Confirmed[];
  * Reads the users' confirmations from the annotations of the AddonModule into the record. A confirmation that was used does
  * not count again, although its annotation exists until the status mirror has removed it.
  */
-export function readConfirmations(
-  record: ModuleRecord,
-  annotations: Readonly<Record<string, string>>,
-): ModuleRecord {
+export function readConfirmations(record: ModuleRecord, annotations: Annotations): ModuleRecord {
   const isStillAnnotated = ([name, token]: [string, string]): boolean => annotations[name] === token;
   const ended = Object.fromEntries(Object.entries(record.endedConfirmations).filter(isStillAnnotated));
   // Each kind of confirmation is a field of the record with the confirmed token.
@@ -215,25 +207,15 @@ export function readConfirmations(
 }
 
 /** Whether the record has the confirmations of these annotations already, used ones included: then `readConfirmations` would change nothing. */
-export function hasConfirmations(
-  record: ModuleRecord,
-  annotations: Readonly<Record<string, string>>,
-): boolean {
+export function hasConfirmations(record: ModuleRecord, annotations: Annotations): boolean {
   return CONFIRMED.every((kind) => {
     const name = ANNOTATIONS[kind];
     return annotations[name] === (record[kind] ?? record.endedConfirmations[name]);
   });
 }
 
-/**
- * Ends a confirmation that was used or is not needed any more: the status mirror then removes its annotation. A confirmation
- * with another `token`, which a user has given meanwhile, stays.
- */
-export function endConfirmation(
-  record: ModuleRecord,
-  kind: Confirmed,
-  token: string | undefined,
-): ModuleRecord {
+/** Ends a confirmation that was used or is not needed: the status mirror removes its annotation. A newer confirmation (another `token`) stays. */
+export function endConfirmation(record: ModuleRecord, kind: Confirmed, token?: string): ModuleRecord {
   if (token === undefined || record[kind] !== token) return record;
   const endedConfirmations = { ...record.endedConfirmations, [ANNOTATIONS[kind]]: token };
   return { ...record, [kind]: undefined, endedConfirmations };

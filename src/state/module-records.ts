@@ -151,10 +151,7 @@ export function deriveFromModules<T>(
   return modules instanceof ModuleViews ? modules.derive(compute) : [...modules.values()].map(compute);
 }
 
-/**
- * Whether a user has changed the release with helm or deleted its record since the last run: then the release on the server
- * has a newer revision than the run left, is not deployed, or is missing.
- */
+/** Whether a user has changed the release with helm since the last run: it has a newer revision than the run left, is not deployed, or is missing. */
 export function isReleaseChangedByHand({ run, release }: ModuleRecord): boolean {
   const { phase, leftRevision } = run;
   const hasRun = leftRevision !== undefined && phase === "ready";

@@ -19,10 +19,7 @@ export interface EventContext {
   readonly digests: { convergeDigests(): ConvergeDigests };
 }
 
-/**
- * A converge starts. Everything that was due until now counts as handled by this converge, before it reads anything: a change that
- * arrives later, while it reads, makes another converge due and is not lost.
- */
+/** A converge starts. What was due until now counts as handled before it reads anything: a change while it reads makes another converge due. */
 function onConvergeStarted(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
   return {
@@ -68,15 +65,11 @@ interface DigestChange {
 
 /**
  * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content counts as
- * handled, too: the operator's own write must not cause a converge. `globalConfig`: the digest before and after the write.
+ * handled, too: the operator's own write must not cause a converge. `digest`: of the global configuration.
  */
-function onOwnConfigWritten(
-  { converge }: OperatorState,
-  _: EventContext,
-  globalConfig: DigestChange,
-): Change {
-  if (converge.handled?.globalConfig !== globalConfig.before) return {};
-  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
+function onOwnConfigWritten({ converge }: OperatorState, _: EventContext, digest: DigestChange): Change {
+  if (converge.handled?.globalConfig !== digest.before) return {};
+  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: digest.now } } };
 }
 
 /** The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row were caused by their own hooks. */
@@ -91,60 +84,40 @@ function onConvergeEnded({ boot, converge }: OperatorState, context: EventContex
 }
 
 /** The ConfigMap was read. If it was missing and exists again, another converge is due (`secondCheck`) for the removals that were blocked while it was missing. */
-function onConfigObserved(
-  { secondCheck, removalBlockers, config: before }: OperatorState,
-  _: EventContext,
-  config: ConfigView,
-): Change {
-  const returned = configIsMissing({ config: before }) && !configIsMissing({ config });
-  return { config, secondCheck: secondCheck || (returned && removalBlockers.length > 0) };
+function onConfigObserved(state: OperatorState, _: EventContext, config: ConfigView): Change {
+  const hasReturned = configIsMissing(state) && !configIsMissing({ config });
+  const unblocksRemovals = hasReturned && state.removalBlockers.length > 0;
+  return { config, secondCheck: state.secondCheck || unblocksRemovals };
 }
 
 /** Files of these modules have changed since they were read; `all` = files that concern more than single modules. */
 function onFilesChanged(
-  { modulesWithChangedFiles }: OperatorState,
+  { modulesWithChangedFiles: known }: OperatorState,
   _: EventContext,
   changed: OperatorState["modulesWithChangedFiles"],
 ): Change {
-  return {
-    modulesWithChangedFiles:
-      changed === "all" || modulesWithChangedFiles === "all" ? "all" : modulesWithChangedFiles.union(changed),
-  };
+  return { modulesWithChangedFiles: changed === "all" || known === "all" ? "all" : known.union(changed) };
 }
 
 /** Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module again when the files have settled. */
-function onFileChangeWithdrawn(
-  { modulesWithChangedFiles }: OperatorState,
-  _: EventContext,
-  name: string,
-): Change {
-  return modulesWithChangedFiles === "all"
-    ? {}
-    : { modulesWithChangedFiles: modulesWithChangedFiles.difference(new Set([name])) };
+function onFileChangeWithdrawn(state: OperatorState, _: EventContext, name: string): Change {
+  const { modulesWithChangedFiles: known } = state;
+  return known === "all" ? {} : { modulesWithChangedFiles: known.difference(new Set([name])) };
 }
 
-/**
- * Restores the last request that an earlier process handled, as its status on the server tells, so that a restart does not
- * handle the request again. Has no effect if this process has recorded a request already.
- */
-function onHandledRequestRestored(
-  { requestedToken, handledToken }: OperatorState,
-  _: EventContext,
-  token: string,
-): Change {
-  return (requestedToken ?? handledToken) === undefined ? { requestedToken: token, handledToken: token } : {};
+/** An earlier process has handled this request, as the status tells: it must not be handled again. No effect if this process has recorded a request already. */
+function onHandledRequestRestored(state: OperatorState, _: EventContext, token: string): Change {
+  const isNoneRecorded = state.requestedToken === undefined && state.handledToken === undefined;
+  return isNoneRecorded ? { requestedToken: token, handledToken: token } : {};
 }
 
 /** The removal of a module or orphan release starts. It counts towards the deletion limit, unless a user has confirmed it. */
-function onRemovalStarted(
-  { deletionLimit, deletions }: OperatorState,
-  context: EventContext,
-  name: string,
-): Change {
-  if (deletionLimit?.confirmed === true && deletionLimit.modules.includes(name)) return {};
-  return {
-    deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.clock.monotonic()) },
-  };
+function onRemovalStarted(state: OperatorState, { clock }: EventContext, name: string): Change {
+  const { deletionLimit, deletions } = state;
+  const isConfirmed = deletionLimit?.confirmed === true && deletionLimit.modules.includes(name);
+  if (isConfirmed) return {};
+  const removed = new Map(deletions.removed).set(name, clock.monotonic());
+  return { deletions: { ...deletions, removed } };
 }
 
 /** The reducers of all events of the operator. */

@@ -124,10 +124,7 @@ function onRunFailed(run: RunRecord, { line, ...retry }: RunFailure, now: number
   };
 }
 
-/**
- * Restores the durations of runs from the status that an earlier process wrote, unless this process has measured a run
- * already. Ignores invalid entries, because users can edit a status.
- */
+/** Restores the durations of runs from the status that an earlier process wrote, unless there are newer ones. Users can edit a status: ignores invalid entries. */
 function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunRecord {
   if (run.runSeconds.length > 0) return run;
   const valid = seconds

@@ -189,10 +189,7 @@ export class State {
     };
   }
 
-  /**
-   * Names of the enabled modules, which charts get as a value. Reads the records and not the view: the view is built from
-   * the values, and the values would need the view.
-   */
+  /** Names of the enabled modules, which charts get as a value. Reads the records, because the view is built from the values. */
   #listEnabledModules(): readonly string[] {
     return [...this.#modules.listRecords()].filter(({ enabled }) => enabled).map(({ module }) => module.name);
   }

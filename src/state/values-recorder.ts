@@ -129,10 +129,7 @@ export class ValuesRecorder {
     }
   }
 
-  /**
-   * Records a hook's patches of the values under a key. Returns the number of patches if it has just exceeded the limit for
-   * a warning, so that the caller warns once.
-   */
+  /** Records a hook's patches of the values under a key. Returns the number of patches once, when it exceeds the limit for a warning. */
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (operations.length === 0) return undefined;
     const excess = this.#values.addPatches(key, operations, hook);

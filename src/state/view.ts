@@ -20,10 +20,8 @@ export function configIsMissing({ config }: Pick<View, "config">): boolean {
 export type InvalidConfig = "stop" | "last-good";
 
 /** Explains which content stays in force while the ConfigMap is invalid, now (`isInForce`: some earlier content) and after a restart. */
-export function explainInvalid({
-  config: { isInForce },
-  invalidConfig,
-}: Pick<View, "config" | "invalidConfig">): string {
+export function explainInvalid({ config, invalidConfig }: Pick<View, "config" | "invalidConfig">): string {
+  const { isInForce } = config;
   if (isInForce && invalidConfig === "last-good")
     return "what was accepted last stays in force until then, also over restarts";
   if (isInForce)
@@ -233,11 +231,8 @@ export const BLANK: OperatorState = {
 };
 
 /** All missing objects of the release: due to be restored, and deferred by a back-off. */
-export function listMissingObjects({
-  missingObjects,
-  deferredObjects,
-}: Pick<ModuleView, "missingObjects" | "deferredObjects">): string[] {
-  return [...new Set([...missingObjects, ...deferredObjects])];
+export function listMissingObjects(view: Pick<ModuleView, "missingObjects" | "deferredObjects">): string[] {
+  return [...new Set([...view.missingObjects, ...view.deferredObjects])];
 }
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Writes Kubernetes Events (docs/reference/status.md, "Events"). A *series* is one Event object that also counts its repetitions:
- * records with the same module, reason and note.
- */
+/** Writes Kubernetes Events (docs/reference/status.md, "Events"). A *series* is one Event with its repetitions: the same module, reason and note again. */
 
 import PQueue from "p-queue";
 

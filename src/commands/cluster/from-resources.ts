@@ -24,10 +24,8 @@ export interface Resources {
 const CLOCK_SKEW_MS = 30_000;
 
 /** Says that the operator does not renew its Lease, as the begin of a message that goes on with its last status; undefined while it does. */
-function describeStoppedOperator(
-  { holderIdentity, renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
-  now: number,
-): string | undefined {
+function describeStoppedOperator(lease: LeaseSpec, now: number): string | undefined {
+  const { holderIdentity, renewTime, leaseDurationSeconds = 0 } = lease;
   // The identity is `NAME/RANDOM`.
   const [holder = ""] = (holderIdentity ?? "").split("/");
   // Without the microseconds: `2026-01-02T03:04:05Z`.
@@ -42,10 +40,7 @@ function describeStoppedOperator(
 /** A lease is renewed several times in its duration: after this share of it, a renewal is overdue. */
 const LATE_SHARE = 0.5;
 
-/**
- * Says that the operator has stopped or that its renewal of the Lease is late, as the begin of a message that goes on with the last
- * status; undefined while the Lease is renewed in time.
- */
+/** Says that the operator has stopped or renews its Lease late, as the begin of a message with its last status; undefined while it is in time. */
 export function describeStaleLease(lease: LeaseSpec, now: number): string | undefined {
   const stopped = describeStoppedOperator(lease, now);
   if (stopped !== undefined) return stopped;

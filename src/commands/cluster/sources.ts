@@ -1,7 +1,4 @@
-/**
- * The commands `source list`, `source sync` and `source approve`: they read ModuleSources (registries from which the operator gets
- * modules) from the cluster, and annotate objects.
- */
+/** The commands `source list`, `sync` and `approve`: they read ModuleSources (registries of modules) from the cluster, and annotate objects. */
 
 import { UsageError } from "../../config.ts";
 import { sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";

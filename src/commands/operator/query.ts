@@ -14,10 +14,7 @@ const WATCH_MS = 1000;
 const RUNNING_OPERATOR_NOTE =
   "A running operator made this plan with its own directories and namespace, not with those of this command line. To query another operator or none, set --debug-unix-socket.\n";
 
-/**
- * Creates a function that sends the request of a command and returns the response body. It returns undefined, and reports why
- * on stderr, if the operator refuses the request.
- */
+/** Creates a function that sends the request of a command. It returns the body or, if the operator refuses, undefined after a message on stderr. */
 function createSender(line: CommandLine, terminal: Terminal): () => Promise<string | undefined> {
   const query = operatorClient(line, terminal);
   const request = buildRequest(line);
@@ -129,10 +126,7 @@ const COLOUR_CODES = { bold: 1, red: 31, green: 32, yellow: 33, grey: 90 } as co
 export type Colour = keyof typeof COLOUR_CODES;
 
 /** The text in a colour, on terminals unless NO_COLOR is set. */
-export function paint(
-  { isTerminal, env }: Pick<Terminal, "isTerminal" | "env">,
-  colour: Colour,
-  text: string,
-): string {
-  return isTerminal && !env["NO_COLOR"] ? `\u001b[${COLOUR_CODES[colour]}m${text}\u001b[0m` : text;
+export function paint(terminal: Pick<Terminal, "isTerminal" | "env">, colour: Colour, text: string): string {
+  const isColoured = terminal.isTerminal && !terminal.env["NO_COLOR"];
+  return isColoured ? `\u001b[${COLOUR_CODES[colour]}m${text}\u001b[0m` : text;
 }

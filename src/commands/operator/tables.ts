@@ -1,7 +1,4 @@
-/**
- * Text for `module list` (a table) and `status` (problems, with a link to the section of the on-call guide). A *converge* is the run of
- * all modules; *drifted* objects were changed by others.
- */
+/** Text for `module list` (a table) and `status` (problems, and where the on-call guide helps). A *converge* is the run of all modules. */
 
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOperatorReason, getRunbookPath, type ModuleRow, type Overview } from "../../status/index.ts";

@@ -1,7 +1,4 @@
-/**
- * The command `ui`: serves the web page of a running operator on a port of loopback, by forwarding requests to the debug socket of the
- * operator (docs/guides/web-page.md).
- */
+/** The command `ui`: serves the operator's web page on loopback, by forwarding requests to its debug socket (docs/guides/web-page.md). */
 
 import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";

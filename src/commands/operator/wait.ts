@@ -47,10 +47,7 @@ export function waitForModule(
   });
 }
 
-/**
- * Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1), or the module
- * has been Stalled for five seconds (1). Throws UsageError.
- */
+/** Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1) or it is Stalled for five seconds (1). */
 export async function printUntilCondition(
   line: CommandLine,
   terminal: Terminal,
@@ -95,10 +92,9 @@ function fail(report: (text: string) => void, text: string): number {
 }
 
 /** Reads module, condition and timeout from the command line. Throws UsageError. */
-function parseWaitRequest({
-  args: [module = ""],
-  flags: { for: condition = "ready", timeout },
-}: CommandLine) {
+function parseWaitRequest({ args, flags }: CommandLine) {
+  const [module = ""] = args;
+  const { for: condition = "ready", timeout } = flags;
   if (condition !== "ready" && condition !== "healthy")
     throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
   const timeoutMs = timeout === undefined ? DEFAULT_TIMEOUT_MS : parseDuration(timeout);

@@ -39,10 +39,7 @@ function parseFormat({ flags }: Arguments, fallback: string): string {
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
 
-/**
- * Returns a function that builds the GET request of a command line: for `path`, with the first argument in place of NAME, and
- * with the format of `-o` as its ending.
- */
+/** Returns a function that builds the GET request for `path`, with the first argument in place of NAME and the format of `-o` as its ending. */
 function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow["request"]> {
   return ({ args, flags }) => {
     const format = parseFormat({ args, flags }, fallback);

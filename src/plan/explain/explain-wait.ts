@@ -100,10 +100,8 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
  * the converge that starts its run. This head can be the module's own run, which has not started. Undefined if no queue delays
  * the module, and if its own run or removal is in progress.
  */
-function findHeadOfDelayingQueue(
-  module: ModuleView,
-  { queues, view }: StateSnapshot,
-): TaskView<Task> | undefined {
+function findHeadOfDelayingQueue(module: ModuleView, snapshot: StateSnapshot): TaskView<Task> | undefined {
+  const { queues, view } = snapshot;
   const queueNames = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE];
   const queueTasks = queueNames.map((name) => queues.find((queue) => queue.name === name)?.tasks ?? []);
   const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
@@ -182,10 +180,8 @@ function isPartOfConverge(task: Task, { boot, converge }: View): boolean {
 }
 
 /** The blocker for a task that has not failed but takes long: a hanging hook, or a removal. Undefined for any other task. */
-function describeLongTask(
-  { task, startedAt, isLong }: TaskView<Task>,
-  { modules }: View,
-): ConvergeBlocker | undefined {
+function describeLongTask(head: TaskView<Task>, { modules }: View): ConvergeBlocker | undefined {
+  const { task, startedAt, isLong } = head;
   if (startedAt === undefined) return undefined;
   const text = `waits for ${describeAwaitedTask(task)} since ${formatUtc(startedAt)}`;
   const isConvergeStep = task.kind === "hook" && task.group !== undefined;

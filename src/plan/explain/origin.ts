@@ -27,11 +27,9 @@ export interface DisplayedOrigin {
 }
 
 /** The ModuleSource of a module as status and commands display it; undefined for a module of a directory. */
-export function toDisplayedOrigin({
-  module,
-  update,
-}: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
-  const { origin } = module;
+export function toDisplayedOrigin(view: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
+  const { update } = view;
+  const { origin } = view.module;
   if (origin === undefined) return undefined;
   const { source: name, version, digest, verifiedBy } = origin;
   return {
@@ -45,14 +43,8 @@ export function toDisplayedOrigin({
 }
 
 /** The newer content of a module that waits, with times in UTC. */
-function toDisplayedUpdate({
-  waitsFor,
-  version,
-  digest,
-  since,
-  until,
-  message,
-}: NonNullable<ModuleView["update"]>): DisplayedUpdate {
+function toDisplayedUpdate(update: NonNullable<ModuleView["update"]>): DisplayedUpdate {
+  const { waitsFor, version, digest, since, until, message } = update;
   return {
     waitsFor,
     ...(version !== undefined && { version }),

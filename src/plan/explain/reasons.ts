@@ -122,10 +122,7 @@ export function describeEnablement(
   return module.enabledReason === undefined ? text : `${text}: ${module.enabledReason}`;
 }
 
-/**
- * Says why a module is on or off although no setting decides it: its files could not be read when the operator started, so it counts
- * as on if its release exists; or nothing switches it on.
- */
+/** Says why a module is on or off that no setting decides: nothing switches it on, or its files could not be read at the start, but its release exists. */
 function describeUnswitched(module: Pick<ModuleView, "enabled" | "enabledReason">): string {
   const { enabled, enabledReason } = module;
   if (enabled) return "Enabled because its release is in place";

@@ -1,7 +1,4 @@
-/**
- * Projects the view of a module (what the operator knows of it in memory) to the wanted content of its AddonModule: spec, and status
- * with conditions (docs/reference/status.md).
- */
+/** Projects the view of a module (what the operator knows in memory) to the wanted spec and status of its AddonModule (docs/reference/status.md). */
 
 import { displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
@@ -197,10 +194,7 @@ function mapOptional<T, R>(value: T | undefined, map: (value: T) => R): R | unde
 
 const MAX_REQUIREMENTS = 20;
 
-/**
- * Lists the requirements of the module, unmet ones first, and counts the met ones. A requirement keeps the time `since` of
- * the previous status while `met` is unchanged.
- */
+/** Lists the requirements of the module, unmet ones first, and counts the met ones. The time `since` stays while `met` is as in the previous status. */
 function projectRequires(
   all: readonly Requirement[] = [],
   previous: ModuleStatus["requires"] = [],

@@ -47,14 +47,8 @@ export function evaluateOperator(
 /** States of the operator that are worse than failing hooks. */
 const WORSE_THAN_FAILING_HOOKS: ReadonlySet<OperatorState> = new Set(["Invalid", "Retrying", "Unhealthy"]);
 
-/**
- * Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying, because tasks that wait in the
- * queues of failing hooks make no progress.
- */
-function addFailingHooks(
-  evaluation: OperatorEvaluation,
-  failingHooks: string | undefined,
-): OperatorEvaluation {
+/** Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying: tasks that wait in the queues of failing hooks make no progress. */
+function addFailingHooks(evaluation: OperatorEvaluation, failingHooks?: string): OperatorEvaluation {
   if (failingHooks === undefined) return evaluation;
   const { state, message } = evaluation;
   if (WORSE_THAN_FAILING_HOOKS.has(state)) return { ...evaluation, message: `${message}; ${failingHooks}` };
@@ -172,15 +166,11 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
 /** Appends to the message which work of the converge the failing module blocks, if any. */
 function appendBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const blockedWork = explainBlockedConverge(view);
-  return blockedWork === undefined
-    ? evaluation
-    : { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
+  if (blockedWork === undefined) return evaluation;
+  return { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
 }
 
-/**
- * The evaluation when nothing is in progress, the gravest finding first: a module that needs a user, a removal that exceeds
- * the deletion limit, unhealthy modules, unmet requirements.
- */
+/** The evaluation when nothing is in progress, the gravest finding first: modules that need a user, a removal above the deletion limit, unhealthy modules … */
 function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
   const stalled = findModulesInState(evaluations, ...STALLED);
   const needsUser = stalled.filter((name) => isEnabledOrSwitchedOn(view.modules.get(name)));
@@ -202,10 +192,7 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
   return { state: "Ready", reason: "Ready", message };
 }
 
-/**
- * Whether the module is enabled, or would be if its files could be read: discovery never enables a module with unreadable
- * files, but its flags say that a user wants it.
- */
+/** Whether the module is enabled or would be if its files could be read: discovery never enables it then, but its flag says that a user wants it. */
 export function isEnabledOrSwitchedOn(module: ModuleView | undefined): boolean {
   return module !== undefined && (module.enabled || (module.problem !== undefined && module.flag));
 }

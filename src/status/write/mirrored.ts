@@ -187,10 +187,7 @@ export class MirroredObjects {
     return [this.operator, ...this.modules.values()];
   }
 
-  /**
-   * Sets the wanted content of all objects from a projection, and returns the objects that may have to be written. Before the
-   * modules are loaded it sets only the AddonOperator.
-   */
+  /** Sets the wanted content of all objects, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write. */
   setWanted(projection: Projection, view: View): MirroredObject[] {
     const changed = [this.operator];
     this.operator.wantedStatus = projection.operatorStatus;

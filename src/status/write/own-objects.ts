@@ -27,7 +27,7 @@ import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from ".
 import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
 import type { ObjectId, MirroredObject, NextStep, OwnerMarks } from "./mirrored.ts";
 import { buildStatusPatch, toStoredObject, updateStoredObject } from "./stored-object.ts";
-import type { PatchStep, StoredObject } from "./stored-object.ts";
+import type { ObjectRequest, PatchStep, StoredObject } from "./stored-object.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -112,10 +112,7 @@ export class OwnObjects {
   }
 
   /** Sends a request about an object, stores the answer in the cache and returns it. */
-  sendRequest(
-    id: ObjectId,
-    request: () => Promise<StoredObject | undefined>,
-  ): Promise<StoredObject | undefined> {
+  sendRequest(id: ObjectId, request: ObjectRequest): Promise<StoredObject | undefined> {
     return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
   }
 
@@ -150,10 +147,7 @@ export class OwnObjects {
     return object === undefined ? undefined : toStoredObject(object);
   }
 
-  /**
-   * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
-   * as it is afterwards; undefined = it is deleted.
-   */
+  /** Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object afterwards; undefined = deleted. */
   async executeStep(mirrored: MirroredObject, { step, marks }: WriteStep): Promise<StoredObject | undefined> {
     const { liveObject, wantedSpec } = mirrored;
     if (step === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
@@ -235,10 +229,7 @@ export class OwnObjects {
     return new AddonOperator({ metadata: { name, namespace, ...marks }, spec: {} });
   }
 
-  /**
-   * Labels and owner references of an AddonModule; the AddonOperator becomes an owner once its uid is known. `others` are the
-   * owner references that others have set, which stay.
-   */
+  /** Labels and owner references of an AddonModule. `others`: references to owners that others have set, which stay. The uid of the AddonOperator may be unknown. */
   #buildOwnerMetadata(
     { labels, ownerUid }: OwnerMarks,
     others: readonly OwnerReference[] = [],

@@ -10,7 +10,7 @@ import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
-import type { StoredObject } from "./stored-object.ts";
+import type { ObjectRequest, StoredObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
@@ -140,10 +140,7 @@ export class StatusMirror {
   }
 
   /** Sends a request about an object (a write or a read), then records the answer as its live object. */
-  async #sendRequest(
-    mirrored: MirroredObject,
-    request: () => Promise<StoredObject | undefined>,
-  ): Promise<void> {
+  async #sendRequest(mirrored: MirroredObject, request: ObjectRequest): Promise<void> {
     const answer = await this.#objects.sendRequest(mirrored.id, request);
     if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
     // The cache may have a newer object than the answer, from a watch event.

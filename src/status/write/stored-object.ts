@@ -25,6 +25,9 @@ export interface StoredObject {
   readonly dropped?: ReadonlySet<string>;
 }
 
+/** Sends a request about one object and returns the object as it is then; undefined if it does not exist. */
+export type ObjectRequest = () => Promise<StoredObject | undefined>;
+
 /** Reduces an object from an API call or a watch to the part that is cached. */
 export function toStoredObject(object: AddonObject): StoredObject {
   const { metadata } = object;

@@ -8,7 +8,7 @@ import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
 import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { OwnObjects, StatusApi } from "./own-objects.ts";
-import type { StoredObject } from "./stored-object.ts";
+import type { ObjectRequest } from "./stored-object.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
@@ -26,10 +26,7 @@ export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "t
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
   /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
-  readonly sendRequest: (
-    mirrored: MirroredObject,
-    request: () => Promise<StoredObject | undefined>,
-  ) => Promise<void>;
+  readonly sendRequest: (mirrored: MirroredObject, request: ObjectRequest) => Promise<void>;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
@@ -206,10 +203,7 @@ export class Writer {
       : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
   }
 
-  /**
-   * Executes the steps that the object needs, up to its status. The status comes last: the response to an earlier step
-   * contains the generation for `observedGeneration`.
-   */
+  /** Executes the steps that the object needs. The status comes last: the response to an earlier step contains the generation for `observedGeneration`. */
   async #write(mirrored: MirroredObject): Promise<void> {
     const { ownObjects, sendRequest, clock } = this.#parts;
     for (;;) {
