@@ -267,8 +267,8 @@ function moveCommandFirst(args: readonly string[]): string[] {
   if (first === "help") return moveCommandFirst([...rest, "--help"]);
   if (first === "--version") return ["version"];
   if (first === undefined) return [DEFAULT_COMMAND];
-  if (first.startsWith("-"))
-    return args.every((arg) => HELP_FLAGS.has(arg)) ? [...args] : [DEFAULT_COMMAND, ...args];
+  const isHelpOnly = args.every((arg) => HELP_FLAGS.has(arg));
+  if (first.startsWith("-")) return isHelpOnly ? [...args] : [DEFAULT_COMMAND, ...args];
   const omittedGroup = SHORTCUTS.get(first);
   if (omittedGroup !== undefined) return [omittedGroup, ...args];
   return Object.hasOwn(GROUPS, first) ? [first, ...moveSubCommandFirst(first, rest)] : [...args];

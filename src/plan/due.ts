@@ -62,6 +62,7 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
   // The start waits until the ConfigMap exists and Secrets with values are read. Content that was read stays in force even if the ConfigMap is deleted.
   if (view.boot === "waiting" && view.config.isInForce && view.areSourcesRead)
     return { ...EMPTY_PLAN, dueTasks: [BOOT_TASK] };
+  // Before its first converge, the start executes its steps without the plan.
   if (view.boot !== "converging" && view.boot !== "running") return EMPTY_PLAN;
   const restartCause = findRestartCause(view);
   if (restartCause !== undefined) return { ...EMPTY_PLAN, restartCause };
@@ -84,10 +85,7 @@ function findDueRunsAndConverge(view: View): readonly DueTask[] {
   return mustReadFilesWithoutConverge(view) ? [...tasks, READ_MODULES_TASK] : tasks;
 }
 
-/**
- * The module runs that may start while no new converge is due. When all runs that the converge in progress has scheduled have ended,
- * also the converge task again, which then executes the last step (afterAll hooks). `cause`: that of the converge in progress.
- */
+/** The module runs that may start while no new converge is due. After all runs that the converge has scheduled, also its task again, for the afterAll hooks. */
 function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
   const runs = mustRunsWaitForConverge(view)
     ? findDueRuns(view).filter((run) => mayPrecedeConverge(run, view))
@@ -270,6 +268,7 @@ export class Engine {
   /** Replaces the converge in progress with a new one: drops its waiting steps, interrupts its module runs, and records that none is in progress. */
   #restart(cause: Cause): void {
     const { queue, task } = buildConvergeTask(cause);
+    // The new converge schedules runs in the modules' own queues again.
     const isReplaced = (each: Task): boolean =>
       each.group === "converge" || each.kind === "converge" || isRunInOwnQueue(each);
     const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";

@@ -112,6 +112,7 @@ function explainNotReady(
     return { message: "is not Ready", needsIntervention: hasFailedOrWaits };
   // The health of a suspended module is ignored, because nothing repairs it.
   if (suspended) return undefined;
+  // `unhealthy` and `unready` are undefined if Ready does not require health and the module has no probe.
   if (unhealthy !== undefined)
     return { message: "is not healthy", needsIntervention: unhealthy.status === "False" };
   return (

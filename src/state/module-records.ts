@@ -277,7 +277,8 @@ function deriveHealthFields(
   const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
   const hasRunTried = run.foundUnhealthy === revision;
   const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && !hasRunTried;
-  if (run.revisionWithoutRollbackTarget !== revision) return { unhealthy, nextRunRollsBack };
+  const hasRollbackTarget = run.revisionWithoutRollbackTarget !== revision;
+  if (hasRollbackTarget) return { unhealthy, nextRunRollsBack };
   const message = `${unhealthy.message}; there is no good revision to go back to`;
   return { unhealthy: { ...unhealthy, message }, nextRunRollsBack };
 }

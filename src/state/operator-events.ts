@@ -34,6 +34,7 @@ function onConvergeStarted(state: OperatorState, context: EventContext, cause: C
       startedAt: context.clock.now(),
       begunAt: context.clock.monotonic(),
       finishedAt: undefined,
+      // Discovery handles `globals`, which hooks of this converge may still change.
       handled: { globalConfig: context.digests.convergeDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,

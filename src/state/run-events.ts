@@ -69,6 +69,7 @@ export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritte
   return {
     ...run,
     phase: "ready",
+    // A run without a request keeps the token of the last handled request.
     handled: { ...handled, ...attempted, token: attempted?.token ?? handled.token },
     rounds: causesAnotherRun ? rounds + 1 : 0,
   };

@@ -79,6 +79,7 @@ export function collectWaits(module: ModuleView, snapshot: StateSnapshot): Waits
  * times)*: the error itself is reported with cert-manager, not with each module that waits for it.
  */
 export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): string | undefined {
+  // Others report a problem, and a run in progress waits for nothing here.
   if (module.problem !== undefined || module.activity !== "none") return undefined;
   const unmetRequirement = describeRunBlocker(module, snapshot.view);
   if (unmetRequirement !== undefined) return unmetRequirement.message;

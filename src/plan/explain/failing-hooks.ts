@@ -28,7 +28,7 @@ interface QueueViews {
   readonly queues: readonly QueueView<Task>[];
 }
 
-/** All hooks that fail or hang now, except those of start-up and converge: the states of operator and modules report them. */
+/** All hooks that fail now, or hang and delay something, except those of start-up and converge: the states of operator and modules report them. */
 export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
   return queues.flatMap(({ name: queue, tasks }) => {
     const index = tasks.findIndex(({ failures, isLong }) => failures > 0 || isLong === true);

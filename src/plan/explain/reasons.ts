@@ -39,6 +39,7 @@ export function describeReasons(reasons: Reasons): string[] {
     isSuspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
     ...activity,
     retry && describeRetry(retry),
+    // After a rollback: why its cause is not tried again.
     reasons.refused,
     missing.length === 0 ? undefined : `missing objects: ${missing.join(", ")}`,
     ...unhealthy,

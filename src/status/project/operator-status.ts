@@ -125,7 +125,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
   });
 }
 
-/** Estimates how many seconds the converge's further runs take, by the median of earlier runs. Undefined if a module never ran: any number would mislead. */
+/** Estimates the seconds of the runs that a converge has yet to start, by the median of earlier runs. Undefined if a module never ran: any number would mislead. */
 function estimateRemainingSeconds({ converge, modules }: View): number | undefined {
   let sum = 0;
   for (const name of converge.remaining) {

@@ -131,7 +131,9 @@ export class Writer {
     const isModule = mirrored !== this.#objects.operator;
     const { liveObject } = mirrored;
     if (isModule && liveObject !== undefined && isManagedByOtherOperator(liveObject, this.#marks)) {
-      if (mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted) this.#warnForeign(mirrored);
+      // Two operators in one namespace may have modules of the same name.
+      const hasModuleOfThisName = mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted;
+      if (hasModuleOfThisName) this.#warnForeign(mirrored);
       return "none";
     }
     const step = findNextStep(mirrored, this.#marks);
@@ -216,7 +218,7 @@ export class Writer {
         mirrored.lastWriteAt = clock.monotonic();
         return;
       }
-      // The cache ignored the response, because it is older than the known object (etcd was restored). The same step at once would fail again.
+      // The cache ignored the response, because it is older than the known object (etcd was restored). The same step at once would have the same result.
       if (mirrored.liveObject === liveObject) {
         mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS;
         return;
