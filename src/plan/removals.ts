@@ -74,6 +74,7 @@ export function decideRemovals(input: RemovalInput): Removals {
   const orphans = input.orphans.filter(
     (release) => findRetainKey(config, release) === undefined && !inUse.has(release),
   );
+  // While nothing at all may be removed, the record of the limit stays as it is.
   const mayRemove = explainRemovalBlocker(view) === undefined;
   const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, modulesOff, orphans) : view;
   const isLimited = mayRemove && deletionLimit?.confirmed === false;
@@ -196,7 +197,7 @@ function findRequiredReleases(
 export function classifyDisabledModules(all: readonly ModuleFacts[]) {
   const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record));
   const removable = all.filter(({ record, settings }) => {
-    // `keepsRelease`: the ConfigMap protects or suspends the module.
+    // A problem needs a user first. `keepsRelease`: the ConfigMap protects or suspends the module.
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
     return !isAnyUnreadable || record.enabledBy !== "script";
   });
