@@ -98,7 +98,7 @@ function isRemovalConfirmed(
   return continuesConfirmed || confirmation === token;
 }
 
-/** Whether a user has confirmed the removal that the last discovery blocked. */
+/** Whether a user has confirmed the removal that the last discovery blocked; false if it blocked none. */
 export function isBlockedRemovalConfirmed(view: View): boolean {
   const { deletionLimit } = view;
   if (deletionLimit === undefined || deletionLimit.confirmed) return false;

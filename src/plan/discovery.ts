@@ -64,7 +64,7 @@ export function collectModuleFacts(
   };
 }
 
-/** An id of the present installation of a module, by its release, else by its last run. A later installation of the same name has another id. */
+/** An id of the present installation of a module, by its release, else by its last run. A later one of the same name has another id, which no earlier confirmation covers. */
 export function getInstallationId(
   state: Pick<State, "module">,
   releases: Pick<ReleaseFacts, "identity">,

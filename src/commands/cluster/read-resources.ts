@@ -109,7 +109,7 @@ export class Reader {
     return findOperator(this.#client, this.#settings.namespace, this.#settings.configMap);
   }
 
-  /** The operator; undefined if the user may not list operators, or if there are several. */
+  /** The operator, for callers that can do without it: undefined if the user may not list operators, or if there are several. */
   #findReadableOperator(): Promise<MaybeOperator> {
     this.#cachedOperator ??= this.#findOperator();
     return this.#cachedOperator.catch((error: unknown) =>

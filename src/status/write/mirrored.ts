@@ -95,7 +95,7 @@ export function buildWantedStatus(mirrored: MirroredObject, live: StoredObject):
   );
 }
 
-/** Whether the label of the live object names another operator. */
+/** Whether the label of the live object names another operator. An object without the label gets that of this operator. */
 export function isManagedByOtherOperator(live: StoredObject, marks: OwnerMarks): boolean {
   const owner = live.labels[LABELS.managedBy];
   return owner !== undefined && owner !== marks.labels[LABELS.managedBy];
@@ -139,7 +139,7 @@ export function needsTextOnly(mirrored: MirroredObject, marks: OwnerMarks): bool
   );
 }
 
-/** Whether the wanted status of a module differs from the last written one only in texts. */
+/** Whether the wanted status of a module differs from the last written one only in texts; never for the AddonOperator. */
 function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObject): boolean {
   if (id.kind !== "AddonModule" || lastWrittenStatus === undefined || wantedStatus === undefined)
     return false;

@@ -215,7 +215,7 @@ export class OwnObjects {
     }
   }
 
-  /** The AddonModule to create. It has no status, because a create ignores the status. */
+  /** The AddonModule to create. It has no status, because a create ignores the status, which is a subresource. */
   #buildNewModule({ id: { name }, wantedSpec: spec }: MirroredObject, marks: OwnerMarks): AddonModule {
     const metadata = { name, namespace: this.#api.namespace, ...this.#buildOwnerMetadata(marks) };
     return new AddonModule({ metadata, ...(spec === undefined ? {} : { spec }) });

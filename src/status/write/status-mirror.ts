@@ -216,7 +216,7 @@ export class StatusMirror {
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
-  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause only. */
+  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause: an uninstall may be deleting the operator, too. */
   #recordDeletion(mirrored: MirroredObject, before: StoredObject | undefined): void {
     if (before === undefined || mirrored.isModuleDeleted) return;
     mirrored.isObjectDeletedByUser = true;
