@@ -1,4 +1,4 @@
-/** The help: of everything, of a group of commands, and of one command. */
+/** The texts of `--help`: for the whole program, for a group of commands (`module`), and for one command (`module why`). */
 
 import { environmentNames } from "../config.ts";
 import { SETTINGS, type SettingRow } from "../setting-names.ts";
@@ -12,7 +12,7 @@ export function usageLine({ words, args, flags = [] }: CommandRow): string {
   return [PROGRAM_NAME, words, args, flags.length > 0 ? "[flags]" : undefined].filter(Boolean).join(" ");
 }
 
-/** The help for a command, a group or, for other words, the whole program. */
+/** The help for the command or group with these words (`module why`, `module`) or, for other words, for the whole program. */
 export function helpFor(words: string): string {
   const row = COMMANDS.find((each) => each.words === words);
   if (row !== undefined) return commandHelp(row);
@@ -90,7 +90,7 @@ function settingsHelp(): string {
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }
 
-/** Wraps lines that are longer than the terminal is wide. Further lines begin below the text of the last column. */
+/** Wraps lines that are longer than the terminal is wide. In a table, the rest of a line begins below the text of its last column. */
 export function wrapText(text: string, columns: number): string {
   return text
     .split("\n")
@@ -105,13 +105,14 @@ const COLUMNS_BEFORE_TEXT = /^ *(?:\S+ )*\S+ {2,}/;
 function wrapLine(line: string, columns: number): string {
   const [beforeText = ""] = COLUMNS_BEFORE_TEXT.exec(line) ?? /^ */.exec(line) ?? [];
   const indent = beforeText.length;
-  let rest = line.slice(indent);
+  let remainingText = line.slice(indent);
   const lines: string[] = [];
-  while (indent + rest.length > columns) {
-    const end = rest.lastIndexOf(" ", columns - indent);
-    if (end <= 0) break;
-    lines.push(rest.slice(0, end));
-    rest = rest.slice(end + 1);
+  while (indent + remainingText.length > columns) {
+    const lastSpace = remainingText.lastIndexOf(" ", columns - indent);
+    // A word that is longer than the column stays whole.
+    if (lastSpace <= 0) break;
+    lines.push(remainingText.slice(0, lastSpace));
+    remainingText = remainingText.slice(lastSpace + 1);
   }
-  return line.slice(0, indent) + [...lines, rest].join(`\n${" ".repeat(indent)}`);
+  return beforeText + [...lines, remainingText].join(`\n${" ".repeat(indent)}`);
 }

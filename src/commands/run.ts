@@ -1,4 +1,7 @@
-/** Parses a command line, runs its command, and converts errors to exit codes. */
+/**
+ * Parses a command line, runs its command, and converts errors to exit codes. The table COMMANDS describes all commands; some belong to
+ * a *group*, such as `list` to `module`. *Settings* are the flags of the operator that are environment variables, too.
+ */
 
 import { Argument, Command, CommanderError, Option } from "commander";
 
@@ -41,23 +44,24 @@ interface ParseState {
   line: CommandLine | undefined;
 }
 
-/** Parses a command line. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
+/** Parses a command line, which may also request help. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
 export function parseCommandLine(args: readonly string[], env: Environment = {}): Parsed {
-  const typed = moveCommandFirst(normalizeFlags(args));
+  const words = moveCommandFirst(normalizeFlags(args));
   const typedSettings = { texts: new Map(), ignored: [] };
   const state: ParseState = { typedSettings, help: "", line: undefined };
   try {
-    buildParser(state).parse(typed, { from: "user" });
+    buildParser(state).parse(words, { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { help: state.help };
-    throw toUsageError(error, { typed, env, typedSettings });
+    throw toUsageError(error, { words, env, typedSettings });
   }
+  // A callback of the parser sets the line, unless the words name no command.
   if (state.line === undefined) throw new UsageError([SEE_HELP]);
   return state.line;
 }
 
-/** A command of the parser that neither prints nor exits the process. Its help goes into `state`. */
+/** A command of the parser that neither prints nor exits the process. Its help, that of `words`, goes into `state`. */
 function silentCommand(name: string, words: string, state: ParseState): Command {
   const writeOut = (text: string): void => {
     state.help = text;
@@ -85,6 +89,7 @@ function buildParser(state: ParseState): Command {
 
 /** Builds the parser's command for a row of the table. Its callback stores the parsed command line in `state`. */
 function buildCommand(row: CommandRow, state: ParseState): Command {
+  // `checkArguments` refuses excess arguments with a better message.
   const command = silentCommand(row.words.split(" ").at(-1) ?? "", row.words, state).allowExcessArguments();
   for (const name of declaredArguments(row)) command.addArgument(new Argument(name));
   for (const flag of row.flags ?? []) command.addOption(buildOption(flag));
@@ -129,16 +134,18 @@ function buildSettingOptions({ texts, ignored }: ParseState["typedSettings"]): O
 
 const SEE_HELP = `see ${PROGRAM_NAME} --help`;
 
-/** Throws UsageError for an empty required argument or an excess one. */
+/** Throws UsageError for an empty required argument (declared as `<NAME>`) or an excess one. */
 function checkArguments(row: CommandRow, args: readonly string[]): void {
   const declared = declaredArguments(row);
   if (args.some((text, index) => text === "" && declared[index]?.startsWith("<")))
     throw missingArgumentError(row);
-  const excess = declared.at(-1)?.includes("...") === true ? undefined : args[declared.length];
+  const takesAnyNumber = declared.at(-1)?.includes("...") === true;
+  const excess = takesAnyNumber ? undefined : args[declared.length];
   if (excess === undefined) return;
-  const showsArgument = row.request !== undefined || declared.length === 0;
+  // Commands that send no request may take several arguments, where the usage helps more.
+  const namesArgument = row.request !== undefined || declared.length === 0;
   throw new UsageError([
-    showsArgument ? `"${excess}" is an unexpected argument; ${SEE_HELP}` : `usage: ${usageLine(row)}`,
+    namesArgument ? `"${excess}" is an unexpected argument; ${SEE_HELP}` : `usage: ${usageLine(row)}`,
   ]);
 }
 
@@ -150,7 +157,7 @@ function missingArgumentError(row: CommandRow): UsageError {
 }
 
 interface ParsedInput {
-  readonly typed: readonly string[];
+  readonly words: readonly string[];
   readonly env: Environment;
   readonly typedSettings: CommandLineSettings;
 }
@@ -159,25 +166,25 @@ interface ParsedInput {
  * Converts an error of the parser, which names its own notation of flags and arguments, to a message of this program. The parser
  * quotes the flag or the word in its first line, and puts suggestions in brackets into further lines.
  */
-function toUsageError({ code, message }: CommanderError, { typed, env, typedSettings }: ParsedInput): Error {
+function toUsageError({ code, message }: CommanderError, { words, env, typedSettings }: ParsedInput): Error {
   const [, name = ""] = /'([^']*)'/.exec(message) ?? [];
   const [, ...suggestionLines] = message.split("\n");
   const parserSuggestions = suggestionLines.map((line) => line.replace(/^\((.*)\)$/, "$1"));
-  const row = COMMANDS.find(({ words }) => `${typed.join(" ")} `.startsWith(`${words} `));
+  const row = COMMANDS.find((each) => `${words.join(" ")} `.startsWith(`${each.words} `));
   if (code === "commander.missingArgument" && row !== undefined) return missingArgumentError(row);
   if (code === "commander.optionMissingArgument") return new UsageError([missingValueMessage(name)]);
   if (code === "commander.unknownOption") {
-    const lines = [`${refusedFlagMessage(name, row)}; ${SEE_HELP}`, ...parserSuggestions];
+    const problems = [`${refusedFlagMessage(name, row)}; ${SEE_HELP}`, ...parserSuggestions];
     try {
-      // Throws, because it gets a problem.
-      readSettings(typedSettings, env, lines);
+      // Always throws: it adds the problems of the settings to the given ones.
+      readSettings(typedSettings, env, problems);
     } catch (error) {
       return error as Error;
     }
   }
   return new UsageError([
-    unknownCommandMessage(typed),
-    ...(parserSuggestions.length > 0 ? parserSuggestions : suggestCommands(typed)),
+    unknownCommandMessage(words),
+    ...(parserSuggestions.length > 0 ? parserSuggestions : suggestCommands(words)),
   ]);
 }
 
@@ -206,7 +213,7 @@ function refusedFlagMessage(typedFlag: string, row: CommandRow | undefined): str
   return isKnown ? `${name}: not a flag of "${row?.words ?? ""}"` : `${name}: unknown flag`;
 }
 
-/** The message for words that are no command. */
+/** The message for words that are no command: the first one is unknown, or it is a group and the second one is unknown or missing. */
 function unknownCommandMessage([first = "", second]: readonly string[]): string {
   if (!Object.hasOwn(GROUPS, first)) return `"${first}" is not a sub-command; ${SEE_HELP}`;
   const known = listSubCommands(first).join(", ");
@@ -230,6 +237,7 @@ function normalizeFlags(args: readonly string[]): string[] {
   for (let arg = remaining.shift(); arg !== undefined; arg = remaining.shift()) {
     // All words after `--` are arguments.
     if (arg === "--") return [...normalized, arg, ...remaining];
+    // `inlineValue` begins with `=`.
     const [, name = "", inlineValue] = FLAG_WITH_VALUE.exec(arg) ?? [];
     if (SETTING_NAMES.has(name))
       normalized.push(`--${name}${inlineValue ?? takeBooleanValue(name, remaining)}`);
@@ -250,14 +258,17 @@ function takeBooleanValue(name: string, nextArgs: string[]): string {
   return `=${nextArg}`;
 }
 
-/** Puts the words of the command before the flags, and inserts the default command or the group that the user omitted. */
+/**
+ * Puts the words of the command before the flags, as the parser needs them: `module --watch list` becomes `module list --watch`.
+ * Inserts the default command (`start`), or the group of a command that can do without it.
+ */
 function moveCommandFirst(args: readonly string[]): string[] {
   const [first, ...rest] = args;
   if (first === "help") return moveCommandFirst([...rest, "--help"]);
   if (first === "--version") return ["version"];
   if (first === undefined) return [DEFAULT_COMMAND];
-  if (first.startsWith("-"))
-    return args.every((arg) => HELP_FLAGS.has(arg)) ? [...args] : [DEFAULT_COMMAND, ...args];
+  const isHelpOnly = args.every((arg) => HELP_FLAGS.has(arg));
+  if (first.startsWith("-")) return isHelpOnly ? [...args] : [DEFAULT_COMMAND, ...args];
   const omittedGroup = SHORTCUTS.get(first);
   if (omittedGroup !== undefined) return [omittedGroup, ...args];
   return Object.hasOwn(GROUPS, first) ? [first, ...moveSubCommandFirst(first, rest)] : [...args];
@@ -269,10 +280,11 @@ function listSubCommands(group: string): string[] {
   return commands.flatMap(([first, second = ""]) => (first === group ? second : []));
 }
 
-/** Puts the second word of a command before the flags. If there is none, inserts the usual command of the group. */
+/** Puts the second word of a command (`args` follow the name of its group) before the flags. If there is none, inserts the usual command of the group. */
 function moveSubCommandFirst(group: string, args: readonly string[]): string[] {
   const [second] = args;
-  if (second !== undefined && (!second.startsWith("-") || HELP_FLAGS.has(second))) return [...args];
+  const isInPlace = second !== undefined && (!second.startsWith("-") || HELP_FLAGS.has(second));
+  if (isInPlace) return [...args];
   const subCommands = listSubCommands(group);
   const index = args.findIndex((arg) => subCommands.includes(arg));
   const subCommand = index < 0 ? GROUPS[group]?.usual : args[index];

@@ -1,4 +1,8 @@
-/** Finds the causes of converges and module runs: compares the current state with what the last converge or run used. */
+/**
+ * Finds the causes of converges and module runs: compares the current state with what the last converge or run used. A *converge*
+ * decides which modules are on (discovery), removes those that are off and runs the others; a *run* applies one module: its hooks and
+ * its helm release. A user requests either by an annotation with a new token.
+ */
 
 import type { Cause } from "../model/index.ts";
 import type { ConvergeDigests, ModuleView, View } from "../state/index.ts";
@@ -30,6 +34,7 @@ export function hasGlobalConfigChanged({ converge: { handled }, convergeDigests 
 export function findRestartCause(view: View): Cause | undefined {
   if (view.converge.phase === "idle") return undefined;
   if (hasGlobalConfigChanged(view)) return CONFIG_CAUSE;
+  // In the phase `scheduledRuns` the converge only waits for runs in the modules' own queues.
   const isConvergeBlocked =
     view.converge.phase === "scheduledRuns" || activeModules(view).some((each) => each.retry !== undefined);
   // The changed files may keep a module that is still to be removed.
@@ -38,7 +43,7 @@ export function findRestartCause(view: View): Cause | undefined {
   return findConfirmationCause(view) ?? findFilesCause(view);
 }
 
-/** Why a converge is due while none runs; undefined if none is due. The first reason that applies is reported. */
+/** Why a converge is due while none runs; undefined if none is due. Of several causes it returns the first, in this order. */
 export function findConvergeCause(view: View): Cause | undefined {
   const { handled } = view.converge;
   if (handled === undefined) return { kind: "start-up" };
@@ -55,10 +60,7 @@ export function findConvergeCause(view: View): Cause | undefined {
   );
 }
 
-/**
- * The cause of a converge if a user requests one, or requests a run of a module that is disabled or Invalid. Such a module
- * cannot run before a discovery has enabled it.
- */
+/** The cause of a converge if a user requests one, or a run of a disabled or Invalid module, which cannot run before a discovery has enabled it. */
 function findRequestCause(view: View): Cause | undefined {
   if (isRequested(view.requestedToken, view.handledToken)) return REQUESTED_CAUSE;
   const cannotRun = activeModules(view).filter((each) => !each.enabled || each.problem !== undefined);
@@ -71,7 +73,7 @@ function findConfirmationCause(view: View): Cause | undefined {
   return isBlockedRemovalConfirmed(view) ? { kind: "confirmed" } : undefined;
 }
 
-/** The cause of a converge if a user edited the ConfigMap section of an Invalid module: the module may be valid now. */
+/** The cause of a converge if a user edited the ConfigMap section of an Invalid module: the next discovery checks the module again. */
 function findInvalidModuleEditCause(view: View): Cause | undefined {
   const isEdited = activeModules(view).some(
     (each) => each.enabled && each.problem !== undefined && each.sectionDigest !== each.handled.section,
@@ -79,30 +81,34 @@ function findInvalidModuleEditCause(view: View): Cause | undefined {
   return isEdited ? CONFIG_CAUSE : undefined;
 }
 
-/** Whether a task of its own must read changed files of single modules, because no converge is about to read them. */
+/**
+ * Whether the plan needs a task that reads changed files of single modules, because no converge is about to read them: none is in
+ * progress, or it has read the files already and only waits for runs (`scheduledRuns`).
+ */
 export function mustReadFilesWithoutConverge({ modulesWithChangedFiles, converge }: View): boolean {
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return false;
   return converge.phase === "idle" || converge.phase === "scheduledRuns";
 }
 
-/** The cause of a converge if files changed that affect more than single modules, or that the converge in progress must read again. */
+/** The cause of a converge if files changed that concern more than single modules, or that the converge in progress must read again. */
 function findFilesCause(view: View): Cause | undefined {
   const { modulesWithChangedFiles } = view;
   const haveChanged = modulesWithChangedFiles === "all" || modulesWithChangedFiles.size > 0;
-  if (!haveChanged || mustReadFilesWithoutConverge(view)) return undefined;
+  const needsConverge = !mustReadFilesWithoutConverge(view);
+  if (!haveChanged || !needsConverge) return undefined;
   // Hooks that change files at every converge must not end its back-off; the next try reads the files.
   return view.converge.isUnstable ? undefined : FILES_CAUSE;
 }
 
-/** The cause of a converge if the merged global values or flags changed since discovery. */
+/** The cause of a converge if the merged global values or flags differ from those (`globals`, a digest) that the last discovery used. */
 function findGlobalsCause(view: View, { globals }: ConvergeDigests): Cause | undefined {
   const haveChanged = globals !== undefined && globals !== view.convergeDigests.globals;
   return haveChanged ? (view.globalCause ?? GLOBALS_CAUSE) : undefined;
 }
 
 /**
- * The cause of a converge after something was missing: the values of a module whose `enabled` script could not run are there
- * now, or missing files, modules or the ConfigMap need a second check.
+ * The cause of a converge after something was missing. Either Secrets or ConfigMaps with values, without which an `enabled` script
+ * could not run, exist now. Or a file, a module or the ConfigMap was missing, and a second converge confirms that it still is.
  */
 function findSecondCheckCause({ modules, secondCheck }: View): Cause | undefined {
   const canRunScript = (each: ModuleView): boolean => each.awaitsScript && each.missingValues.length === 0;
@@ -113,6 +119,7 @@ function findSecondCheckCause({ modules, secondCheck }: View): Cause | undefined
 /** Why a run of the module is due outside of a converge; undefined if no run is due or the run may not start yet. */
 export function findRunCause(module: ModuleView, view: View): Cause | undefined {
   if (!canStartRun(module)) return undefined;
+  // The run was due before and waited for a requirement.
   if (module.blockedSince !== undefined)
     return findRunBlocker(module, view) === undefined ? { kind: "required" } : undefined;
   if (module.phase === "ready") return findEditCause(module) ?? findRepairCause(module);

@@ -1,4 +1,4 @@
-/** The deletion limit: whether too many modules are removed within its window (docs/guides/running.md, "The deletion limit"). */
+/** The deletion limit (`--delete-brake`): a user must confirm a removal of too many modules within ten minutes (docs/guides/running.md). */
 
 import { annotateCommand } from "../kube/index.ts";
 import { listNames, confirmationToken, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
@@ -29,55 +29,56 @@ export interface Removal {
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
 export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
-  const { modulesOff, orphans, presentModules, limit, at } = removal;
+  const { modulesOff, orphans, presentModules, limit, at: now } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
-  const names = [...deleted, ...orphans].toSorted();
+  const namesToRemove = [...deleted, ...orphans].toSorted();
   const isBlocked = view.deletionLimit?.confirmed === false;
   const { removed } = view.deletions;
   const removedRecently = isBlocked
     ? removed
-    : new Map([...removed].filter(([, removedAt]) => removedAt > at - WINDOW_MS));
-  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...names], at);
+    : new Map([...removed].filter(([, removedAt]) => removedAt > now - WINDOW_MS));
+  const knownSince = recordFirstSeen(view.deletions, [...presentModules, ...namesToRemove], now);
   const deletions = { removed: removedRecently, known: knownSince };
-  const counted = new Set([...removedRecently.keys(), ...names]);
-  const firstRemovalAt = Math.min(at, ...removedRecently.values());
+  const allRemovals = new Set([...removedRecently.keys(), ...namesToRemove]);
+  const firstRemovalAt = Math.min(now, ...removedRecently.values());
+  // Modules that appeared after the first removal do not raise the limit.
   const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
-  const installed = new Set([...knownBefore.map(([name]) => name), ...counted]).size;
-  if (names.length === 0 || !exceedsLimit(limit, counted.size, installed))
+  const installed = new Set([...knownBefore.map(([name]) => name), ...allRemovals]).size;
+  if (namesToRemove.length === 0 || !exceedsLimit(limit, allRemovals.size, installed))
     return { deletionLimit: undefined, deletions };
-  const covers = names.map((name) => `${name} ${removal.installationIdOf(name)}`);
+  const covers = namesToRemove.map((name) => `${name} ${removal.installationIdOf(name)}`);
   const limitView = {
-    modules: names,
+    modules: namesToRemove,
     covers,
-    removed: counted.size - names.length,
+    removed: allRemovals.size - namesToRemove.length,
     installed,
-    token: removalToken(covers, view),
+    token: getRemovalToken(covers, view),
   };
   return { deletionLimit: { ...limitView, confirmed: isRemovalConfirmed(limitView, view) }, deletions };
 }
 
-/** The time at which each present module was first seen. Modules of the first discovery count as older than any removal. */
+/** The time at which each present module was first seen, by name. Modules of the first discovery (`known` is empty) count as older than any removal. */
 function recordFirstSeen(
   { known }: DeletionWindow,
   presentModules: readonly string[],
-  at: number,
+  now: number,
 ): Map<string, number> {
-  const firstSeen = known.size === 0 ? -Infinity : at;
+  const firstSeen = known.size === 0 ? -Infinity : now;
   return new Map(presentModules.map((name) => [name, known.get(name) ?? firstSeen]));
 }
 
 /**
- * The token that a user must write into the annotation to confirm the removal of exactly these installations. It depends on
- * the value that the annotation has when the removal is first blocked, so that an old confirmation never confirms a new
- * removal.
+ * The token that a user must write into the annotation to confirm the removal of exactly these installations (`covers`: names with
+ * installation ids). A token stays while the same removal is blocked. A new one depends on the present value of the annotation
+ * (`confirmation`), so that an old confirmation never confirms a new removal.
  */
-function removalToken(
+function getRemovalToken(
   covers: readonly string[],
   { deletionLimit, confirmation }: Pick<View, "confirmation" | "deletionLimit">,
 ): string {
-  const isSameQuestion =
+  const isSameRemoval =
     deletionLimit?.covers.length === covers.length && isCoveredByLimit(covers, deletionLimit);
-  return isSameQuestion ? deletionLimit.token : confirmationToken(...covers, confirmation ?? "");
+  return isSameRemoval ? deletionLimit.token : confirmationToken(...covers, confirmation ?? "");
 }
 
 /** Whether the removal that was blocked before contained all these installations. */
@@ -85,7 +86,10 @@ function isCoveredByLimit(covers: readonly string[], limit: DeletionLimitView): 
   return covers.every((each) => limit.covers.includes(each));
 }
 
-/** Whether a user has confirmed the removal. A confirmation also covers the rest of the removal that it started, but no later one. */
+/**
+ * Whether a user has confirmed the removal: the annotation has its token. A confirmed removal may take several converges: what is left
+ * of it stays confirmed, although its token is another one. Later removals need a new confirmation.
+ */
 function isRemovalConfirmed(
   { covers, token }: Pick<DeletionLimitView, "covers" | "token">,
   { confirmation, deletionLimit }: Pick<View, "confirmation" | "deletionLimit">,
@@ -94,7 +98,7 @@ function isRemovalConfirmed(
   return continuesConfirmed || confirmation === token;
 }
 
-/** Whether a user has confirmed the removal that the last discovery blocked. */
+/** Whether a user has confirmed the removal that the last discovery blocked; false if it blocked none. */
 export function isBlockedRemovalConfirmed(view: View): boolean {
   const { deletionLimit } = view;
   if (deletionLimit === undefined || deletionLimit.confirmed) return false;
@@ -115,10 +119,7 @@ export function formatConfirmCommand(
   return annotateCommand(`addonoperator/${name}`, namespace, { [CONFIRM_DELETE]: token });
 }
 
-/**
- * One sentence for people: what is blocked, why, what to do (by default, the command that confirms it), and a stale value
- * of the annotation.
- */
+/** One sentence for people: what is blocked, why, what to do (by default, the command that confirms it), and a stale value of the annotation. */
 export function explainDeletionLimit(
   limit: DeletionLimitView,
   view: Pick<View, "confirmation" | "operator">,
@@ -127,8 +128,8 @@ export function explainDeletionLimit(
   const { modules, installed, removed, token } = limit;
   const { confirmation } = view;
   const count = `${modules.length + removed} of ${installed} modules`;
-  const when = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
-  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${when} are more than --delete-brake allows; ${remedy}`;
+  const period = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
+  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${period} are more than --delete-brake allows; ${remedy}`;
   if (confirmation === undefined || confirmation === "" || confirmation === token) return text;
   const staleValue = plainLine(confirmation, MAX_TOKEN_CHARS);
   return `${text}; its present value ${staleValue} does not confirm this removal`;

@@ -1,4 +1,7 @@
-/** Discovery: which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command `plan`. */
+/**
+ * Discovery: decides which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command
+ * `plan`. The *flag* of a module is the value of its setting `…Enabled` (ConfigMap, global hooks or values files).
+ */
 
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
@@ -52,6 +55,7 @@ export function collectModuleFacts(
     flag: state.values.flag(module),
     owner: releases.ownership(name),
     isReserved: releases.isReserved(name),
+    // Helm has removed the objects and kept the record: a removal was interrupted before its last hooks.
     isRemovalBegun: releases.get(name)?.status === "uninstalled",
     lacksValues: [GLOBAL, module.valuesKey].some(
       (key) => state.values.sources.currentFor(key).missingSources.length > 0,
@@ -60,7 +64,7 @@ export function collectModuleFacts(
   };
 }
 
-/** An id of the present installation of a module, by its release, else by its last run. A later installation of the same name has another id. */
+/** An id of the present installation of a module, by its release, else by its last run. A later one of the same name has another id, which no earlier confirmation covers. */
 export function getInstallationId(
   state: Pick<State, "module">,
   releases: Pick<ReleaseFacts, "identity">,
@@ -95,8 +99,10 @@ export async function decideAllModules(
     let decision = decideEnablement(await input.collectFacts(module));
     if (decision === "run-script") {
       const answer = await input.runScript(module, enabled);
+      // The script may take long: the facts may differ by now.
       decision = decideEnablement(await input.collectFacts(module), answer);
     }
+    // Excludes a type: with an answer, there is always a decision.
     if (decision === "run-script") continue;
     if (decision.enabled) enabled.push(module.name);
     decisions.set(module, decision);
@@ -104,14 +110,13 @@ export async function decideAllModules(
   return decisions;
 }
 
-/**
- * Decides whether a module is on: by its flag, then by its `enabled` script, which may only switch it off. Returns
- * `run-script` if the caller must run the script first and call again with its answer.
- */
+/** Decides whether a module is on, by its flag and then its `enabled` script, which may only switch it off. `run-script`: the caller must run it first. */
 export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  if (module.missing !== undefined || hasBrokenFiles(record)) return keepLastDecision(facts);
-  if (module.origin?.removed === true) return disableUnlessProtected(facts, { enabled: false, by: "source" });
+  const isUnreadable = module.missing !== undefined || hasBrokenFiles(record);
+  if (isUnreadable) return keepLastDecision(facts);
+  const isRemovedFromSource = module.origin?.removed === true;
+  if (isRemovedFromSource) return disableUnlessProtected(facts, { enabled: false, by: "source" });
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
   if (facts.lacksValues) return decideWithoutScript(facts);
@@ -133,8 +138,8 @@ function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
  */
 function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
   const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
-  const last = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
-  return { ...last, awaitsScript: true };
+  const decision = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
+  return { ...decision, awaitsScript: true };
 }
 
 /** The decision to switch a module on, with the problem that keeps it from running, if there is one. */
@@ -143,16 +148,17 @@ function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enableme
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/** Why a module that is on cannot run with these files: invalid values, a cycle, or a reserved release of its name. */
+/** Why a module that is on cannot run: invalid values, a cycle of requirements, or a reserved name of its release. Undefined if it can run. */
 export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts): Problem | undefined {
   if (module.chart === "none" || !isReserved) return findProblem();
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
 }
 
-/** The decision to switch a module off. If the module is protected and installed, adds a problem: only a user can resolve that contradiction. */
+/** The decision to switch a module off. If the ConfigMap protects the module and it is installed, adds a problem: only a user can resolve that contradiction. */
 function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
-  if (!settings.protected || owner !== "ours" || decision.problem !== undefined) return decision;
+  const isInstalled = owner === "ours";
+  if (!settings.protected || !isInstalled || decision.problem !== undefined) return decision;
   const message = "the module is protected but switched off";
   const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
   return { ...decision, problem: { file: module.dir, message, remedy } };

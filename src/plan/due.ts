@@ -1,4 +1,8 @@
-/** Decides what is due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"), and the loop that enqueues it. */
+/**
+ * Decides which tasks are due, a converge or runs of single modules (docs/reference/lifecycle.md, "What leads to what"), and adds them
+ * to the queues. A *converge* decides which modules are on, removes the others and runs modules. Each module's run waits in the queue
+ * `main` or, with `--module-queues=own`, in the module's own queue; the converge waits in `main`.
+ */
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -34,10 +38,7 @@ interface Plan {
   readonly dueTasks: readonly DueTask[];
   /** Why the current converge is stale: the engine drops its waiting steps and adds a new converge at the front. Undefined if it may go on. */
   readonly restartCause: Cause | undefined;
-  /**
-   * Modules whose configuration changed since their run or removal began. The engine ends the back-off of that task and
-   * interrupts it if it takes long.
-   */
+  /** Modules whose configuration changed since their run or removal began. The engine ends the back-off of that task and interrupts it if it takes long. */
   readonly outdatedModules: readonly string[];
 }
 
@@ -54,18 +55,18 @@ const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModule
 
 /**
  * Decides from one view which tasks are due; pure. Tasks have keys, so planning twice adds nothing. Each rule compares the
- * current state with what the last run or converge used; of several causes, the first that applies is reported.
- * `stalledQueues` are the queues whose head has failed or takes too long. "Front" means before everything that waits in the
- * queue, `main` or the module's own. The titles in `test/plan` list the cases.
+ * current state with what the last run or converge used. `stalledQueues` are the queues whose head has failed or takes too long.
+ * The position `front` of a task means before everything that waits in its queue. The titles in `test/plan` list the cases.
  */
 export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new Set()): Plan {
-  // The start waits for a missing ConfigMap, and for Secrets with values to be read; once read, its content stays in force even if it is deleted.
+  // The start waits until the ConfigMap exists and Secrets with values are read. Content that was read stays in force even if the ConfigMap is deleted.
   if (view.boot === "waiting" && view.config.isInForce && view.areSourcesRead)
     return { ...EMPTY_PLAN, dueTasks: [BOOT_TASK] };
+  // Before its first converge, the start executes its steps without the plan.
   if (view.boot !== "converging" && view.boot !== "running") return EMPTY_PLAN;
   const restartCause = findRestartCause(view);
   if (restartCause !== undefined) return { ...EMPTY_PLAN, restartCause };
-  // Each module gets a restore queue of its own, so that a failed restore blocks no other module.
+  // Restores bring back deleted objects of a release. Each module has a restore queue, so that a failed restore blocks no other module.
   const restores = findModulesToRestore(view, stalledQueues).map((module): DueTask => ({
     queue: `restore/${module}`,
     task: { kind: "restore-objects", key: `restore-objects/${module}`, module },
@@ -75,22 +76,23 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
   return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
 }
 
-/** The module runs that are due, together with a new converge or the next step of the converge in progress if that is due. */
+/** The module runs that are due, together with a new converge or the last step of the converge in progress if that is due. */
 function findDueRunsAndConverge(view: View): readonly DueTask[] {
   const { phase, cause = GLOBALS_CAUSE } = view.converge;
-  const newCause = phase === "idle" ? findConvergeCause(view) : undefined;
-  if (newCause !== undefined) return planNewConverge(newCause, view);
-  const tasks = findDueRunsAndNextStep(cause, view);
+  const newConvergeCause = phase === "idle" ? findConvergeCause(view) : undefined;
+  if (newConvergeCause !== undefined) return planNewConverge(newConvergeCause, view);
+  const tasks = findDueRunsAndLastStep(cause, view);
   return mustReadFilesWithoutConverge(view) ? [...tasks, READ_MODULES_TASK] : tasks;
 }
 
-/** The module runs that may start while no new converge is due. When all scheduled runs of a converge have ended, also its last step. */
-function findDueRunsAndNextStep(cause: Cause, view: View): readonly DueTask[] {
+/** The module runs that may start while no new converge is due. After all runs that the converge has scheduled, also its task again, for the afterAll hooks. */
+function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
   const runs = mustRunsWaitForConverge(view)
     ? findDueRuns(view).filter((run) => mayPrecedeConverge(run, view))
     : findDueRuns(view);
   const haveScheduledRunsEnded =
     view.converge.phase === "scheduledRuns" && findModulesAwaitedByConverge(view).length === 0;
+  // Runs that are due at the front come before the last step.
   if (!haveScheduledRunsEnded || isFrontRunPending(runs, view)) return runs;
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
@@ -105,9 +107,9 @@ function findDueRuns(view: View): DueTask[] {
 }
 
 /**
- * Plans a new converge and the module runs that need not wait for it. The converge itself runs all other modules. Before a
- * converge at the front, only runs start that `mayPrecedeConverge`, because the edit may disable modules. Before a converge
- * at the back, all urgent runs start.
+ * Plans a new converge and the module runs that need not wait for it. The converge itself runs all other modules. An edit causes a
+ * converge at the front and may disable modules: only runs that `mayPrecedeConverge` start before it. Before a converge at the back,
+ * all runs start that are due at the front.
  */
 function planNewConverge(converge: Cause, view: View): DueTask[] {
   const runs = findDueRuns(view);
@@ -117,9 +119,9 @@ function planNewConverge(converge: Cause, view: View): DueTask[] {
 }
 
 /**
- * Whether a run need not wait for a coming converge, whose removals may take long. A user must have requested the run for
- * this module alone, in the module's own queue. The module must be on and must have run before, and its section must not be
- * part of the edit that causes the converge.
+ * Whether a run need not wait for a coming converge, whose removals may take long. The run must be urgent (a user has requested it)
+ * and in the module's own queue. The module must be on and must have run before, and its ConfigMap section must not be part of the
+ * edit that causes the converge: `withConverge` has the digest of such a section.
  */
 function mayPrecedeConverge({ task }: DueTask, { modules }: View): boolean {
   const module = modules.get(moduleOf(task) ?? "");
@@ -127,7 +129,7 @@ function mayPrecedeConverge({ task }: DueTask, { modules }: View): boolean {
   return module.phase === "ready" && module.flag && module.sectionDigest !== module.withConverge;
 }
 
-/** Whether urgent runs are due or in progress, so that the converge ends after them. Failed and stuck modules do not count: they may take long. */
+/** Whether runs are due at the front or were started there, so that the converge ends after them. Failed and stuck modules do not count: they may take long. */
 function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
   const frontRuns = runs.filter(({ position }) => position === "front");
   const frontModules = new Set(frontRuns.map(({ task }) => moduleOf(task)));
@@ -156,7 +158,7 @@ function findOutdatedModules(view: View): string[] {
   return modules.filter(isOutdated).map(({ name }) => name);
 }
 
-/** Like `isRunOutdated`, but an edit of the global values also makes a run in progress outdated. */
+/** Like `isRunOutdated`, but an edit of the global section of the ConfigMap also makes a run in progress outdated (`given` is a digest of both sections). */
 function isOwnQueueRunOutdated(module: ModuleView): boolean {
   const { enabled, activity, attempted, givenDigest } = module;
   return isRunOutdated(module) || (enabled && activity !== "none" && attempted?.given !== givenDigest);
@@ -177,7 +179,7 @@ function buildConvergeTask(cause: Cause): DueTask {
   return { queue: MAIN_QUEUE, task, position: choosePosition(cause) };
 }
 
-/** The task of a module run. In the module's own queue the run also needs a slot: runs that a user requests are urgent. */
+/** The task of a module run. In the module's own queue it needs a slot, because the number of parallel runs is limited; an urgent one if a user causes the run. */
 function buildRunTask(module: string, cause: Cause, { moduleQueues }: View): DueTask {
   const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
   const dueTask = { queue: queueOf(moduleQueues, module), task, position: choosePosition(cause) };
@@ -216,6 +218,7 @@ export class Engine {
   readonly #queues: Queues<Task>;
   #isStopped = false;
 
+  /** Begins to plan after every change of the state. */
   constructor(state: State, queues: Queues<Task>) {
     this.#state = state;
     this.#queues = queues;
@@ -237,10 +240,10 @@ export class Engine {
 
   /**
    * Adds a task to its queue. If the task is due at the front, it replaces one with its key that waits at the back. A converge
-   * at the front also replaces the waiting runs in modules' own queues, except those in `all`. Otherwise, a waiting task with
+   * at the front also replaces the waiting runs in modules' own queues, except those in `dueTasks`. Otherwise, a waiting task with
    * the same key makes the new one unnecessary.
    */
-  #enqueue({ queue, task, position }: DueTask, all: readonly DueTask[] = []): void {
+  #enqueue({ queue, task, position }: DueTask, dueTasks: readonly DueTask[]): void {
     if (position === "front" && this.#isWaitingAtBack(queue, task))
       return this.#queues.replace(({ key }) => key === task.key, queue, task);
     if (position !== "front" || task.key !== CONVERGE_KEY)
@@ -248,9 +251,11 @@ export class Engine {
     // A converge at the front stays there: if it were removed and added again, the next task could start before it.
     const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
     // A run that may precede the converge keeps its position and its back-off.
-    const keptKeys = new Set(all.map((each) => each.task.key));
-    const isReplaced = (each: Task): boolean =>
-      each.key === CONVERGE_KEY ? !isNext : isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    const keptKeys = new Set(dueTasks.map((each) => each.task.key));
+    const isReplaced = (each: Task): boolean => {
+      if (each.key === CONVERGE_KEY) return !isNext;
+      return isRunInOwnQueue(each) && !keptKeys.has(each.key);
+    };
     this.#queues.replace(isReplaced, queue, task);
   }
 
@@ -260,9 +265,10 @@ export class Engine {
     return waiting?.kind === "run-module" && choosePosition(waiting.cause) === "back";
   }
 
-  /** Replaces the converge in progress with a new one: drops its waiting steps, and interrupts its module runs. */
+  /** Replaces the converge in progress with a new one: drops its waiting steps, interrupts its module runs, and records that none is in progress. */
   #restart(cause: Cause): void {
     const { queue, task } = buildConvergeTask(cause);
+    // The new converge schedules runs in the modules' own queues again.
     const isReplaced = (each: Task): boolean =>
       each.group === "converge" || each.kind === "converge" || isRunInOwnQueue(each);
     const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";
@@ -271,9 +277,9 @@ export class Engine {
     this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
   }
 
-  /** Retries runs and removals of outdated modules now, and interrupts long ones in progress. */
+  /** Retries failed runs and removals of outdated modules now instead of after their back-off, and interrupts those in progress if they take long. */
   #restartOutdated(): void {
-    // Checked again when the interrupt timer fires: a run that begins now uses the current configuration.
+    // The queues call it again before they interrupt a task: by then another run may have begun, with the current configuration.
     const isOutdated = (task: Task): boolean =>
       (task.kind === "run-module" || task.kind === "delete-module") &&
       planTasks(this.#state.view).outdatedModules.includes(task.module);

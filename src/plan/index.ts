@@ -15,6 +15,7 @@ export * from "./explain/explain-wait.ts";
 export {
   describeEnablement,
   describeReasons,
+  describeRunWait,
   describeHealth,
   type Reasons,
   describeAwaitedTask,

@@ -1,4 +1,7 @@
-/** Decides which modules a discovery deletes, which releases it purges, and what blocks other removals (docs/reference/lifecycle.md, "Start-up and converge"). */
+/**
+ * Decides what a discovery removes (docs/reference/lifecycle.md, "Start-up and converge"). It *deletes* modules that are off, with
+ * their hooks, and *purges* releases of this operator without a module (*orphans*). A removal may be blocked: the result says why.
+ */
 
 import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
@@ -66,10 +69,12 @@ export const SECOND_CHECK_MS = 3000;
 export function decideRemovals(input: RemovalInput): Removals {
   const { view, config } = input;
   const { modulesOff, foreignModules, requiredBy } = classifyDisabledModules(input.modules);
+  // Modules and releases that other modules require, with the names of those modules.
   const inUse = new Map([...requiredBy, ...findRequiredReleases(input, modulesOff)]);
   const orphans = input.orphans.filter(
     (release) => findRetainKey(config, release) === undefined && !inUse.has(release),
   );
+  // While nothing at all may be removed, the record of the limit stays as it is.
   const mayRemove = explainRemovalBlocker(view) === undefined;
   const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, modulesOff, orphans) : view;
   const isLimited = mayRemove && deletionLimit?.confirmed === false;
@@ -124,26 +129,30 @@ export function buildRemovalBlocker(
   return { action, text: `not ${action}d: ${names.join(", ")}: ${reason}` };
 }
 
-/** The modules that are off and may be deleted now. While something blocks all removals, none, and a blocker instead. */
-function selectModulesToDelete(off: readonly ModuleFacts[], view: View) {
-  const due = toNames(off);
+/** The names of the modules that are off, to delete now. While something blocks all removals, no names, and a blocker that says why. */
+function selectModulesToDelete(modulesOff: readonly ModuleFacts[], view: View) {
+  const names = toNames(modulesOff);
   const blockedBecause = explainRemovalBlocker(view);
-  if (blockedBecause === undefined || due.length === 0) return { names: due, blockers: [] };
-  return { names: [], blockers: [buildRemovalBlocker("delete", due, blockedBecause)] };
+  if (blockedBecause === undefined || names.length === 0) return { names, blockers: [] };
+  return { names: [], blockers: [buildRemovalBlocker("delete", names, blockedBecause)] };
 }
 
-/** The releases without a module that may be purged now. A second check must find no module either: files may be missing only for a moment. */
-function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput) {
-  const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? at]));
+/**
+ * The releases without a module that may be purged now, or a blocker that says why none is. Files may be missing only for a moment:
+ * a release is purged by a second discovery (`needsSecondCheck`) that finds no module SECOND_CHECK_MS after the first one.
+ */
+function selectReleasesToPurge(orphans: readonly string[], { view, at: now }: RemovalInput) {
+  const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? now]));
   const blockedBecause = explainRemovalBlocker(view);
+  // Directories or files that cannot be read: a module of the release may be in them.
   const { purgeBlockers } = view.tree;
   const reasons = blockedBecause === undefined ? purgeBlockers : [blockedBecause, ...purgeBlockers];
   if (orphans.length > 0 && reasons.length > 0) {
     const blockers = [buildRemovalBlocker("purge", orphans, reasons.join("; "))];
     return { names: [], blockers, orphanedSince, needsSecondCheck: false };
   }
-  const due = orphans.filter((release) => at - (orphanedSince.get(release) ?? at) >= SECOND_CHECK_MS);
-  return { names: due, blockers: [], orphanedSince, needsSecondCheck: due.length < orphans.length };
+  const names = orphans.filter((release) => now - (orphanedSince.get(release) ?? now) >= SECOND_CHECK_MS);
+  return { names, blockers: [], orphanedSince, needsSecondCheck: names.length < orphans.length };
 }
 
 /** Why the operator deletes and purges nothing at all now; undefined if removals are allowed. */
@@ -152,7 +161,7 @@ export function explainRemovalBlocker(view: Pick<View, "config">): string | unde
   return view.config.isFrozen ? `${MAINTENANCE} is set in the ConfigMap` : undefined;
 }
 
-/** Why a release without a module must stay; undefined if it may be purged. Checked again before the purge, since the ConfigMap may have changed. */
+/** Why a release without a module must stay; undefined if it may be purged. Called right before the purge: the ConfigMap may have changed after discovery. */
 export function findPurgeBlocker(
   view: Pick<View, "config">,
   config: ParsedConfig | undefined,
@@ -173,10 +182,10 @@ function listRetainBlockers(config: ParsedConfig | undefined, release: string): 
 /** Releases without a module that modules still require, each with the names of those modules. */
 function findRequiredReleases(
   { orphans, modules }: RemovalInput,
-  off: readonly ModuleFacts[],
+  modulesOff: readonly ModuleFacts[],
 ): (readonly [release: string, users: readonly string[]])[] {
   return orphans
-    .map((release) => [release, findDependents(modules, off, release)] as const)
+    .map((release) => [release, findDependents(modules, modulesOff, release)] as const)
     .filter(([, users]) => users.length > 0);
 }
 
@@ -188,14 +197,16 @@ function findRequiredReleases(
 export function classifyDisabledModules(all: readonly ModuleFacts[]) {
   const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record));
   const removable = all.filter(({ record, settings }) => {
+    // A problem needs a user first. `keepsRelease`: the ConfigMap protects or suspends the module.
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
     return !isAnyUnreadable || record.enabledBy !== "script";
   });
-  const off = removable
+  // In reverse order of installation. A module whose hooks have run needs its delete hooks even without a release.
+  const installed = removable
     .filter(({ owner, record }) => owner === "ours" || record.hasRunInProcess)
     .toReversed();
   return {
-    ...separateRequiredModules(all, off),
+    ...separateRequiredModules(all, installed),
     foreignModules: removable.filter(({ owner }) => owner === "foreign"),
   };
 }
@@ -205,7 +216,7 @@ export function findRetainKey(config: ParsedConfig | undefined, release: string)
   return guardKeys(camelCase(release)).find((key) => config?.guards.has(key));
 }
 
-/** Whether other releases must not adopt objects of this one: it is protected or suspended, or its removal is blocked. */
+/** Whether a release must keep its objects even if another release contains them, too: it is protected or suspended, or its removal is blocked. */
 export function mustKeepObjects(
   { deletionLimit }: Pick<View, "deletionLimit">,
   config: ParsedConfig | undefined,
@@ -215,10 +226,14 @@ export function mustKeepObjects(
   return isBlocked || findRetainKey(config, release) !== undefined;
 }
 
-/** Names of the modules that require module `name` and are on or stay installed, so that `name` must stay, too. */
-function findDependents(all: readonly ModuleFacts[], off: readonly ModuleFacts[], name: string): string[] {
+/** Names of the modules that require module `name` and are on or stay installed, so that `name` must stay, too. `removable`: modules that do not stay. */
+function findDependents(
+  all: readonly ModuleFacts[],
+  removable: readonly ModuleFacts[],
+  name: string,
+): string[] {
   const isRetained = (facts: ModuleFacts): boolean =>
-    facts.record.enabled || (hasInstallation(facts) && !off.includes(facts));
+    facts.record.enabled || (hasInstallation(facts) && !removable.includes(facts));
   return all.filter((facts) => requires(facts, name) && isRetained(facts)).map(({ module }) => module.name);
 }
 
@@ -232,8 +247,8 @@ function requires({ module }: { readonly module: Module }, name: string): boolea
 }
 
 /**
- * Splits the modules that are off: modules that others still require stay (`requiredBy`), and with them what they require
- * themselves. Each of the others comes after those that require it.
+ * Splits the modules that are off (`off`). Modules that others still require stay (`requiredBy`: the names of those others, by
+ * module), and with them what they require themselves. The rest is removed (`modulesOff`), dependents first.
  */
 function separateRequiredModules(all: readonly ModuleFacts[], off: readonly ModuleFacts[]) {
   const inUse = new Map<string, readonly string[]>();
@@ -243,6 +258,7 @@ function separateRequiredModules(all: readonly ModuleFacts[], off: readonly Modu
   do {
     countBefore = inUse.size;
     for (const { module, isRemovalBegun } of removable) {
+      // The objects of a module whose removal has begun are gone already, so nobody uses them.
       const users = isRemovalBegun ? [] : findDependents(all, removable, module.name);
       if (users.length > 0) inUse.set(module.name, users);
     }

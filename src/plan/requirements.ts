@@ -1,4 +1,7 @@
-/** Checks what a module requires, and finds cycles in the graph of requirements (docs/reference/modules.md, "What a module requires"). */
+/**
+ * Checks what a module requires (`requires` in its addon.yaml: modules, objects, a Kubernetes version) and finds cycles
+ * (docs/reference/modules.md, "What a module requires"). An unmet requirement `needsIntervention` if it will not be met by itself.
+ */
 
 import { isInRange, releaseNumbersOf } from "../lib/index.ts";
 import { requiredKey, type RequiredObject, type Module, type Problem, type Tree } from "../model/index.ts";
@@ -28,7 +31,7 @@ export interface Requirement {
   readonly unmet: UnmetRequirement | undefined;
 }
 
-/** Checks all that a module requires: Kubernetes, modules, then objects, in the order of `addon.yaml`. */
+/** Checks everything that a module requires: Kubernetes, modules, then objects, in the order of `addon.yaml`. */
 export function listRequirements({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
   const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
   const requirements: Requirement[] = [];
@@ -43,14 +46,14 @@ export function listRequirements({ module }: Pick<ModuleView, "module">, view: V
 }
 
 /**
- * The requirements that the status of an enabled module reports. For a module that runs already, a requirement that will be
- * met again by itself counts as met.
+ * The requirements that the status of an enabled module reports. After the module's first run, a requirement that will be met again
+ * by itself counts as met: e.g. the required module is only being upgraded.
  */
 export function listReportedRequirements(module: ModuleView, view: View): readonly Requirement[] {
   if (!module.enabled || module.module.requires === undefined) return [];
-  const isInstalled = module.phase === "ready" && module.blockedSince === undefined;
+  const hasRun = module.phase === "ready" && module.blockedSince === undefined;
   return listRequirements(module, view).map((each) =>
-    isInstalled && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
+    hasRun && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
   );
 }
 
@@ -64,7 +67,7 @@ function formatObjectName({ kind, namespace, name }: RequiredObject): string {
   return [namespace, kind, name].filter(Boolean).join("/");
 }
 
-/** Compares the version of the API server with the required range. */
+/** Compares the version of the API server with the required range. Before the first converge has read the version, the requirement is unmet. */
 function checkKubernetesVersion(range: string, { serverVersion }: View): Requirement {
   const name = "Kubernetes";
   const version = serverVersion === undefined ? undefined : releaseNumbersOf(serverVersion);
@@ -80,12 +83,9 @@ const NOT_CHECKED_YET = "has not been checked yet";
 
 /** Checks that a required module exists, is on, has a version in the range and is Ready. Returns undefined if all of that is so. */
 function checkRequiredModule(name: string, range: string, { modules }: View): UnmetRequirement | undefined {
-  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => ({
-    name,
-    reason,
-    message,
-    needsIntervention: true,
-  });
+  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => {
+    return { name, reason, message, needsIntervention: true };
+  };
   const required = modules.get(name);
   if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
   if (!required.enabled) {
@@ -107,10 +107,12 @@ function explainNotReady(
   if (problem !== undefined) return { message: "needs a person", needsIntervention: true };
   if (isSuspendedBeforeInstall(module))
     return { message: "is suspended and not installed", needsIntervention: true };
+  const hasFailedOrWaits = retry !== undefined || blockedSince !== undefined;
   if (!hasAppliedCurrentConfig(module))
-    return { message: "is not Ready", needsIntervention: (retry ?? blockedSince) !== undefined };
+    return { message: "is not Ready", needsIntervention: hasFailedOrWaits };
   // The health of a suspended module is ignored, because nothing repairs it.
   if (suspended) return undefined;
+  // `unhealthy` and `unready` are undefined if Ready does not require health and the module has no probe.
   if (unhealthy !== undefined)
     return { message: "is not healthy", needsIntervention: unhealthy.status === "False" };
   return (
@@ -121,10 +123,10 @@ function explainNotReady(
 /** Reads the last check of a required object. Returns undefined if the object is as required. */
 function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRequirement | undefined {
   const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
-  const found = objects.get(requiredKey(object));
-  if (found === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
-  if (found.message === undefined) return undefined;
-  return { ...unmet, message: found.message, needsIntervention: true };
+  const finding = objects.get(requiredKey(object));
+  if (finding === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
+  if (finding.message === undefined) return undefined;
+  return { ...unmet, message: finding.message, needsIntervention: true };
 }
 
 /**
@@ -132,8 +134,8 @@ function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRe
  * because a version that changes no object creates no revision. Before a run it is the release's, else the chart's.
  */
 function getInstalledVersion(view: ModuleView): string | undefined {
-  const ran = view.phase === "ready" ? view.handled.version : undefined;
-  return ran ?? getReleaseVersion(view) ?? view.module.chartVersion;
+  const versionOfLastRun = view.phase === "ready" ? view.handled.version : undefined;
+  return versionOfLastRun ?? getReleaseVersion(view) ?? view.module.chartVersion;
 }
 
 /** Whether a module was suspended before its first installation: its run succeeds without helm, but nothing is installed. */
@@ -146,7 +148,7 @@ function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): b
 function hasAppliedCurrentConfig(module: ModuleView): boolean {
   const { phase, activity, retry, blockedSince, rollbackReason, handled } = module;
   if (phase !== "ready" || activity !== "none") return false;
-  if ((retry ?? blockedSince ?? rollbackReason) !== undefined) return false;
+  if (retry !== undefined || blockedSince !== undefined || rollbackReason !== undefined) return false;
   if (handled.config !== module.configDigest || handled.token !== module.requestedToken) return false;
   return isReleaseIntact(module);
 }
@@ -164,7 +166,7 @@ type MissingValues = Omit<UnmetRequirement, "reason"> & { readonly reason: "Valu
 /** Splits the recorded texts about missing Secrets and ConfigMaps into name and message, in the form of unmet requirements. */
 function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {
   return missingValues.map((text) => {
-    // The text is the title of the object, then what is wrong with it.
+    // E.g. "Secret default/db-values, which does not exist".
     const [name = "", message = ""] = text.split(", which ");
     return { name, reason: "ValuesMissing", message, needsIntervention: true };
   });
@@ -191,7 +193,7 @@ export const getPrecedingModules: GetEdges = (module) => [
   ...(module.after ?? []),
 ];
 
-/** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. */
+/** The shortest cycle through a module, which is both its first and its last element; undefined without a cycle. `edges`: the modules after a module. */
 export function findCycle(
   { modules }: Pick<Tree, "modules">,
   name: string,

@@ -1,6 +1,7 @@
 /**
- * Decides which modules may run now: their requirements are met (docs/reference/modules.md, "What a module requires"), and in
- * a converge the scheduled run of a module may start (docs/reference/lifecycle.md, "A queue for each module").
+ * Decides which modules may run now: their requirements are met (docs/reference/modules.md, "What a module requires"), and in a
+ * *converge* (the run of all modules) it is the turn of their run. Where each module has a queue of its own, a converge only
+ * *schedules* a run of each module, and waits for all of them (docs/reference/lifecycle.md, "A queue for each module").
  */
 
 import { formatUtc } from "../lib/index.ts";
@@ -8,25 +9,22 @@ import { queueOf, type Cause } from "../model/index.ts";
 import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
 import { listUnmetRequirements, type UnmetReason } from "./requirements.ts";
 
-/**
- * Whether a module may run: it is on, valid, and its files are there. While some are missing, a second read decides
- * whether it runs without them or is deleted.
- */
+/** Whether a module may run: it is on, valid, and its files are there. If files are missing, a second read decides whether it runs without them. */
 export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
   return view.enabled && view.problem === undefined && view.module.missing === undefined;
 }
 
-/**
- * Whether a module's next run may begin: not before a converge has applied the CRDs of its files, and has run its
- * `enabled` script with all values.
- */
+/** Whether a module's next run may begin: not before a converge has applied the CRDs of its files, and has run its `enabled` script with all values. */
 export function canStartRun(module: ModuleView): boolean {
   if (!isRunnable(module) || module.awaitsCrds) return false;
   // While values are missing, the script cannot run, and the run itself reports what is missing.
   return !module.awaitsScript || module.missingValues.length > 0;
 }
 
-/** Names of the modules whose missing objects are restored now, because their run waits in one of the `stalled` queues or for requirements. */
+/**
+ * Names of the modules whose missing (deleted) objects must be restored by a task of its own, because their run, which would restore
+ * them, waits for requirements or behind a failing task. `stalledQueues`: names of queues whose first task fails or takes too long.
+ */
 export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<string>): string[] {
   const isRunWaiting = (module: ModuleView): boolean =>
     stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
@@ -36,14 +34,14 @@ export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<stri
 }
 
 /**
- * Whether missing objects of a module's release are restored without a run: the module is installed, stays on, and nothing
- * is about to change its release. A retry that reaches helm restores them itself.
+ * Whether missing objects of a module's release may be restored without a run: the module is installed, stays on, and nothing is
+ * about to change its release. A retry restores them itself, unless a hook fails before helm.
  */
 export function canRestoreWithoutRun(module: ModuleView): boolean {
   const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
   if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
-  const reachesHelm = retry !== undefined && retry.reason !== "HookFailed";
-  return missingObjects.length > 0 && !reachesHelm && release?.status === "deployed";
+  const retryReachesHelm = retry !== undefined && retry.reason !== "HookFailed";
+  return missingObjects.length > 0 && !retryReachesHelm && release?.status === "deployed";
 }
 
 /** A module with a run that the current converge has scheduled and that has not ended. */
@@ -53,10 +51,7 @@ function hasScheduledRun(module: ModuleView): module is ModuleWithScheduledRun {
   return module.scheduledRun !== undefined && isRunnable(module);
 }
 
-/**
- * Whether first runs of modules with larger numbers must wait for this module: until its first try has ended or takes too
- * long, but not while the module itself waits for requirements or CRDs.
- */
+/** Whether first runs of modules with larger numbers wait for this module: until its first try has ended or takes too long, if it can start. */
 function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
   const hasTried = module.phase === "ready" || module.retry !== undefined || module.isStuck;
   if (hasTried || !hasScheduledRun(module) || !canStartRun(module)) return false;
@@ -72,10 +67,12 @@ function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
  */
 export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Cause> {
   const { phase, isBlocked } = view.converge;
-  const letsQueuesStart = phase === "scheduledRuns" || (phase === "modules" && isBlocked);
-  if (!letsQueuesStart) return new Map();
+  // A failed step of the converge must not delay the modules' own queues.
+  const mayQueuesStart = phase === "scheduledRuns" || (phase === "modules" && isBlocked);
+  if (!mayQueuesStart) return new Map();
   const candidates = activeModules(view).filter(hasScheduledRun);
   const blocking = candidates.filter((each) => blocksLaterFirstRuns(each, view));
+  // Infinity if none blocks others.
   const lowestBlockingOrder = Math.min(...blocking.map(orderOf));
   const due = candidates.filter((each) => {
     if (each.scheduledRun.hasBegun || !canStartRun(each)) return false;
@@ -84,7 +81,7 @@ export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Caus
   return new Map(due.map(({ name, scheduledRun }) => [name, scheduledRun.cause]));
 }
 
-/** Whether runs must wait until the current converge has decided which modules run. A blocked converge blocks no run. */
+/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
 export function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
   if (moduleQueues === "main" || isBlocked) return false;
   return phase === "beforeAll" || phase === "discovery" || phase === "modules";
@@ -135,8 +132,8 @@ function findPendingPredecessor({ module }: ModuleView, { modules }: View): stri
 export function findRunBlocker(module: ModuleView, view: View): RunBlocker | undefined {
   const [first, ...more] = listUnmetRequirements(module, view);
   if (first !== undefined) {
-    const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-    const message = `${first.name}, which ${first.message}${rest}`;
+    const count = more.length === 0 ? "" : ` and ${more.length} more`;
+    const message = `${first.name}, which ${first.message}${count}`;
     return { awaitedName: first.name, reason: first.reason, message };
   }
   const name = findPendingPredecessor(module, view);
@@ -151,7 +148,7 @@ export function describeOtherBlockers(module: ModuleView, view: View): string[] 
   return others.map(({ name, message }) => `and for ${name}, which ${message}`);
 }
 
-/** What a module whose run is blocked waits for, and since when; `message` is a sentence for users. Undefined for any other module. */
+/** What a module waits for whose run was due but blocked (`blockedSince`), and since when; `message` is a sentence for users. Undefined for any other module. */
 export function describeRunBlocker(module: ModuleView, view: View): RunBlocker | undefined {
   if (module.blockedSince === undefined || module.problem !== undefined) return undefined;
   const blocker = findRunBlocker(module, view);
@@ -159,7 +156,7 @@ export function describeRunBlocker(module: ModuleView, view: View): RunBlocker |
   return { ...blocker, message: `waits for ${blocker.message} (since ${formatUtc(module.blockedSince)})` };
 }
 
-/** The first requirement of an installed module that was met when the module ran and is not met any more, with a sentence for users. */
+/** The first requirement of a module that was met when the module ran and now needs a user's intervention, with a sentence for users; undefined if none is lost. */
 export function findLostRequirement(module: ModuleView, view: View): RunBlocker | undefined {
   if (!module.enabled || module.phase !== "ready") return undefined;
   const [lost] = listUnmetRequirements(module, view).filter(({ needsIntervention }) => needsIntervention);
@@ -181,14 +178,14 @@ const cachedActiveModules = new WeakMap<
 >();
 
 /**
- * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new
- * modules are left out: the converge itself begins their first run. The rules of the plan check no other modules.
+ * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new modules are left out:
+ * the converge itself begins their first run. The plan checks only these modules, because it runs after each change of the state.
  */
 export function activeModules(view: Pick<View, "modules" | "converge">): readonly ModuleView[] {
   const { modules, converge } = view;
-  const known = cachedActiveModules.get(modules) ?? findActiveModules(modules);
-  cachedActiveModules.set(modules, known);
-  return converge.phase === "idle" ? known.idle : known.converging;
+  const lists = cachedActiveModules.get(modules) ?? findActiveModules(modules);
+  cachedActiveModules.set(modules, lists);
+  return converge.phase === "idle" ? lists.idle : lists.converging;
 }
 
 /** Computes both lists of `activeModules`: for the time without a converge, and for a converge, which starts new modules itself. */
@@ -208,13 +205,13 @@ interface ActiveModule {
   readonly activity: Activity;
 }
 
-/** The module with its activity; undefined if it is idle. */
+/** The module with its activity, which `deriveFromModules` caches; undefined if it is idle. */
 function toActiveModule(view: ModuleView): ActiveModule | undefined {
   const activity = getActivity(view);
   return activity === "idle" ? undefined : { view, activity };
 }
 
-/** Classifies a module: whether the plan must check it, because it runs, waits, or has a task due. */
+/** Classifies a module: `active` if it runs, waits, or has a task due; `new` if only its first run is due, which a converge starts; else `idle`. */
 function getActivity(module: ModuleView): Activity {
   const { enabled, requestedToken, handled, phase } = module;
   if (!isIdle(module)) return "active";
@@ -223,16 +220,9 @@ function getActivity(module: ModuleView): Activity {
   return findEditCause(module) === undefined && findRepairCause(module) === undefined ? "idle" : "active";
 }
 
-/** Whether nothing of the module is in progress or waits. */
-function isIdle({
-  activity,
-  retry,
-  blockedSince,
-  scheduledRun,
-  isStuck,
-  problem,
-  missingObjects,
-}: ModuleView): boolean {
+/** Whether nothing of the module is in progress, waits, or has a problem. A run may be due all the same. */
+function isIdle(module: ModuleView): boolean {
+  const { activity, retry, blockedSince, scheduledRun, isStuck, problem, missingObjects } = module;
   if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
   return blockedSince === undefined && problem === undefined && missingObjects.length === 0;
 }
@@ -242,30 +232,25 @@ export function isRequested(token: string | undefined, handled: string | undefin
   return token !== undefined && token !== handled;
 }
 
-/** Why a module that has run must run again: a user or a hook changed what its runs use. */
+/** Why a module that has run must run again: a user or a hook changed what its runs use. Undefined if its last run used the present inputs (`handled`). */
 export function findEditCause(module: ModuleView): Cause | undefined {
   const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
   if (isRequested(requestedToken, handled.token)) return REQUESTED_CAUSE;
   if (files !== undefined && files !== handled.files) return FILES_CAUSE;
+  // The section of the ConfigMap has changed, or content of a Secret or ConfigMap that it refers to (`sources`).
   if (sectionDigest !== handled.section) return cause?.kind === "sources" ? cause : { kind: "section" };
   return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
 }
 
 /**
- * Why a module that has run must run again: its release or the objects of it changed. Without a chart, its runs leave the
- * release alone, so none is due.
+ * Why a module that has run must run again: its release is unhealthy or was changed, or objects of it are missing. Undefined
+ * otherwise, and for a module without a chart, because its runs leave the release alone.
  */
-export function findRepairCause({
-  module,
-  suspended,
-  nextRunRollsBack,
-  missingObjects,
-  isReleaseChangedByHand,
-  release,
-}: ModuleView): Cause | undefined {
-  if (suspended || module.chart === "none") return undefined;
-  if (nextRunRollsBack) return { kind: "unhealthy" };
-  const [object] = missingObjects;
+export function findRepairCause(view: ModuleView): Cause | undefined {
+  if (view.suspended || view.module.chart === "none") return undefined;
+  if (view.nextRunRollsBack) return { kind: "unhealthy" };
+  const [object] = view.missingObjects;
   if (object !== undefined) return { kind: "absent", object };
-  return isReleaseChangedByHand ? { kind: "release", status: release?.status ?? "missing" } : undefined;
+  if (!view.isReleaseChangedByHand) return undefined;
+  return { kind: "release", status: view.release?.status ?? "missing" };
 }

@@ -1,4 +1,7 @@
-/** Simulates in which order a start runs modules, in waves (docs/reference/commands.md, "plan"), with the rules of `run-readiness.ts`. */
+/**
+ * Simulates in which order a start runs modules, in waves (docs/reference/commands.md, "plan"). It starts nothing: it applies the rules
+ * of `run-readiness.ts` to copies of the view in which runs count as started or succeeded.
+ */
 
 import { requiredKey } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
@@ -15,8 +18,8 @@ interface StartOrder {
 
 /**
  * Simulates the first runs of all enabled modules and returns the waves in which they run: smaller numbers first, and
- * modules with requirements as soon as the required modules have run. Starts nothing. Assumes that no run fails, that all
- * take equally long, and that required objects exist.
+ * modules with requirements as soon as the required modules have run. Assumes that no run fails, that all take equally long, and that
+ * required objects exist. What is blocked then can never run.
  */
 export function simulateStart(view: View): StartOrder {
   let state = toStateBeforeFirstRuns(view);
@@ -24,6 +27,7 @@ export function simulateStart(view: View): StartOrder {
   for (;;) {
     const { startedModules, stateDuringWave } = simulateWave(state);
     state = withChanges(stateDuringWave, startedModules, markRunSucceeded);
+    // The last wave starts nothing, but its state has the modules that are blocked.
     if (startedModules.length === 0) break;
     waves.push(startedModules);
   }
@@ -38,6 +42,7 @@ function toStateBeforeFirstRuns(view: View): View {
   const converge = { ...view.converge, phase: "scheduledRuns" as const };
   const modules = [...view.modules.values()];
   const required = modules.flatMap(({ module }) => module.requires?.objects ?? []);
+  // No message: the simulation assumes that the object is as required.
   const objects = new Map(required.map((object) => [requiredKey(object), { message: undefined }]));
   const names = modules.filter(isRunnable).map(({ name }) => name);
   return withChanges({ ...view, converge, objects }, names, () => BEFORE_RUN);
@@ -62,10 +67,11 @@ const RUN_BLOCKED: Partial<ModuleView> = { scheduledRun: undefined, blockedSince
 function simulateWave(view: View) {
   const startedNames = new Set<string>();
   let state = view;
+  // A started or blocked module may let others start: repeat until no more do.
   for (;;) {
-    const due = findModulesToStart(state);
-    if (due.length === 0) break;
-    for (const name of due) {
+    const names = findModulesToStart(state);
+    if (names.length === 0) break;
+    for (const name of names) {
       const module = state.modules.get(name);
       const canStart = module !== undefined && findRunBlocker(module, state) === undefined;
       if (canStart) startedNames.add(name);

@@ -1,6 +1,6 @@
 /**
- * The events of a module. A reducer for each event returns the fields of the module's record that the event changes.
- * Reducers are pure: `applyEvent` makes a new record of the result.
+ * The events of a module. A reducer for each event returns the fields of the module's record that the event changes. Reducers are
+ * pure: `applyEvent` makes a new record. *Inputs* are the configuration that a run uses; inputs that count as handled cause no run.
  */
 
 import type { ReleaseOutcome } from "../helm/index.ts";
@@ -44,7 +44,7 @@ interface RestoreResult {
 /** Returns the current inputs of a run of the module. A function, because it merges values, which few events need. */
 type CollectRunInputs = () => RunInputs;
 
-/** Resets a record to the state before the first run: the next run starts with onStartup and Synchronization again. */
+/** Resets a record to the state before the first run: the next run starts with the onStartup and Synchronization hooks again. */
 function resetToFirstRun(record: ModuleRecord): ModuleRecord {
   return {
     ...record,
@@ -55,17 +55,13 @@ function resetToFirstRun(record: ModuleRecord): ModuleRecord {
   };
 }
 
-/**
- * Discovery has decided whether the module is enabled. If it is disabled or has a problem, its current inputs count as
- * handled, because no run follows.
- */
+/** Discovery has decided whether the module is enabled. If it is disabled or has a problem, its current inputs count as handled, because no run follows. */
 function onEnablementDecided(
   record: ModuleRecord,
   collectInputs: CollectRunInputs,
   decision: Enablement,
 ): ModuleRecord {
-  const { enabled, by: enabledBy, reason: enabledReason, problem: decisionProblem } = decision;
-  const { awaitsScript = false } = decision;
+  const { enabled } = decision;
   const before = enabled && !record.enabled ? resetToFirstRun(record) : record;
   // The script has given a decision, so its retry is over. A disabled module has nothing to retry.
   const endsRetry = !enabled || before.run.retry?.reason === "ScriptFailed";
@@ -76,17 +72,17 @@ function onEnablementDecided(
   };
   const fields = {
     enabled,
-    enabledBy,
-    enabledReason,
-    awaitsScript,
-    decisionProblem,
+    enabledBy: decision.by,
+    enabledReason: decision.reason,
+    awaitsScript: decision.awaitsScript ?? false,
+    decisionProblem: decision.problem,
+    // Discovery decides about removals next.
     isRemovalDecided: false,
     isDiscovered: true,
   };
   const after = { ...before, ...fields, run };
-  return enabled && problemOf(after) === undefined
-    ? after
-    : { ...after, run: markInputsHandled(run, collectInputs()) };
+  const canRun = enabled && problemOf(after) === undefined;
+  return canRun ? after : { ...after, run: markInputsHandled(run, collectInputs()) };
 }
 
 /** The reducers of all events that change more than the record of runs (those are in `RUN_EVENTS`). */

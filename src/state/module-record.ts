@@ -1,4 +1,7 @@
-/** The record of one module (`module-events.ts` changes it), with the confirmations that users write into annotations. */
+/**
+ * The record of one module: everything that the operator knows of it (`module-events.ts` changes it). It includes confirmations: a
+ * user writes a token into an annotation of the AddonModule to allow one certain change, for example of its CRDs.
+ */
 
 import { NO_DRIFT, type Drift } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
@@ -136,19 +139,15 @@ export function buildCrdRequest(
   return { release: module.name, files, confirmed: confirmedCrds };
 }
 
-/** Collects the inputs that a run of the module would use now, most of them as digests: the plan compares them with those of the last run. */
-export function collectRunInputs(
-  values: ValuesView,
-  { module, files, requestedToken: token }: ModuleRecord,
-): RunInputs {
-  const { digest } = values.mergedSection(module.valuesKey);
-  return {
-    ...values.digests.configBasis(module),
-    values: digest,
-    token,
-    files,
-    version: module.chartVersion,
-  };
+/**
+ * Collects the inputs that a run of the module would use now: digests of ConfigMap and values, the token of the request, how often its
+ * files were read, and the chart's version. The plan compares them with those of the last run.
+ */
+export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunInputs {
+  const { module, files, requestedToken: token } = record;
+  const configDigests = values.digests.configBasis(module);
+  const valuesDigest = values.mergedSection(module.valuesKey).digest;
+  return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
 }
 
 /** Whether the module's files cannot be used: unlike other problems, this forbids to remove the module, too. */
@@ -165,11 +164,11 @@ export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord
 const SEPARATOR = "\n";
 
 /**
- * Makes a token for a request by a command, which has none: a new token makes a run due. It consists of the last token that a
- * user wrote into the annotation, which the status reports as handled, and a counter.
+ * Makes a token for a run that a command requests: a token that differs from the last one makes a run due. It consists of the last
+ * token that a user wrote into the annotation, which the status must go on to report as handled, and a counter.
  */
-export function makeRequestToken(last: string | undefined): string {
-  const [annotation = "", count = "0"] = (last ?? "").split(SEPARATOR);
+export function makeRequestToken(lastToken: string | undefined): string {
+  const [annotation = "", count = "0"] = (lastToken ?? "").split(SEPARATOR);
   return `${annotation}${SEPARATOR}${Number(count) + 1}`;
 }
 
@@ -180,6 +179,8 @@ export function readAnnotationToken(token: string | undefined): string | undefin
 
 /** Annotation of the AddonModule that approves new content of a module from a registry: `VERSION@DIGEST`. */
 export const APPROVE_UPDATE = "addon-operator.io/approve";
+
+type Annotations = Readonly<Record<string, string>>;
 
 /** The annotations with confirmations of users, by the field of the record that has the confirmed token. */
 const ANNOTATIONS = {
@@ -194,12 +195,10 @@ const CONFIRMED = Object.keys(ANNOTATIONS) as Confirmed[];
  * Reads the users' confirmations from the annotations of the AddonModule into the record. A confirmation that was used does
  * not count again, although its annotation exists until the status mirror has removed it.
  */
-export function readConfirmations(
-  record: ModuleRecord,
-  annotations: Readonly<Record<string, string>>,
-): ModuleRecord {
+export function readConfirmations(record: ModuleRecord, annotations: Annotations): ModuleRecord {
   const isStillAnnotated = ([name, token]: [string, string]): boolean => annotations[name] === token;
   const ended = Object.fromEntries(Object.entries(record.endedConfirmations).filter(isStillAnnotated));
+  // Each kind of confirmation is a field of the record with the confirmed token.
   const tokens = CONFIRMED.map((kind) => {
     const name = ANNOTATIONS[kind];
     return [kind, ended[name] === undefined ? annotations[name] : undefined];
@@ -207,26 +206,16 @@ export function readConfirmations(
   return { ...record, ...Object.fromEntries(tokens), endedConfirmations: ended };
 }
 
-/** Whether the record has the confirmations of these annotations already: then each event of the AddonModule records nothing. */
-export function hasConfirmations(
-  record: ModuleRecord,
-  annotations: Readonly<Record<string, string>>,
-): boolean {
+/** Whether the record has the confirmations of these annotations already, used ones included: then `readConfirmations` would change nothing. */
+export function hasConfirmations(record: ModuleRecord, annotations: Annotations): boolean {
   return CONFIRMED.every((kind) => {
     const name = ANNOTATIONS[kind];
     return annotations[name] === (record[kind] ?? record.endedConfirmations[name]);
   });
 }
 
-/**
- * Ends a confirmation that was used or is not needed any more: the status mirror then removes its annotation. A confirmation
- * with another `token`, which a user has given meanwhile, stays.
- */
-export function endConfirmation(
-  record: ModuleRecord,
-  kind: Confirmed,
-  token: string | undefined,
-): ModuleRecord {
+/** Ends a confirmation that was used or is not needed: the status mirror removes its annotation. A newer confirmation (another `token`) stays. */
+export function endConfirmation(record: ModuleRecord, kind: Confirmed, token?: string): ModuleRecord {
   if (token === undefined || record[kind] !== token) return record;
   const endedConfirmations = { ...record.endedConfirmations, [ANNOTATIONS[kind]]: token };
   return { ...record, [kind]: undefined, endedConfirmations };

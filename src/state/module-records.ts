@@ -1,4 +1,4 @@
-/** The records of all modules, and their views. */
+/** The records of all modules, and their read-only views, which add what follows from a record, its values and the settings. */
 
 import { GLOBAL, retriesOf, type OnFailure, type Module } from "../model/index.ts";
 import type { ValuesView } from "../values/index.ts";
@@ -7,7 +7,7 @@ import type { ModuleView } from "./view.ts";
 import { provesBroken, type HealthCondition } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 
-/** The records of the modules of a tree, by name, with a cached view of each. */
+/** The records of the modules of a tree (the modules that were read from the directories), by name, with a cached view of each. */
 export class ModuleRecords {
   readonly #records = new Map<string, ModuleRecord>();
   readonly #values: ValuesView;
@@ -57,15 +57,15 @@ export class ModuleRecords {
     this.#views = undefined;
   }
 
-  /** The views of all modules by name, in the order of the tree. Computes only outdated views again. */
+  /** The views of all modules by name, in the order of the tree. Computes only outdated views again, or all after `discardAllViews`. */
   listViews(): ReadonlyMap<string, ModuleView> {
     const names = this.#views === undefined ? this.#namesInOrder : [...this.#outdatedViews];
-    const views = names.flatMap((name) => {
+    const newViews = names.flatMap((name) => {
       const record = this.#records.get(name);
       return record === undefined ? [] : [buildModuleView(record, this.#values, this.#defaults)];
     });
     this.#outdatedViews.clear();
-    this.#views = this.#views?.withReplaced(views) ?? new ModuleViews(views);
+    this.#views = this.#views?.withReplaced(newViews) ?? new ModuleViews(newViews);
     return this.#views;
   }
 }
@@ -85,7 +85,7 @@ export class ModuleViews implements ReadonlyMap<string, ModuleView> {
     this.#positions = positions ?? new Map(views.map(({ name }, position) => [name, position]));
   }
 
-  /** A copy in which the changed views replace the views of the same modules. */
+  /** A copy in which the changed views replace the views of the same modules. Results of `derive` are computed again only for them. */
   withReplaced(changed: readonly ModuleView[]): ModuleViews {
     const replacements = changed.flatMap((view) => {
       const position = this.#positions.get(view.name);
@@ -143,10 +143,7 @@ export class ModuleViews implements ReadonlyMap<string, ModuleView> {
   }
 }
 
-/**
- * The results of `compute` for all modules, in the order of the map. After a change of one of hundreds of modules, only that
- * one is computed again.
- */
+/** The results of `compute` for all modules, in the order of the map. After a change of one of hundreds of modules, only that one is computed again. */
 export function deriveFromModules<T>(
   modules: ReadonlyMap<string, ModuleView>,
   compute: (view: ModuleView) => T,
@@ -154,27 +151,26 @@ export function deriveFromModules<T>(
   return modules instanceof ModuleViews ? modules.derive(compute) : [...modules.values()].map(compute);
 }
 
-/**
- * Whether a user has changed the release with helm or deleted its record since the last run: then the release on the server
- * has a newer revision than the run left, is not deployed, or is missing.
- */
+/** Whether a user has changed the release with helm since the last run: it has a newer revision than the run left, is not deployed, or is missing. */
 export function isReleaseChangedByHand({ run, release }: ModuleRecord): boolean {
   const { phase, leftRevision } = run;
-  if (leftRevision === undefined || phase !== "ready") return false;
+  const hasRun = leftRevision !== undefined && phase === "ready";
+  if (!hasRun) return false;
   if (release === undefined) return true;
   return release.revision > leftRevision || release.status !== "deployed";
 }
 
 /**
- * The version of the installed chart. The record of helm can have an older version: a chart that renders the same objects as
- * before creates no revision. The record counts before the first run, after a rollback, and after a change with helm.
+ * The version of the installed chart; undefined without a release. After a run it is the version that the run left (`leftVersion`):
+ * helm's record can have an older one, because a chart that renders the same objects creates no revision. The record counts before
+ * the first run, after a rollback, and after a change with helm.
  */
 export function getReleaseVersion({
   release,
   leftVersion,
   isReleaseChangedByHand,
 }: Pick<ModuleView, "release" | "leftVersion" | "isReleaseChangedByHand">): string | undefined {
-  // Version and time of a release appear together, once helm's record is read.
+  // Helm's record is not read yet: the version must not appear before the other fields of the record do.
   if (release?.chartVersion === undefined) return undefined;
   return isReleaseChangedByHand ? release.chartVersion : (leftVersion ?? release.chartVersion);
 }
@@ -222,7 +218,7 @@ export interface ModuleDefaults {
   readonly onFailure: OnFailure;
 }
 
-/** Builds the read-only view of a module. Digests and values are computed on demand, because few readers need them. */
+/** Builds the read-only view of a module. Digests and values are computed when they are read, because few readers need them. */
 export function buildModuleView(
   record: ModuleRecord,
   values: ValuesView,
@@ -230,9 +226,11 @@ export function buildModuleView(
 ): ModuleView {
   const { run, ...facts } = record;
   const { module } = facts;
-  const [global, own] = [values.mergedSection(GLOBAL), values.mergedSection(module.valuesKey)];
+  const globalSection = values.mergedSection(GLOBAL);
+  const ownSection = values.mergedSection(module.valuesKey);
   const flag = values.flag(module);
-  const basis = values.digests.configBasis(module);
+  const configDigests = values.digests.configBasis(module);
+  // Secrets and ConfigMaps with values.
   const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
   return {
     ...run,
@@ -249,18 +247,18 @@ export function buildModuleView(
     isReleaseChangedByHand: isReleaseChangedByHand(record),
     unready: findProbeProblem(record),
     ...deriveHealthFields(record, defaults),
-    sectionDigest: basis.section,
-    givenDigest: basis.given,
-    configDigest: basis.config,
+    sectionDigest: configDigests.section,
+    givenDigest: configDigests.given,
+    configDigest: configDigests.config,
     get valuesDigest() {
-      return own.digest;
+      return ownSection.digest;
     },
     get wholeDigest() {
-      return digest(global.digest, own.digest);
+      return digest(globalSection.digest, ownSection.digest);
     },
-    values: () => ({ [GLOBAL]: global.values, [module.valuesKey]: own.values }),
+    values: () => ({ [GLOBAL]: globalSection.values, [module.valuesKey]: ownSection.values }),
     get secretPaths() {
-      return new Set([...global.secretPaths, ...own.secretPaths]);
+      return new Set([...globalSection.secretPaths, ...ownSection.secretPaths]);
     },
   };
 }
@@ -276,11 +274,13 @@ function deriveHealthFields(
   const unhealthy = ready === "healthy" ? findUnhealthyCondition(record) : undefined;
   if (unhealthy?.status !== "False") return { unhealthy, nextRunRollsBack: false };
   const { module, run } = record;
-  // `findUnhealthyCondition` has found a release.
+  // Not undefined: `findUnhealthyCondition` has found a release.
   const revision = record.release?.revision;
   const isRollbackEnabled = retriesOf(module, onFailure) !== undefined;
-  const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && run.foundUnhealthy !== revision;
-  if (run.revisionWithoutRollbackTarget !== revision) return { unhealthy, nextRunRollsBack };
+  const hasRunTried = run.foundUnhealthy === revision;
+  const nextRunRollsBack = isRollbackEnabled && provesBroken(unhealthy) && !hasRunTried;
+  const hasRollbackTarget = run.revisionWithoutRollbackTarget !== revision;
+  if (hasRollbackTarget) return { unhealthy, nextRunRollsBack };
   const message = `${unhealthy.message}; there is no good revision to go back to`;
   return { unhealthy: { ...unhealthy, message }, nextRunRollsBack };
 }

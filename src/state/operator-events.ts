@@ -1,6 +1,7 @@
 /**
- * The events of the operator as a whole, most of them of the converge. A reducer for each event returns the fields of the
- * state that the event changes. Reducers are pure: `State.record` calls them and applies the change.
+ * The events of the operator as a whole, most of them of the converge (the run of all modules). A reducer for each event returns the
+ * fields of the state that the event changes. Reducers are pure: `State.record` calls them and applies the change. Configuration and
+ * requests that count as *handled* cause no other converge.
  */
 
 import type { Clock } from "../lib/index.ts";
@@ -18,10 +19,7 @@ export interface EventContext {
   readonly digests: { convergeDigests(): ConvergeDigests };
 }
 
-/**
- * A converge starts. Everything that was due until now counts as handled by this converge before it reads anything:
- * otherwise a change that arrives while it reads would be lost.
- */
+/** A converge starts. What was due until now counts as handled before it reads anything: a change while it reads makes another converge due. */
 function onConvergeStarted(state: OperatorState, context: EventContext, cause: Cause): Change {
   const { converge, requestedToken, handledToken } = state;
   return {
@@ -36,6 +34,7 @@ function onConvergeStarted(state: OperatorState, context: EventContext, cause: C
       startedAt: context.clock.now(),
       begunAt: context.clock.monotonic(),
       finishedAt: undefined,
+      // Discovery handles `globals`, which hooks of this converge may still change.
       handled: { globalConfig: context.digests.convergeDigests().globalConfig, globals: undefined },
       isBlocked: false,
       isUnstable: false,
@@ -45,18 +44,18 @@ function onConvergeStarted(state: OperatorState, context: EventContext, cause: C
 }
 
 /**
- * The converge in progress handles the current digest `digestName`, because its discovery is still to come and reads the
- * configuration then: a change until now needs no other converge. If nothing is recorded as handled yet, the current
- * digest of the global configuration counts as handled, too.
+ * The configuration with the digest `digestName` has changed before the discovery of the converge in progress, which reads it. So its
+ * current content counts as handled: the change needs no other converge. If nothing is recorded as handled yet, the current global
+ * configuration counts as handled, too.
  */
 function onConfigHandled(
   { converge }: OperatorState,
   context: EventContext,
   digestName: keyof ConvergeDigests,
 ): Change {
-  const now = context.digests.convergeDigests();
-  const before = converge.handled ?? { globalConfig: now.globalConfig, globals: undefined };
-  return { converge: { ...converge, handled: { ...before, [digestName]: now[digestName] } } };
+  const current = context.digests.convergeDigests();
+  const handled = converge.handled ?? { globalConfig: current.globalConfig, globals: undefined };
+  return { converge: { ...converge, handled: { ...handled, [digestName]: current[digestName] } } };
 }
 
 /** A digest before and after a change. */
@@ -66,22 +65,15 @@ interface DigestChange {
 }
 
 /**
- * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content
- * counts as handled, too: the operator's own write must not cause a converge.
+ * The operator itself wrote to the ConfigMap. If the converge had handled the content before the write, the new content counts as
+ * handled, too: the operator's own write must not cause a converge. `digest`: of the global configuration.
  */
-function onOwnConfigWritten(
-  { converge }: OperatorState,
-  _: EventContext,
-  globalConfig: DigestChange,
-): Change {
-  if (converge.handled?.globalConfig !== globalConfig.before) return {};
-  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: globalConfig.now } } };
+function onOwnConfigWritten({ converge }: OperatorState, _: EventContext, digest: DigestChange): Change {
+  if (converge.handled?.globalConfig !== digest.before) return {};
+  return { converge: { ...converge, handled: { ...converge.handled, globalConfig: digest.now } } };
 }
 
-/**
- * The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row
- * were caused by their own hooks.
- */
+/** The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row were caused by their own hooks. */
 function onConvergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
   const { startedAt = context.clock.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
@@ -92,67 +84,41 @@ function onConvergeEnded({ boot, converge }: OperatorState, context: EventContex
   };
 }
 
-/**
- * The ConfigMap was read. If it was missing and exists again, another converge is due for the removals that were blocked
- * while it was missing.
- */
-function onConfigObserved(
-  { secondCheck, removalBlockers, config: before }: OperatorState,
-  _: EventContext,
-  config: ConfigView,
-): Change {
-  const returned = configIsMissing({ config: before }) && !configIsMissing({ config });
-  return { config, secondCheck: secondCheck || (returned && removalBlockers.length > 0) };
+/** The ConfigMap was read. If it was missing and exists again, another converge is due (`secondCheck`) for the removals that were blocked while it was missing. */
+function onConfigObserved(state: OperatorState, _: EventContext, config: ConfigView): Change {
+  const hasReturned = configIsMissing(state) && !configIsMissing({ config });
+  const unblocksRemovals = hasReturned && state.removalBlockers.length > 0;
+  return { config, secondCheck: state.secondCheck || unblocksRemovals };
 }
 
 /** Files of these modules have changed since they were read; `all` = files that concern more than single modules. */
 function onFilesChanged(
-  { modulesWithChangedFiles }: OperatorState,
+  { modulesWithChangedFiles: known }: OperatorState,
   _: EventContext,
   changed: OperatorState["modulesWithChangedFiles"],
 ): Change {
-  return {
-    modulesWithChangedFiles:
-      changed === "all" || modulesWithChangedFiles === "all" ? "all" : modulesWithChangedFiles.union(changed),
-  };
+  return { modulesWithChangedFiles: changed === "all" || known === "all" ? "all" : known.union(changed) };
 }
 
-/**
- * Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module
- * again when the files have settled.
- */
-function onFileChangeWithdrawn(
-  { modulesWithChangedFiles }: OperatorState,
-  _: EventContext,
-  name: string,
-): Change {
-  return modulesWithChangedFiles === "all"
-    ? {}
-    : { modulesWithChangedFiles: modulesWithChangedFiles.difference(new Set([name])) };
+/** Withdraws `filesChanged` for one module, because its files are still being written. The file watch reports the module again when the files have settled. */
+function onFileChangeWithdrawn(state: OperatorState, _: EventContext, name: string): Change {
+  const { modulesWithChangedFiles: known } = state;
+  return known === "all" ? {} : { modulesWithChangedFiles: known.difference(new Set([name])) };
 }
 
-/**
- * Restores the last request that an earlier process handled, as its status on the server tells, so that a restart does not
- * handle the request again. Has no effect if this process has recorded a request already.
- */
-function onHandledRequestRestored(
-  { requestedToken, handledToken }: OperatorState,
-  _: EventContext,
-  token: string,
-): Change {
-  return (requestedToken ?? handledToken) === undefined ? { requestedToken: token, handledToken: token } : {};
+/** An earlier process has handled this request, as the status tells: it must not be handled again. No effect if this process has recorded a request already. */
+function onHandledRequestRestored(state: OperatorState, _: EventContext, token: string): Change {
+  const isNoneRecorded = state.requestedToken === undefined && state.handledToken === undefined;
+  return isNoneRecorded ? { requestedToken: token, handledToken: token } : {};
 }
 
 /** The removal of a module or orphan release starts. It counts towards the deletion limit, unless a user has confirmed it. */
-function onRemovalStarted(
-  { deletionLimit, deletions }: OperatorState,
-  context: EventContext,
-  name: string,
-): Change {
-  if (deletionLimit?.confirmed === true && deletionLimit.modules.includes(name)) return {};
-  return {
-    deletions: { ...deletions, removed: new Map(deletions.removed).set(name, context.clock.monotonic()) },
-  };
+function onRemovalStarted(state: OperatorState, { clock }: EventContext, name: string): Change {
+  const { deletionLimit, deletions } = state;
+  const isConfirmed = deletionLimit?.confirmed === true && deletionLimit.modules.includes(name);
+  if (isConfirmed) return {};
+  const removed = new Map(deletions.removed).set(name, clock.monotonic());
+  return { deletions: { ...deletions, removed } };
 }
 
 /** The reducers of all events of the operator. */

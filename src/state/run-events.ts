@@ -1,4 +1,7 @@
-/** The events of the runs of a module. A reducer for each event returns the new record of the runs. */
+/**
+ * The events of the runs of a module. A reducer for each event returns the new record of the runs. *Inputs* are what a run uses: values,
+ * configuration, files and the token of the user's request. Inputs that count as handled cause no other run.
+ */
 
 import type { Cause } from "../model/index.ts";
 import type { ConfigBasis } from "../values/index.ts";
@@ -20,49 +23,53 @@ export interface RunStart extends Pick<LastRun, "trigger" | "startedAt" | "attem
   readonly activity: ModuleActivity;
 }
 
-/** A run starts with these inputs, and replaces the last run. A scheduled run is the one that starts. */
+/** A run starts with these inputs, and replaces the last run. If a converge has scheduled a run, that is the one that starts. */
 export function startRun(run: RunRecord, { activity, ...start }: RunStart, inputs: RunInputs): RunRecord {
-  const blank = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
+  const initial = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
   return {
     ...run,
     activity,
     attempted: inputs,
+    // Both delay only a run that has not started.
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
-    lastRun: { ...start, ...blank },
+    lastRun: { ...start, ...initial },
   };
 }
 
-/** The run has reached another step, or another hook of the step. */
+/** The run has reached another step, or another hook of the step, or waits for something else. */
 function onRunStepReached(
   run: RunRecord,
   progress: Partial<Pick<LastRun, "step" | "hook" | "hookSince" | "waitsFor">>,
 ): RunRecord {
-  const blank = { hookSince: undefined, waitsFor: undefined };
-  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...blank, ...progress } };
+  // What the step before waited for.
+  const endedWaits = { hookSince: undefined, waitsFor: undefined };
+  return { ...run, lastRun: run.lastRun && { ...run.lastRun, ...endedWaits, ...progress } };
 }
 
 /**
- * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the
- * run uses them. It keeps its request token, so that a request that arrived meanwhile causes a run of its own.
+ * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the run uses
+ * the new values, so they cause no other run, and `cause` (of the next run) ends. It keeps its request token: a request that arrived
+ * meanwhile causes its own run.
  */
 export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
   return { ...run, attempted: { ...inputs, token: run.attempted?.token }, cause: undefined };
 }
 
 /**
- * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks
- * changed files of the module in a run that changed files had caused. Counts runs in a row that the module's own hooks
- * caused: after `MAX_ROUNDS`, the next one waits, because such runs could go on forever.
+ * All steps of the run are done, so its inputs are handled. `valuesDigest`: of the values at the end. `hasWritten`: hooks changed files
+ * of the module in a run that changed files had caused. Counts runs in a row (`rounds`) that the module's own hooks caused: after
+ * `MAX_ROUNDS`, the next one waits, because such runs could go on forever.
  */
 export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritten: boolean): RunRecord {
   const { attempted, handled, cause, rounds } = run;
-  const isCausedByOwnHook = cause?.kind === "hook" && cause.by === "afterHelm";
-  const causesAnotherRun = hasWritten || (valuesDigest !== attempted?.values && isCausedByOwnHook);
+  const isNextByOwnHook = cause?.kind === "hook" && cause.by === "afterHelm";
+  const causesAnotherRun = hasWritten || (valuesDigest !== attempted?.values && isNextByOwnHook);
   return {
     ...run,
     phase: "ready",
+    // A run without a request keeps the token of the last handled request.
     handled: { ...handled, ...attempted, token: attempted?.token ?? handled.token },
     rounds: causesAnotherRun ? rounds + 1 : 0,
   };
@@ -71,12 +78,9 @@ export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritte
 /** How many durations are kept: enough for a median that one odd run does not change. */
 const MAX_RUN_SECONDS = 5;
 
-/**
- * The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another
- * time.
- */
+/** The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another time. */
 function onRunSucceeded(run: RunRecord, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
+  const endFields = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
   const { activity, lastRun, runSeconds: earlier } = run;
   const isOrdinaryRun = activity === "running" && lastRun !== undefined;
   const runSeconds = isOrdinaryRun ? [(now - lastRun.startedAt) / 1000, ...earlier] : earlier;
@@ -87,21 +91,18 @@ function onRunSucceeded(run: RunRecord, now: number): RunRecord {
     retry: undefined,
     rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 
-/**
- * The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what
- * failed and which revision is deployed.
- */
+/** The run ended with a rollback, which ends retries as a success does, but the run counts as failed. `reason` says what failed and which revision is deployed. */
 function onRunRolledBack(run: RunRecord, reason: string, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
+  const endFields = { finishedAt: now, result: "Failed", message: reason, hook: undefined } as const;
   return {
     ...onRunSucceeded(run, now),
     runSeconds: run.runSeconds,
     rollbackReason: reason,
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 
@@ -119,14 +120,12 @@ function onRunFailed(run: RunRecord, { line, ...retry }: RunFailure, now: number
     rollbackReason: undefined,
     scheduledRun: getUnstartedScheduledRun(run),
     lastRun: run.lastRun && { ...run.lastRun, finishedAt: now, result: "Failed", message: line },
+    // Unstable: hooks caused too many runs in a row, so the retry waits. After it the count starts again.
     rounds: retry.reason === "Unstable" ? 0 : run.rounds,
   };
 }
 
-/**
- * Restores the durations of runs from the status that an earlier process wrote, unless this process has measured a run
- * already. Ignores invalid entries, because users can edit a status.
- */
+/** Restores the durations of runs from the status that an earlier process wrote, unless there are newer ones. Users can edit a status: ignores invalid entries. */
 function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunRecord {
   if (run.runSeconds.length > 0) return run;
   const valid = seconds
@@ -135,7 +134,7 @@ function onRunSecondsRestored(run: RunRecord, seconds: readonly unknown[]): RunR
   return { ...run, runSeconds: valid.slice(0, MAX_RUN_SECONDS) };
 }
 
-/** The run is not started, because a requirement of the module is not met. This ends a retry and a scheduled run. */
+/** The run is not started, because a requirement of the module is not met. It is not retried: it becomes due when the requirement is met. */
 function onRunBlocked(run: RunRecord, now: number): RunRecord {
   return {
     ...run,
@@ -146,14 +145,14 @@ function onRunBlocked(run: RunRecord, now: number): RunRecord {
   };
 }
 
-/** Ends the run as failed without a retry: it was interrupted, so a later run replaces it, or only a user can help. */
+/** Ends the run as failed without a retry: it was interrupted, so a later run replaces it (the scheduled one must start again), or only a user can help. */
 function onRunEndedAsFailed(run: RunRecord, message: string, now: number): RunRecord {
-  const end = { finishedAt: now, result: "Failed", message } as const;
+  const endFields = { finishedAt: now, result: "Failed", message } as const;
   return {
     ...run,
     activity: "none",
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: false },
-    lastRun: run.lastRun && { ...run.lastRun, ...end },
+    lastRun: run.lastRun && { ...run.lastRun, ...endFields },
   };
 }
 
@@ -163,8 +162,8 @@ export function markInputsHandled(run: RunRecord, { section, config, files, toke
 }
 
 /**
- * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the
- * new content: the operator's own write must not cause a run. Compares and replaces each digest on its own.
+ * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the new content:
+ * the operator's own write must not cause a run. `before` and `now` are digests of parts of the content, each replaced on its own.
  */
 function onOwnConfigWritten(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
   const replaceDigests = <I extends Partial<RunInputs>>(inputs: I): I => ({

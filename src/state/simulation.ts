@@ -1,4 +1,4 @@
-/** Tries other content of the ConfigMap on a copy of the state. */
+/** Tries other content of the ConfigMap on a copy of the state: the admission webhook warns a user of what an edit would change. */
 
 import type { Tree } from "../model/index.ts";
 import type { ParsedConfig, ValuesStore, ValuesView } from "../values/index.ts";
@@ -14,7 +14,7 @@ interface SimulatedState {
   module(name: string): ModuleRecord | undefined;
 }
 
-/** A copy of the state to try an edit with: the state itself does not change. */
+/** A copy of the state to try an edit of the ConfigMap with: the state itself does not change. */
 export class Simulation {
   readonly tree: Tree;
   readonly #state: SimulatedState;
@@ -22,6 +22,7 @@ export class Simulation {
   readonly #values: ValuesStore;
   readonly #decidedRecords = new Map<string, ModuleRecord>();
 
+  /** Copies the values, which `setConfig` changes. Records are copied when `decide` changes them. */
   constructor(state: SimulatedState, moduleDefaults: ModuleDefaults) {
     this.tree = state.tree;
     this.#state = state;
@@ -43,7 +44,7 @@ export class Simulation {
     return this.#decidedRecords.get(name) ?? this.#state.module(name);
   }
 
-  /** Simulates that discovery has decided whether the module is enabled; the record in the state does not change. */
+  /** Records in the copy that discovery has decided whether the module is enabled. Has no effect if there is no such module. */
   decide(name: string, decision: Enablement): void {
     const record = this.#state.module(name);
     if (record === undefined) return;

@@ -1,4 +1,4 @@
-/** The single record of everything that is known; all other packages read its view. */
+/** The state: the single record of everything that the operator knows. All other packages read its immutable view. */
 
 import type { Clock, KnownSecrets } from "../lib/index.ts";
 import { GLOBAL, type Hook, type Tree } from "../model/index.ts";
@@ -21,9 +21,9 @@ interface StateOptions
 }
 
 /**
- * The single record of everything that is known. It changes by events (`operator-events.ts`, `module-events.ts`), by a tree
- * that was read, and by new values (`inputs`). `plan/` decides from `view` what to do. Listeners are called once per event
- * loop turn in which something was recorded, in the order of registration.
+ * The single record of everything that is known. It changes by events (`operator-events.ts`, `module-events.ts`), by a tree of modules
+ * that was read, and by new values (`inputs`). `plan/` decides from `view` what to do. Listeners are called once for several changes
+ * in a row, in the order of registration.
  */
 export class State {
   /** Records the inputs of the merged values: the ConfigMap, Secrets with values, patches and flags of hooks. */
@@ -46,6 +46,7 @@ export class State {
     const { operator = BLANK.operator, moduleQueues = BLANK.moduleQueues } = options;
     const { invalidConfig = BLANK.invalidConfig } = options;
     this.#operator = { ...BLANK, operator, moduleQueues, invalidConfig };
+    // With `--chart-enabled-modules`, charts get the names of the enabled modules as a value.
     const listEnabledModules = chartEnabledModules ? () => this.#listEnabledModules() : undefined;
     const { namespace, name } = operator;
     const configMap = `ConfigMap ${namespace}/${name}`;
@@ -99,10 +100,7 @@ export class State {
     return (this.#view ??= this.#buildView());
   }
 
-  /**
-   * Records an event of the operator as a whole: its reducer returns the changed fields. Listeners are not called if no field
-   * really changes.
-   */
+  /** Records an event of the operator as a whole: its reducer returns the changed fields. Listeners are not called if no field really changes. */
   record<E extends keyof OperatorEvents>(event: E, ...details: OperatorEvents[E]): void {
     const reduce = OPERATOR_EVENTS[event] as (
       state: OperatorState,
@@ -116,7 +114,7 @@ export class State {
     this.#discardViewAndNotify();
   }
 
-  /** Records an event of a module. Has no effect if the module was removed from the tree meanwhile. */
+  /** Records an event of a module. Has no effect if the module was removed from the tree meanwhile. After mere progress of a run, listeners are called later. */
   recordModule<E extends keyof ModuleEvents>(name: string, event: E, ...details: ModuleEvents[E]): void {
     const record = this.#modules.get(name);
     if (record === undefined) return;
@@ -149,10 +147,7 @@ export class State {
     this.#discardViewAndNotify();
   }
 
-  /**
-   * Discards the cached view after a change, and calls the listeners in a microtask: several changes in the same synchronous
-   * work cause one call.
-   */
+  /** Discards the cached view after a change, and calls the listeners in a microtask: several changes in the same synchronous work cause one call. */
   #discardViewAndNotify(): void {
     this.#view = undefined;
     if (this.#isNotifying) return;
@@ -161,14 +156,15 @@ export class State {
   }
 
   /**
-   * As `discardViewAndNotify`, but calls the listeners after the I/O callbacks of this turn of the event loop: a run without processes
-   * takes one turn, and a view for each of its steps would be a third of the work of a restart with hundreds of modules.
+   * As `discardViewAndNotify`, but calls the listeners at the end of this turn of the event loop. A run that starts no process takes one
+   * turn: a view for each of its steps would be a third of the work of a restart with hundreds of modules.
    */
   #discardViewAndNotifyLater(): void {
     this.#view = undefined;
     this.#notifyLater ??= setImmediate(() => this.#notify());
   }
 
+  /** Calls the listeners, and cancels the later call of `#discardViewAndNotifyLater`. */
   #notify(): void {
     this.#isNotifying = false;
     clearImmediate(this.#notifyLater);
@@ -193,10 +189,7 @@ export class State {
     };
   }
 
-  /**
-   * Names of the enabled modules, which charts get as a value. Reads the records and not the view: the view is built from
-   * the values, and the values would need the view.
-   */
+  /** Names of the enabled modules, which charts get as a value. Reads the records, because the view is built from the values. */
   #listEnabledModules(): readonly string[] {
     return [...this.#modules.listRecords()].filter(({ enabled }) => enabled).map(({ module }) => module.name);
   }

@@ -1,4 +1,7 @@
-/** Records what values are made from: the content of the ConfigMap, and patches and flags of hooks. */
+/**
+ * Records what the merged values are made from: the ConfigMap (`global` and a section for each module), Secrets and ConfigMaps with
+ * values, and what hooks changed: patches of values, and flags that switch modules on or off.
+ */
 
 import { GLOBAL, type Cause, type Hook } from "../model/index.ts";
 import { configBasisFor, collectConfigFacts, validateConfig, type ValuesStore } from "../values/index.ts";
@@ -34,13 +37,13 @@ interface RecordedState {
   recordModule<E extends keyof ModuleEvents>(name: string, event: E, ...details: ModuleEvents[E]): void;
 }
 
-/** Records changes of values, and which modules and whether the converge depend on them. */
+/** Records changes of values, with the cause of the module runs or of the converge that follow. A run becomes due where digests of values change. */
 export class ValuesRecorder {
   readonly #state: RecordedState;
   readonly #values: ValuesStore;
-  /** Called with the section that has changed, or undefined for more than one. */
   readonly #onValuesChanged: (valuesKey?: string) => void;
 
+  /** Records into `state` and `values`. `onValuesChanged`: discards the views of the modules with this key; of all without a key. */
   constructor(state: RecordedState, values: ValuesStore, onValuesChanged: (valuesKey?: string) => void) {
     this.#state = state;
     this.#values = values;
@@ -48,17 +51,17 @@ export class ValuesRecorder {
   }
 
   /**
-   * Records an observation of the ConfigMap, and applies its content if there is valid content. Returns the keys that match no
-   * module and were not reported before.
+   * Records an observation of the ConfigMap, and applies its content if it is valid (else `content` is undefined). `overlay` is the
+   * content of a second ConfigMap that is merged over it. Returns the keys that match no module and were not reported before.
    */
   recordConfig(seen: ConfigObservation, cause: Cause): string[] {
-    const before = this.#state.view.config.unknownKeys;
+    const knownUnknownKeys = this.#state.view.config.unknownKeys;
     const { condition, problems, resourceVersion, content, overlay } = seen;
     if (content !== undefined) this.#applyChange(() => this.#values.setConfig(content, overlay), cause);
     const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
     this.#state.record("configObserved", config);
     this.#onValuesChanged();
-    return config.unknownKeys.filter((key) => !before.includes(key));
+    return config.unknownKeys.filter((key) => !knownUnknownKeys.includes(key));
   }
 
   /** Validates the content of the ConfigMap, applies it if it is valid, and records its problems otherwise. Returns what to report. */
@@ -70,7 +73,7 @@ export class ValuesRecorder {
     return { ...reported, problems, unknownKeys: this.recordConfig(seen, { kind: "config" }) };
   }
 
-  /** Applies the content that was accepted before the ConfigMap became invalid. Returns false if that is not valid any more. */
+  /** Applies the content that an earlier process accepted before the ConfigMap became invalid. Returns false if that content is not valid any more. */
   applyAcceptedConfig(read: ReadConfig): boolean {
     const { content, overlay, problems } = validateConfig(this.#values, read);
     if (problems.length > 0) return false;
@@ -79,8 +82,8 @@ export class ValuesRecorder {
   }
 
   /**
-   * Applies content that the operator itself wrote to the ConfigMap. The write causes no run, because its effect was part of
-   * the merged values before: inputs that were handled stay handled.
+   * Applies content that the operator itself wrote to the ConfigMap for a hook. The write causes no run, because its effect was part of
+   * the merged values before: where a run or converge had handled the content before the write, it counts as having handled the new one.
    */
   recordOwnConfig(seen: ConfigObservation): void {
     const before = this.#values.digests.configDigests();
@@ -96,9 +99,10 @@ export class ValuesRecorder {
       );
   }
 
-  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = no module uses it any more. */
+  /** Records the content of a Secret or ConfigMap with values, by its title (`Secret a/b`); undefined = no module uses it any more. */
   recordSource(title: string, content: SourceContent | undefined): void {
     this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
+    // The digest of the configuration covers this content, too.
     this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
     this.#onValuesChanged();
   }
@@ -118,25 +122,26 @@ export class ValuesRecorder {
       const { name } = module;
       const section = after.sections.get(name);
       if (section === before.sections.get(name)) continue;
+      // With the digest of the section, the record knows that the converge handles this edit, too.
       this.#state.recordModule(name, "sectionEdited", cause, causesConverge ? section : undefined);
-      if (isDiscovered && !enabled && !causesConverge) this.#state.recordModule(name, "runNotNeeded");
+      const isOff = isDiscovered && !enabled;
+      if (isOff && !causesConverge) this.#state.recordModule(name, "runNotNeeded");
     }
   }
 
-  /**
-   * Records a hook's patches of the values under a key. Returns the number of patches if it has just exceeded the limit for
-   * a warning, so that the caller warns once.
-   */
+  /** Records a hook's patches of the values under a key. Returns the number of patches once, when it exceeds the limit for a warning. */
   recordPatches(key: string, operations: readonly PatchOperation[], hook?: string): number | undefined {
     if (operations.length === 0) return undefined;
     const excess = this.#values.addPatches(key, operations, hook);
+    // All modules use global values.
     this.#onValuesChanged(key === GLOBAL ? undefined : key);
     return excess;
   }
 
   /**
-   * Records the patches and flags that a hook's run produced. `before` is the section's digest before the run. Returns
-   * what `recordPatches` does.
+   * Records the patches and flags that a hook's run produced. `before`: the digest of what its patches can change (values under `key`,
+   * flags), before the run. If it has changed, a run of the module or, after a global hook, a converge gets its `cause`. Returns what
+   * `recordPatches` does.
    */
   recordHookRun(
     { module, name }: Hook,
@@ -151,7 +156,7 @@ export class ValuesRecorder {
     return excess;
   }
 
-  /** Records that a global hook enabled or disabled a module; undefined withdraws the flag. */
+  /** Records that a global hook switched a module on or off; undefined: the hook leaves the decision to others again. */
   recordHookFlag(valuesKey: string, enabled: boolean | undefined): void {
     this.#values.setHookFlag(valuesKey, enabled);
     this.#onValuesChanged();

@@ -1,14 +1,11 @@
-/** The read-only view of the state. */
+/** The read-only view of the state: what the operator knows at one moment. */
 
 import type { HealthCondition } from "../health/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ConvergeDigests, ConvergeRecord, RunRecord } from "./run-record.ts";
-/**
- * Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has
- * ended, then `running`.
- */
+/** Phase of the start: `waiting` until the ConfigMap's content is applied, `converging` until the first converge has ended, then `running`. */
 export type BootPhase = "loading" | "waiting" | "onStartup" | "synchronization" | "converging" | "running";
 
 /** State of the ConfigMap on the server. Unless it is `ok`, the last valid content stays in force. */
@@ -22,11 +19,9 @@ export function configIsMissing({ config }: Pick<View, "config">): boolean {
 /** What a start with an invalid ConfigMap does (`--invalid-config`). */
 export type InvalidConfig = "stop" | "last-good";
 
-/** Explains which content stays in force while the ConfigMap is invalid, now and at the next start of the operator. */
-export function explainInvalid({
-  config: { isInForce },
-  invalidConfig,
-}: Pick<View, "config" | "invalidConfig">): string {
+/** Explains which content stays in force while the ConfigMap is invalid, now (`isInForce`: some earlier content) and after a restart. */
+export function explainInvalid({ config, invalidConfig }: Pick<View, "config" | "invalidConfig">): string {
+  const { isInForce } = config;
   if (isInForce && invalidConfig === "last-good")
     return "what was accepted last stays in force until then, also over restarts";
   if (isInForce)
@@ -238,11 +233,8 @@ export const BLANK: OperatorState = {
 };
 
 /** All missing objects of the release: due to be restored, and deferred by a back-off. */
-export function listMissingObjects({
-  missingObjects,
-  deferredObjects,
-}: Pick<ModuleView, "missingObjects" | "deferredObjects">): string[] {
-  return [...new Set([...missingObjects, ...deferredObjects])];
+export function listMissingObjects(view: Pick<ModuleView, "missingObjects" | "deferredObjects">): string[] {
+  return [...new Set([...view.missingObjects, ...view.deferredObjects])];
 }
 
 /**

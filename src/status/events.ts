@@ -1,4 +1,4 @@
-/** Writes Kubernetes Events (docs/reference/status.md, "Events"). */
+/** Writes Kubernetes Events (docs/reference/status.md, "Events"). A *series* is one Event with its repetitions: the same module, reason and note again. */
 
 import PQueue from "p-queue";
 
@@ -76,6 +76,8 @@ const MAX_CALLS = 100;
 const UID_WAIT_MS = 5000;
 const UID_CHECK_MS = 50;
 const MAX_NOTE_LENGTH = 1000;
+/** The API server refuses a longer `reportingInstance`. */
+const MAX_INSTANCE_LENGTH = 128;
 const CALL_TIMEOUT_MS = 5000;
 
 /** An Event and its repetitions, which the server stores as one object. */
@@ -112,11 +114,12 @@ export class EventWriter {
 
   /** Events, and repetitions of them, that are not written yet. */
   get unwrittenCount(): number {
-    const repeated = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
-    return this.#callCount + repeated.length;
+    // A timer runs until it writes the repetitions.
+    const withRepetitions = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
+    return this.#callCount + withRepetitions.length;
   }
 
-  /** Queues an Event; returns at once. */
+  /** Queues a new Event, or counts a repetition in the series of the Event that it repeats. Returns at once. */
   record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
     const note = oneLine(toStatusLine(this.#options.secrets.redact(event.note)), MAX_NOTE_LENGTH);
@@ -130,11 +133,14 @@ export class EventWriter {
     }
     series.count += 1;
     series.lastAt = now;
-    // Several repetitions are written together.
+    // One write for all repetitions of the next SERIES_EVERY_MS.
     series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
   }
 
-  /** Resolves when everything recorded so far has been written or dropped, repetitions included. A stopping operator calls it; so no wait delays the writes. */
+  /**
+   * Writes everything recorded so far, repetitions included, and resolves when it is written or dropped. A stopping operator calls
+   * it, so it ends the waits for the next burst and for the uids of objects.
+   */
   async flush(): Promise<void> {
     this.#uidWaitEndsAt = 0;
     this.#flushAbort.abort();
@@ -146,16 +152,17 @@ export class EventWriter {
     await this.#calls.onIdle();
   }
 
-  /** Stops, and aborts calls under way. */
+  /** Aborts calls under way, and drops what is not written yet. */
   close(): void {
     this.#abort.abort();
     for (const series of this.#series.values()) series.timer?.cancel();
   }
 
-  /** Records a new Event and queues the call that creates it. */
+  /** Starts the series of a new Event and queues the call that creates it. `key` identifies its repetitions. */
   #startSeries(key: string, event: OperatorEvent): void {
     const { operatorName, clock } = this.#options;
     const now = clock.now();
+    // Two Events of one millisecond need different names.
     const sequence = this.#seq.toString(16).padStart(4, "0");
     this.#seq += 1;
     const name = `${event.module ?? operatorName}.${now.toString(16)}${sequence}`;
@@ -163,6 +170,7 @@ export class EventWriter {
     this.#series.delete(key);
     this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), timer: undefined });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
+    // Only the first Events wait for uids: objects that are missing after this time may never appear.
     this.#uidWaitEndsAt ??= clock.monotonic() + UID_WAIT_MS;
     this.#enqueueCall(async (signal) => {
       await this.#waitBeforeCreate(event.module, signal);
@@ -172,8 +180,8 @@ export class EventWriter {
   }
 
   /**
-   * Waits for the next burst of writes (see `nextWriteTime`), then until the object exists, because `kubectl describe` finds
-   * Events by its uid. Both waits are limited, and end with a flush.
+   * Waits until the operator next sends its deferrable writes together (once a second, see `nextWriteTime`), then until the uid of
+   * the Event's object is known, because `kubectl describe` finds Events by uid. A flush ends both waits.
    */
   async #waitBeforeCreate(module: string | undefined, signal: AbortSignal): Promise<void> {
     const { clock, uidOf } = this.#options;
@@ -196,8 +204,8 @@ export class EventWriter {
       try {
         await mergePatch(client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
       } catch (error) {
-        // Events are kept for a short time on the server: the next one of this kind begins a new series.
         if (!isNotFound(error)) throw error;
+        // The server has deleted the Event because of its age. This time makes the next repetition start a new series.
         series.lastAt = Number.NEGATIVE_INFINITY;
       }
     });
@@ -225,6 +233,7 @@ export class EventWriter {
     }
   }
 
+  /** The Event object, about the AddonModule of the module, or about the AddonOperator without one. */
   #buildEvent(name: string, { module, reason, note }: OperatorEvent, now: number): Event {
     const { namespace, operatorName, instance, uidOf } = this.#options;
     const uid = uidOf(module);
@@ -234,7 +243,7 @@ export class EventWriter {
       metadata: { name, namespace },
       eventTime: formatMicroTime(now),
       reportingController: "addon-operator.io/addon-operator",
-      reportingInstance: instance.slice(0, 128),
+      reportingInstance: instance.slice(0, MAX_INSTANCE_LENGTH),
       reason,
       ...EVENT_REASONS[reason],
       note,

@@ -23,17 +23,17 @@ export async function runAddon(name: AddonCommand, line: CommandLine, terminal: 
 
 type Command = (reader: Reader, line: CommandLine, terminal: Terminal) => Promise<number>;
 
-/** Makes the command `status` or `list`, which differ only in how they display the overview. */
+/** Makes the command `status` or `list`, which differ only in how they display the overview (`render`) and in the exit code. */
 function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): Command {
   return (reader, line, terminal) => {
     const fetch = async () => {
-      const found = await reader.listAll();
-      if (found.operator === undefined && found.modules.length === 0) {
+      const resources = await reader.listAll();
+      if (resources.operator === undefined && resources.modules.length === 0) {
         terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
         return 1;
       }
-      const overview = toOverview(found, systemClock.now());
-      // The table has no line for the operator.
+      const overview = toOverview(resources, systemClock.now());
+      // The table of `list` has no line for the operator, so a note says that the operator does not run.
       if (options.render === renderModulesTable && overview.reason === "NotRunning")
         terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
       return overview;

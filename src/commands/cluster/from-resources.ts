@@ -1,4 +1,7 @@
-/** Converts AddonOperator and AddonModules to the data that a running operator returns. */
+/**
+ * Converts AddonOperator and AddonModules, which `kubectl addon` reads from the cluster, to the data that a running operator returns.
+ * The Lease of the leader election tells whether the operator runs, so that its last status is still true.
+ */
 
 import type { LeaseSpec } from "../../kube/index.ts";
 import { medianOf } from "../../lib/index.ts";
@@ -20,28 +23,24 @@ export interface Resources {
 /** The clocks of the operator and of this machine may differ by this much. */
 const CLOCK_SKEW_MS = 30_000;
 
-/** A message for an operator that no longer renews its Lease, to be followed by its last status; undefined while it does. */
-function describeStoppedOperator(
-  { holderIdentity, renewTime, leaseDurationSeconds = 0 }: LeaseSpec,
-  now: number,
-): string | undefined {
+/** Says that the operator does not renew its Lease, as the begin of a message that goes on with its last status; undefined while it does. */
+function describeStoppedOperator(lease: LeaseSpec, now: number): string | undefined {
+  const { holderIdentity, renewTime, leaseDurationSeconds = 0 } = lease;
   // The identity is `NAME/RANDOM`.
   const [holder = ""] = (holderIdentity ?? "").split("/");
+  // Without the microseconds: `2026-01-02T03:04:05Z`.
   const since = renewTime === undefined ? "" : ` since ${renewTime.slice(0, 19)}Z`;
   const isRenewed = now <= Date.parse(renewTime ?? "") + leaseDurationSeconds * 1000 + CLOCK_SKEW_MS;
   if (holder !== "" && isRenewed) return undefined;
-  const why =
+  const evidence =
     holder === "" ? `its Lease has no holder${since}` : `${holder} has not renewed its Lease${since}`;
-  return `The operator is not running: ${why}. Its last status: `;
+  return `The operator is not running: ${evidence}. Its last status: `;
 }
 
 /** A lease is renewed several times in its duration: after this share of it, a renewal is overdue. */
 const LATE_SHARE = 0.5;
 
-/**
- * A message if the Lease shows no operator, or its renewal is late, to be followed by the last status; undefined while it
- * is renewed in time.
- */
+/** Says that the operator has stopped or renews its Lease late, as the begin of a message with its last status; undefined while it is in time. */
 export function describeStaleLease(lease: LeaseSpec, now: number): string | undefined {
   const stopped = describeStoppedOperator(lease, now);
   if (stopped !== undefined) return stopped;
@@ -64,21 +63,21 @@ function operatorReadiness(operator: IAddonOperator | undefined): ReturnType<typ
 }
 
 /**
- * The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. If the operator
- * has stopped, the headline says so; already a late renewal of the Lease is said before the message, which may be outdated.
+ * The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. If the operator has
+ * stopped, it is Invalid. If its renewal of the Lease is only late, its state stays, and the message begins with a note.
  */
 export function toOverview({ operator, modules, lease }: Resources, now: number): Overview {
   const { state = "Pending", converge = {} } = operator?.status ?? {};
   const { status, message, reason } = operatorReadiness(operator);
   const rows = modules.map((module) => toModuleRow(module, now));
   const isStopped = lease !== undefined && describeStoppedOperator(lease, now) !== undefined;
-  const lateRenewal = operator && lease && describeStaleLease(lease, now);
+  const leaseNote = operator && lease && describeStaleLease(lease, now);
   const headline = isStopped
     ? { state: "Invalid" as const, ready: "False" as const, reason: "NotRunning" }
     : { state, ready: status, reason };
   return {
     ...headline,
-    message: `${lateRenewal ?? ""}${message}`,
+    message: `${leaseNote ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
   };
@@ -89,9 +88,9 @@ function findCondition(
   conditions: NonNullable<ModuleStatus["conditions"]> = [],
   type: string,
 ): { status: OverviewRow["ready"]; reason: string; message: string } {
-  const found = conditions.find((each) => each.type === type);
-  const status = found?.status === "True" || found?.status === "False" ? found.status : "Unknown";
-  return { status, reason: found?.reason ?? "", message: found?.message ?? "" };
+  const condition = conditions.find((each) => each.type === type);
+  const { status = "Unknown", reason = "", message = "" } = condition ?? {};
+  return { status: status === "True" || status === "False" ? status : "Unknown", reason, message };
 }
 
 /** As `toModuleRow`, but with Unknown conditions if the operator has stopped: its last status may no longer be true. */
@@ -107,12 +106,13 @@ export function toCurrentModuleRow(
 }
 
 /** The row of a module, from its AddonModule. */
-function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number): OverviewRow {
+function toModuleRow(module: IAddonModule, now: number): OverviewRow {
+  const { status = {} } = module;
   const { conditions, drift = [], requires = [], state = "Pending" } = status;
   const ready = findCondition(conditions, "Ready");
   const unmet = requires.find(({ met }) => !met);
   return omitUndefined({
-    ...nameAndOrder(metadata, spec),
+    ...toNameAndSpec(module),
     state,
     reason: ready.reason,
     ready: ready.status,
@@ -127,11 +127,13 @@ function toModuleRow({ metadata, spec, status = {} }: IAddonModule, now: number)
   });
 }
 
-function nameAndOrder(
-  metadata: IAddonModule["metadata"],
-  { order = 0, enabled = false }: IAddonModule["spec"] = {},
-): Pick<OverviewRow, "name" | "order" | "enabled"> {
-  return { name: metadata?.name ?? "", order, enabled };
+/** The fields of a row that come from metadata and spec. */
+function toNameAndSpec({
+  metadata,
+  spec = {},
+}: IAddonModule): Pick<OverviewRow, "name" | "order" | "enabled"> {
+  const { order = 0, enabled = false } = spec;
+  return { name: metadata.name, order, enabled };
 }
 
 /** The last run of a module. The duration of a run that is not over is counted until `now`. */
@@ -153,10 +155,10 @@ export function describeConfigProblem(operator: IAddonOperator | undefined): str
   return CONFIG_REASONS.has(reason) ? message : undefined;
 }
 
-/** Why a module has its state, from its AddonModule: the state, then the sentences of `module why`, each once. */
+/** Why a module has its state, from its AddonModule: a line with the state and the message of Ready, then the sentences of `module why`, each once. */
 export function explainState({ metadata, status = {} }: IAddonModule): string[] {
   const { state = "Pending", conditions } = status;
-  const head = `${metadata?.name ?? ""}: ${state}: ${findCondition(conditions, "Ready").message}`;
+  const headline = `${metadata.name}: ${state}: ${findCondition(conditions, "Ready").message}`;
   const enabledReason = findCondition(conditions, "Enabled").message;
   const facts = [
     enabledReason,
@@ -164,10 +166,10 @@ export function explainState({ metadata, status = {} }: IAddonModule): string[] 
     ...describeObjects(status),
     ...describeOrigin(status.source),
   ];
-  return [head, ...new Set(facts.filter((fact) => fact !== "" && !head.includes(fact)))];
+  return [headline, ...new Set(facts.filter((fact) => fact !== "" && !headline.includes(fact)))];
 }
 
-/** Reads from a status what `module why` explains from the operator's state. */
+/** Reads from a status what `module why` reads from the operator's own state, so that both explain it in the same words. */
 function toReasons(status: ModuleStatus): Reasons {
   const { state, conditions, requires = [], absent = [], failures = 0, nextRetryAt } = status;
   const messageIfTrue = (type: string): string | undefined => {
@@ -184,7 +186,7 @@ function toReasons(status: ModuleStatus): Reasons {
       ...unmet.map(({ name, message = "does not exist" }) => `it requires ${name}, which ${message}`),
     ],
     isSuspended: state !== "Suspended" && messageIfTrue("Suspended") !== undefined,
-    // The head contains the message of a failure.
+    // Without the message of the failure, which the caller prints first as the message of Ready.
     retry: state === "Retrying" ? { failures, reason, nextTry: nextRetryAt } : undefined,
     missing: absent,
     unhealthy: [describeHealth(findCondition(conditions, "Healthy"))],

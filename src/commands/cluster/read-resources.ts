@@ -1,4 +1,4 @@
-/** Reads AddonOperator and AddonModules from a cluster. */
+/** Reads AddonOperator, AddonModules, ModuleSources and the operator's Lease from a cluster, for `kubectl addon` and `source`. */
 
 import { UsageError } from "../../config.ts";
 import {
@@ -72,7 +72,7 @@ export class Reader {
     return this.#explainErrors(() => this.#findReadableOperator());
   }
 
-  /** Undefined without an operator, or without the right to read its Lease. */
+  /** The Lease of the operator, which tells whether it runs; empty if there is none. Undefined without an operator, or without the permission to read it. */
   lease(): Promise<LeaseSpec | undefined> {
     return this.#explainErrors(async () => {
       const operator = await this.#findReadableOperator();
@@ -92,7 +92,7 @@ export class Reader {
     });
   }
 
-  /** Sets annotations of an object. */
+  /** Sets annotations of an object, by which users request or approve something. */
   async annotate(
     target: { readonly resource: ResourceType; readonly namespace: string; readonly name: string },
     annotations: Readonly<Record<string, string>>,
@@ -109,7 +109,7 @@ export class Reader {
     return findOperator(this.#client, this.#settings.namespace, this.#settings.configMap);
   }
 
-  /** The operator; undefined if the user may not list operators, or if there are several. */
+  /** The operator, for callers that can do without it: undefined if the user may not list operators, or if there are several. */
   #findReadableOperator(): Promise<MaybeOperator> {
     this.#cachedOperator ??= this.#findOperator();
     return this.#cachedOperator.catch((error: unknown) =>
@@ -122,6 +122,7 @@ export class Reader {
     return this.#namespace;
   }
 
+  /** Runs `work`; its errors become errors that name the cluster and a remedy. */
   async #explainErrors<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -138,6 +139,7 @@ export async function withReader<T>(
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
   const { settings } = line.settings(env);
+  // `-n`, as kubectl has it, takes precedence over the setting `--namespace`.
   const reader = new Reader({ ...settings, namespace: line.flags.n ?? settings.namespace });
   try {
     return await work(reader);
@@ -147,8 +149,8 @@ export async function withReader<T>(
 }
 
 /**
- * Finds the operator in `namespace`, or in all namespaces; among several of one namespace, that with `name`. Undefined if
- * there is none; throws UsageError if several match.
+ * Finds the operator in `namespace`, or in all namespaces if that is undefined; among several of one namespace, that with `name`.
+ * Undefined if there is none; throws UsageError if several match.
  */
 async function findOperator(
   client: KubeClient,
@@ -161,37 +163,38 @@ async function findOperator(
     throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
   if (operators.length <= 1) return operators[0];
   const names = operators.map(({ metadata }) => metadata.name).toSorted();
-  const found = operators.find(({ metadata }) => metadata.name === name);
-  if (found === undefined)
+  const operatorWithName = operators.find(({ metadata }) => metadata.name === name);
+  if (operatorWithName === undefined)
     throw new UsageError([
       `there are operators ${names.join(", ")} in ${namespaces[0]}. Select one with --config-map NAME`,
     ]);
-  return found;
+  return operatorWithName;
 }
 
-/** Lists all objects page by page. Drops the values in their statuses at once, because they are large. */
+/** Lists all objects, page by page if possible. Drops `status.values` of each object at once, because the values are large. */
 async function listAllPages<T>(client: KubeClient, spec: WatchSpec): Promise<T[]> {
   const listPages = async (unpaged: boolean): Promise<T[]> => {
-    const found: T[] = [];
+    const objects: T[] = [];
     const { signal } = new AbortController();
     await listObjects(spec, { client, clock: systemClock, signal, unpaged }, (object) => {
       const { values: _, ...status } = (object["status"] ?? {}) as object & { values?: unknown };
-      found.push({ ...object, status } as T);
+      objects.push({ ...object, status } as T);
     });
-    return found;
+    return objects;
   };
   try {
     return await listPages(false);
   } catch (error) {
-    // 410: the continue token has expired, because the paged list took too long.
-    if (!(error instanceof ApiError) || error.status !== 410) throw error;
+    const hasListExpired = error instanceof ApiError && error.status === 410;
+    if (!hasListExpired) throw error;
+    // The continue token expired, because the pages took too long. A list in one page needs no token.
     return listPages(true);
   }
 }
 
 type MaybeOperator = IAddonOperator | undefined;
 
-/** The Lease; undefined without the right to read it, and empty if it does not exist. */
+/** The Lease of the operator; undefined without the permission to read it, and empty (so that the operator counts as stopped) if it does not exist. */
 async function readLease(client: KubeClient, { metadata }: IAddonOperator): Promise<LeaseSpec | undefined> {
   const { namespace, name } = metadata;
   try {
@@ -210,7 +213,7 @@ function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operato
   return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);
 }
 
-/** Replaces an error of the API server by one that names the cluster and a remedy. */
+/** Replaces an error of the API server by one that names the cluster and a remedy. Errors of the command line stay. */
 function explainError(error: unknown, { credentialsInfo }: KubeClient): unknown {
   if (error instanceof UsageError) return error;
   const { file, server } = credentialsInfo;

@@ -1,4 +1,4 @@
-/** The commands `source list`, `source sync` and `source approve`: they read and annotate objects of the cluster. */
+/** The commands `source list`, `sync` and `approve`: they read ModuleSources (registries of modules) from the cluster, and annotate objects. */
 
 import { UsageError } from "../../config.ts";
 import { sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
@@ -104,8 +104,8 @@ function readyCondition(status: Status | undefined): NonNullable<Status["conditi
 function sourceText({ metadata, status = {} }: IModuleSource): string {
   const { summary = "0", waiting = 0, lastCheck = "never", modules = [], conditions = [] } = status;
   const conditionTexts = conditions.filter(isNoteworthy).map(({ message }) => message);
-  const head = `${metadata.name}: ${readyText(status)}, ${summary} modules, ${waiting} waiting, last check ${lastCheck}`;
-  return `${[head, ...conditionTexts].join("; ")}\n${modules.map(moduleLine).join("")}`;
+  const summaryText = `${metadata.name}: ${readyText(status)}, ${summary} modules, ${waiting} waiting, last check ${lastCheck}`;
+  return `${[summaryText, ...conditionTexts].join("; ")}\n${modules.map(moduleLine).join("")}`;
 }
 
 /** `Ready`, or the reason why the ModuleSource is not. */
@@ -119,11 +119,12 @@ function isNoteworthy({ type, status }: { readonly type: string; readonly status
   return type === "Withdrawn" || type === "Rejected" || (type === "Reachable" && status === "False");
 }
 
-/** A line for a module: its version, who signed it, its error, and the update that waits. */
+/** A line for a module: its version, who signed it, its error, and the update that waits, with the reason (`next.held`). */
 function moduleLine({ name, version = "none", verifiedBy, error, next }: ListedModule): string {
   const signerText = verifiedBy === undefined ? "" : ` (${verifiedBy})`;
-  // Before the first installation, the error repeats why the update waits.
   const updateText = next && `next ${next.version}: ${next.held}`;
-  const notes = [error === next?.held ? undefined : error, updateText];
+  // Before the first installation, the error is the reason why the update waits, which would appear twice.
+  const errorText = error === next?.held ? undefined : error;
+  const notes = [errorText, updateText];
   return `  ${[`${name} ${version}${signerText}`, ...notes].filter((note) => note !== undefined).join("; ")}\n`;
 }

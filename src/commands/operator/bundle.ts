@@ -14,7 +14,7 @@ const TAR_BLOCK = 512;
 /** The end of a tar archive: two empty blocks. */
 const TAR_END = Buffer.alloc(2 * TAR_BLOCK);
 
-/** Fetches the bundle and writes it to a file of mode 0600, or to standard output for `-`. */
+/** Fetches the content from the running operator, and writes the archive to a file of mode 0600, or to standard output for `-`. Returns the exit code. */
 export async function saveBundle(
   line: CommandLine,
   terminal: Terminal,
@@ -22,6 +22,7 @@ export async function saveBundle(
 ): Promise<number> {
   const answer = await operatorClient(line, terminal)(getFromSocket("/bundle.json"));
   if (answer.status >= 400) return reportRefusal(terminal, answer);
+  // "20260102T030405Z"
   const timestamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const name = `addon-operator-bundle-${timestamp}`;
   const archive = await buildArchive(name, parseObject(answer.body) as Record<string, Json>, new Date(now));
@@ -58,6 +59,7 @@ async function buildArchive(
     const size = bytes.length;
     const header = new Header({ path: `${dir}/${name}`, type: "File", mode: 0o600, size, mtime });
     header.encode();
+    // A tar archive consists of blocks of 512 bytes.
     const padding = Buffer.alloc((TAR_BLOCK - (bytes.length % TAR_BLOCK)) % TAR_BLOCK);
     return [header.block ?? Buffer.alloc(0), bytes, padding];
   });

@@ -1,4 +1,4 @@
-/** Completion of command lines in shells. */
+/** Completion of command lines in shells: the shell calls the hidden command `__complete` with the words typed so far. */
 
 import { member } from "../../model/index.ts";
 import { SETTINGS } from "../../setting-names.ts";
@@ -46,23 +46,23 @@ export async function printCandidates(
   terminal: Terminal,
   commands: readonly CommandRow[],
 ): Promise<number> {
-  const found = await findCandidates(line.args, commands, () => fetchModuleNames(line, terminal));
-  terminal.print(found.map((each) => `${each}\n`).join(""));
+  const candidates = await findCandidates(line.args, commands, () => fetchModuleNames(line, terminal));
+  terminal.print(candidates.map((each) => `${each}\n`).join(""));
   return 0;
 }
 
 /** Fetches the names of modules: called only where a module's name is expected. */
 type FetchModuleNames = () => Promise<readonly string[]>;
 
-/** Candidates for the last of `words`, the words after the program's name. */
+/** What the last of `words` (the words after the program's name), of which the user has typed a part, may become. */
 export async function findCandidates(
   words: readonly string[],
   commands: readonly CommandRow[],
   fetchModules: FetchModuleNames,
 ): Promise<string[]> {
   const typed = words.at(-1) ?? "";
-  const found = await findPossibleWords(words, commands, fetchModules);
-  return [...new Set(found)].filter((each) => each.startsWith(typed)).toSorted();
+  const possibleWords = await findPossibleWords(words, commands, fetchModules);
+  return [...new Set(possibleWords)].filter((each) => each.startsWith(typed)).toSorted();
 }
 
 /** All that the last word may be, whatever the user has typed of it: values of a flag, flags, commands or arguments. */
@@ -73,14 +73,19 @@ async function findPossibleWords(
 ): Promise<readonly string[]> {
   const before = words.slice(0, -1).filter((word) => !word.startsWith("-"));
   const row = findCommand(before, commands);
-  const values = row && valuesOfFlag(row, words.at(-2) ?? "");
-  if (values !== undefined) return values;
+  // Values, if the word before is a flag that takes one.
+  const flagValues = row && valuesOfFlag(row, words.at(-2) ?? "");
+  if (flagValues !== undefined) return flagValues;
   if (words.at(-1)?.startsWith("-") === true) return acceptedFlags(row);
   if (row === undefined) return nextCommandWords(before, commands);
-  return valuesOfArgument(row, before.length - row.words.split(" ").length, fetchModules);
+  const argumentIndex = before.length - row.words.split(" ").length;
+  return valuesOfArgument(row, argumentIndex, fetchModules);
 }
 
-/** The known values of an argument. Names of new modules and of config parameters are unknown. */
+/**
+ * The known values of the argument with this index: names of shells or of modules. `args` describes all arguments of the command, e.g.
+ * `NAME [VERSION]`. Where NAME is that of a new module or of a config parameter, nothing is known.
+ */
 function valuesOfArgument(
   { words, args = "" }: CommandRow,
   index: number,

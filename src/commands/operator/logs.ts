@@ -1,4 +1,4 @@
-/** The command `logs`: the log lines of the last runs, and with `--follow` of the next ones. */
+/** The command `logs`: the log lines of the last runs (executed tasks, such as runs of modules and hooks), and with `--follow` of the next ones. */
 
 import { UsageError } from "../../config.ts";
 import {
@@ -29,7 +29,7 @@ interface LogEntry {
   readonly text: string;
 }
 
-/** Prints the runs that the operator retains; with `--follow` also new lines until interrupted. */
+/** Prints the runs that the operator retains, of one module or of all; with `--follow` also new lines until interrupted. Returns the exit code. */
 export async function printLogs(
   line: CommandLine,
   terminal: Terminal,
@@ -41,6 +41,7 @@ export async function printLogs(
   const query = operatorClient(line, terminal);
   const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());
   const printed: PrintedRuns = { starts: new Set(), ends: new Set() };
+  // The operator numbers all lines: the cursor is the number of the last printed one.
   let cursor = 0;
   for (;;) {
     const answer = await queryPath(`/runs.json?${buildQuery(module, cursor)}`);
@@ -110,9 +111,9 @@ function takeNewEntries(runs: readonly RunView[], { cursor, printed, terminal }:
       entries.push({ timeMs, text: formatEntryAsText({ ...line, time: formatUtc(timeMs) }) });
     }
     // Later steps, such as a status update, may add lines after the end of a run.
-    const end = printed.ends.has(run.id) ? undefined : endEntry(run, terminal);
-    if (end === undefined) continue;
-    entries.push(end);
+    const lastEntry = printed.ends.has(run.id) ? undefined : endEntry(run, terminal);
+    if (lastEntry === undefined) continue;
+    entries.push(lastEntry);
     printed.ends.add(run.id);
   }
   return entries.toSorted((a, b) => a.timeMs - b.timeMs);
@@ -123,12 +124,13 @@ function runStartMs({ task, spans }: RunView): number {
   return spans.find(({ kind }) => kind === "wait")?.endMs ?? task.startMs;
 }
 
-/** The line with which a run begins: its task and cause. */
+/** The line with which a run begins: its task and cause. The task is described by the attribute `about` of its span, else by its name. */
 function startText(run: RunView): string {
-  const { task, from, dropped } = run;
+  const { task, from: cause, dropped } = run;
   const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
-  const causeText = from.name === "due" ? "" : ` (${from.name})`;
+  // Tasks whose cause is no traced event, such as those of a timer, have the cause `due`, which tells nothing.
+  const causeText = cause.name === "due" ? "" : ` (${cause.name})`;
   return escapeControlCharacters(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }
 
@@ -138,8 +140,8 @@ function endEntry(run: RunView, terminal: Terminal): LogEntry | undefined {
   if (!isOver || task.endMs === undefined) return undefined;
   const duration = formatDuration(Math.max(0, task.endMs - runStartMs(run)));
   const { interrupted } = task.attributes;
-  const outcome = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
-  const result = task.error === undefined ? outcome : `failed: ${task.error}`;
+  const outcomeWithoutError = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
+  const result = task.error === undefined ? outcomeWithoutError : `failed: ${task.error}`;
   const text = `${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`;
   const colour = task.error === undefined ? "green" : "red";
   return { timeMs: task.endMs, text: paint(terminal, colour, escapeControlCharacters(text)) };

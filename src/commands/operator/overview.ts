@@ -1,4 +1,4 @@
-/** Commands that show all modules: `module list` on a terminal, and `status`. */
+/** Commands that show the operator and all modules: `module list` on a terminal, and `status`. Both return the exit code. */
 
 import { UsageError } from "../../config.ts";
 import { sleep, systemClock, toYaml, escapeControlCharacters, type Clock } from "../../lib/index.ts";
@@ -13,7 +13,7 @@ const CHECK_MS = 1000;
 
 type Renderer = (overview: Overview, style: Style) => string;
 
-/** `module list`: a table on a terminal, else the data that scripts read. */
+/** `module list`: a table on a terminal, else the operator's response as it is, which scripts read. */
 export async function listModules(
   line: CommandLine,
   terminal: Terminal,
@@ -56,7 +56,7 @@ export interface DisplayOptions {
   readonly fetch: () => Promise<Overview | number>;
 }
 
-/** Fetches the overview from the running operator and displays it. */
+/** Fetches the overview from the running operator and displays it. If the operator refuses the request, prints why. */
 async function showOverview(
   line: CommandLine,
   terminal: Terminal,
@@ -70,7 +70,10 @@ async function showOverview(
   return displayOverview(line, terminal, { ...options, fetch });
 }
 
-/** Prints an overview; with `--watch` until it is interrupted, in place on a terminal, else a line for each change. */
+/**
+ * Prints the overview that `fetch` returns, and returns the exit code (`fetch` returns one instead, if it failed and has printed why).
+ * With `--watch` it goes on until it is interrupted, in place on a terminal, else with a line for each change.
+ */
 export async function displayOverview(
   line: CommandLine,
   terminal: Terminal,
@@ -82,6 +85,7 @@ export async function displayOverview(
   for (;;) {
     const fetched = await fetch();
     if (typeof fetched === "number") return fetched;
+    // JSON and YAML escape control characters themselves.
     const overview = render === renderText ? withVisibleTexts(fetched) : fetched;
     const style = { now: clock.now(), columns: terminal.columns, paint: paintText };
     if (line.flags.watch !== true) {
@@ -101,7 +105,7 @@ function withVisibleTexts(overview: Overview): Overview {
   return JSON.parse(JSON.stringify(overview), escapeText) as Overview;
 }
 
-/** Prints a line for each changed state or message. Returns all lines for the next comparison. */
+/** Prints a line for each changed state or message: of the operator (key `""`) and of modules. Returns all lines by name, for the next comparison. */
 function printChanges(
   { state, message, modules }: Overview,
   previousTexts: ReadonlyMap<string, string>,

@@ -1,4 +1,4 @@
-/** Commands that send one request to a running operator and print the response, in colours on a terminal. */
+/** Commands that send one request to the debug socket of a running operator and print the response, in colours on a terminal. */
 
 import { UsageError } from "../../config.ts";
 import { parseYaml, sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
@@ -14,10 +14,7 @@ const WATCH_MS = 1000;
 const RUNNING_OPERATOR_NOTE =
   "A running operator made this plan with its own directories and namespace, not with those of this command line. To query another operator or none, set --debug-unix-socket.\n";
 
-/**
- * Creates a function that sends the request of a command and returns the response body. It returns undefined, and reports why
- * on stderr, if the operator refuses the request.
- */
+/** Creates a function that sends the request of a command. It returns the body or, if the operator refuses, undefined after a message on stderr. */
 function createSender(line: CommandLine, terminal: Terminal): () => Promise<string | undefined> {
   const query = operatorClient(line, terminal);
   const request = buildRequest(line);
@@ -54,7 +51,7 @@ function buildRequest(line: CommandLine): SocketRequest {
 export async function printResponse(line: CommandLine, terminal: Terminal): Promise<number> {
   const watches = line.flags.watch === true;
   const send = createSender(line, terminal);
-  // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager.
+  // Scripts get JSON and YAML unchanged. Text is for people, who may pipe it into a pager that interprets control characters.
   const mustEscape = terminal.isTerminal || buildRequest(line).path.includes(".text");
   for (;;) {
     const body = await send();
@@ -66,7 +63,7 @@ export async function printResponse(line: CommandLine, terminal: Terminal): Prom
   }
 }
 
-/** `module diff`: exits with 10 if there are differences, and with 1 if a comparison failed. */
+/** `module diff`: prints the differences. Returns exit code 10 if there are some, and 1 if a comparison failed, which the text says. */
 export async function printDiff(line: CommandLine, terminal: Terminal): Promise<number> {
   const body = await createSender(line, terminal)();
   if (body === undefined) return EXIT_REFUSED;
@@ -91,12 +88,16 @@ function paintDiff(text: string, terminal: Terminal): string {
   return text.split("\n").map(paintLine).join("\n");
 }
 
-/** `plan`: computes the plan itself if no operator is running. A running one plans with its own settings, which stderr says. */
+/**
+ * `plan`: prints what a start would do. A running operator computes the plan, with its own settings: a note on stderr says so if the
+ * command line has others. Without an operator, this process computes the plan.
+ */
 export async function printPlan(line: CommandLine, terminal: Terminal): Promise<number> {
   try {
     const plan = await createSender(line, terminal)();
     if (plan === undefined) return EXIT_REFUSED;
     terminal.print(terminal.isTerminal ? escapeControlCharacters(plan) : plan);
+    // Settings of the command line alone, without the environment.
     const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
     if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined))
       terminal.printError(RUNNING_OPERATOR_NOTE);
@@ -125,10 +126,7 @@ const COLOUR_CODES = { bold: 1, red: 31, green: 32, yellow: 33, grey: 90 } as co
 export type Colour = keyof typeof COLOUR_CODES;
 
 /** The text in a colour, on terminals unless NO_COLOR is set. */
-export function paint(
-  { isTerminal, env }: Pick<Terminal, "isTerminal" | "env">,
-  colour: Colour,
-  text: string,
-): string {
-  return isTerminal && !env["NO_COLOR"] ? `\u001b[${COLOUR_CODES[colour]}m${text}\u001b[0m` : text;
+export function paint(terminal: Pick<Terminal, "isTerminal" | "env">, colour: Colour, text: string): string {
+  const isColoured = terminal.isTerminal && !terminal.env["NO_COLOR"];
+  return isColoured ? `\u001b[${COLOUR_CODES[colour]}m${text}\u001b[0m` : text;
 }

@@ -1,4 +1,4 @@
-/** The client of the debug socket. It speaks HTTP/1.0, where the end of the connection ends the response. */
+/** The client of the debug socket (a Unix socket) of a running operator. It speaks HTTP/1.0, where the end of the connection ends the response. */
 
 import { statSync } from "node:fs";
 import { connect } from "node:net";
@@ -25,7 +25,7 @@ export function parseObject(body: string): object {
   throw new ProblemError({ file: "the debug socket", message: NOT_AN_OPERATOR, remedy });
 }
 
-/** A client of the operator that a command line selects. Throws UsageError. The client throws as `queryFirstOperator`. */
+/** Creates a function that sends a request to the operator that a command line selects, and throws as `queryFirstOperator`. Throws UsageError. */
 export function operatorClient(
   line: CommandLine,
   { env }: Terminal,
@@ -82,8 +82,8 @@ export function querySocket(
     const socket = connect(socketPath, () => socket.write(formatRequest(call)));
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const fail = (why: string): void => {
-      reject(new ProblemError({ file: socketPath, message: why, remedy: REMEDY }));
+    const fail = (message: string): void => {
+      reject(new ProblemError({ file: socketPath, message, remedy: REMEDY }));
       socket.destroy();
     };
     const abort = (): void => fail("the operator did not respond in time");
@@ -99,6 +99,7 @@ export function querySocket(
       else resolve(answer);
     });
     socket.on("error", (error) => {
+      // Without an answer, nobody listens: the socket file may be left over.
       if (socket.connecting || bytes === 0) reject(unreachableError(socketPath, error));
       else fail(`the response is incomplete: ${error.message}`);
     });
@@ -106,7 +107,7 @@ export function querySocket(
   });
 }
 
-/** Why this user must not trust a socket: another user may have created it to imitate the operator. */
+/** Why this user must not trust a socket: another user may have created it to imitate the operator. Undefined if it is trusted or does not exist. */
 function explainDistrust(path: string): string | undefined {
   const uid = statSync(path, { throwIfNoEntry: false })?.uid;
   if (uid === undefined) return undefined;
@@ -129,17 +130,20 @@ function unreachableError(path: string, { message, code }: NodeJS.ErrnoException
 /** The request as bytes of HTTP/1.0. */
 function formatRequest({ method, path, form }: SocketRequest): string {
   const body = form === undefined ? "" : new URLSearchParams(form).toString();
+  // Only visible ASCII characters may stay as they are.
   const encodedPath = path.replaceAll(/[^!-~]/gu, encodeURIComponent);
   return `${method} ${encodedPath} HTTP/1.0\r\nHost: localhost\r\nContent-Length: ${body.length}${HEADERS_END}${body}`;
 }
 
 /** Parses an HTTP response; returns an error message for an invalid or incomplete one. */
 function parseResponse(bytes: Buffer): SocketResponse | string {
-  const end = bytes.indexOf(HEADERS_END);
-  const [first = "", ...headers] = bytes.toString("latin1", 0, Math.max(0, end)).split("\r\n");
-  const [version = "", code = ""] = first.split(" ");
-  if (end < 0 || !version.startsWith("HTTP/1.") || !/^\d{3}$/.test(code)) return NOT_AN_OPERATOR;
-  const body = bytes.subarray(end + HEADERS_END.length);
+  const headersEnd = bytes.indexOf(HEADERS_END);
+  const head = bytes.toString("latin1", 0, Math.max(0, headersEnd));
+  const [statusLine = "", ...headers] = head.split("\r\n");
+  const [version = "", code = ""] = statusLine.split(" ");
+  const isHttp = version.startsWith("HTTP/1.") && /^\d{3}$/.test(code);
+  if (headersEnd < 0 || !isHttp) return NOT_AN_OPERATOR;
+  const body = bytes.subarray(headersEnd + HEADERS_END.length);
   const length = headers.find((each) => each.toLowerCase().startsWith("content-length:"))?.split(":")[1];
   if (length !== undefined && Number(length) !== body.length) return "the response is incomplete";
   return { status: Number(code), body: body.toString("utf8") };

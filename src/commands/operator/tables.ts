@@ -1,4 +1,4 @@
-/** Text for `module list` and `status`. */
+/** Text for `module list` (a table) and `status` (problems, and where the on-call guide helps). A *converge* is the run of all modules. */
 
 import { formatDuration, listNames, describeProgress, type Progress } from "../../lib/index.ts";
 import { isOperatorReason, getRunbookPath, type OverviewRow, type Overview } from "../../status/index.ts";
@@ -62,16 +62,19 @@ function renderTable(rows: readonly OverviewRow[], style: Style): string {
   return `${[style.paint("bold", renderLine(0)), ...lines].join("\n")}\n`;
 }
 
-/** Omits optional columns until the others and the begin of the messages fit into the width. */
+/** Omits optional columns, one after the other, until the rest and the begin of the messages fit into the width. */
 function fitColumns<T extends { readonly head: string; readonly width: number }>(
   columns: readonly T[],
   maxWidth: number,
 ): readonly T[] {
   let displayed = columns;
-  const neededWidth = (): number =>
-    displayed.reduce((sum, { head, width }) => {
-      return sum + GAP.length + (head === "MESSAGE" ? Math.min(width, MIN_MESSAGE_WIDTH) : width);
-    }, -GAP.length);
+  const neededWidth = (): number => {
+    const gaps = GAP.length * (displayed.length - 1);
+    const neededWidths = displayed.map(({ head, width }) =>
+      head === "MESSAGE" ? Math.min(width, MIN_MESSAGE_WIDTH) : width,
+    );
+    return neededWidths.reduce((sum, width) => sum + width, gaps);
+  };
   for (const head of OPTIONAL_COLUMNS) {
     if (neededWidth() <= maxWidth) break;
     displayed = displayed.filter((column) => column.head !== head);
@@ -108,7 +111,7 @@ function agoText(timeMs: number, now: number): string {
 /** The number of groups, and of names in a line, that `status` shows: more do not fit on a screen. */
 const MAX_SHOWN = 10;
 
-/** The problems and their reasons on one screen: failures, then modules that wait or run, then warnings. */
+/** The operator, its converge, and modules with problems on one screen: failures, then modules that wait or run, then warnings. */
 export function renderStatus(overview: Overview, style: Style): string {
   const { state, message, modules } = overview;
   const noteworthy = modules.filter((row) => rowColour(row) !== undefined);
@@ -127,17 +130,19 @@ export function renderStatus(overview: Overview, style: Style): string {
 
 const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as const;
 
-/** The link to the runbook for the most severe problem. Problems of the operator come before those of modules. */
+/** The link to the runbook for the most severe problem. `rows`: the most severe group of modules; problems of the operator come first. */
 function findRunbook(rows: readonly OverviewRow[] | undefined, overview: Overview): string {
   const [row] = rows ?? [];
   const { state, reason } = overview;
-  if (reason === "ReloadHeldUp") return getRunbookPath(findBlockedStep(overview));
+  const isConvergeBlocked = reason === "ReloadHeldUp";
+  if (isConvergeBlocked) return getRunbookPath(findBlockedStep(overview));
   if (isOperatorReason(reason)) return getRunbookPath(reason);
+  // The section about Invalid is about modules, so the link goes to the whole page.
   if (row === undefined) return getRunbookPath(state === "Invalid" ? "" : state);
   return getRunbookPath(runbookSection(row));
 }
 
-/** The runbook section about what blocks a converge: a removal, discovery, or a global hook. */
+/** The name of the runbook section about what blocks a converge: a removal of a module that is off, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
   if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
   return phase === "discovery" || phase === "idle" ? "Discovery" : "ReloadHeldUp";
@@ -156,12 +161,14 @@ const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
 function runbookSection(row: OverviewRow): string {
   const { state, drifted, healthy, lastRun: run } = row;
   if (state === "Retrying") return failureSection(row);
-  if (state === "Running" && run !== undefined && !HELM_STEPS.has(run.step)) return "HookFailed";
-  if (state === "Progressing" && healthy === "Unknown") return "Start";
+  const runsHook = state === "Running" && run !== undefined && !HELM_STEPS.has(run.step);
+  if (runsHook) return "HookFailed";
+  const isHealthUnknown = state === "Progressing" && healthy === "Unknown";
+  if (isHealthUnknown) return "Start";
   return state === "Ready" && drifted > 0 ? "Drifted" : state;
 }
 
-/** The name of the runbook section about a module whose run fails. */
+/** The name of the runbook section about a module whose run, or removal if it is off, fails. */
 function failureSection({ state, reason, enabled }: OverviewRow): string {
   if (REASONS_WITH_SECTION.has(reason)) return reason;
   return enabled ? state : "Deleting";
@@ -172,7 +179,7 @@ function severityRank({ ready }: OverviewRow): number {
   return ["False", "Unknown", "True"].indexOf(ready);
 }
 
-/** The progress of a converge; undefined while none is running. */
+/** The progress of a converge: counts of modules, and those that run or are removed now. Undefined while no converge is running. */
 function toProgress({ converge: { progress, waitingSeconds }, modules }: Overview): Progress | undefined {
   if (progress === undefined) return undefined;
   const [done = 0, total = 0] = progress.split("/").map(Number);
@@ -200,8 +207,9 @@ function convergeLine(overview: Overview): string | undefined {
 /** States in which several modules may have one cause. */
 const GROUPED_STATES: ReadonlySet<OverviewRow["state"]> = new Set(["Pending", "Unhealthy", "Invalid"]);
 
-/** Groups modules whose state and message are equal except for their names: one cause, such as a missing node, is one entry. */
+/** Groups modules of some states whose messages are equal except for the module's name: one cause, such as a missing node, is one entry. */
 function groupByCause(rows: readonly OverviewRow[]): readonly (readonly OverviewRow[])[] {
+  // A name alone makes a group of one module.
   const key = ({ name, state, message }: OverviewRow): string =>
     GROUPED_STATES.has(state) ? `${state} ${message.replaceAll(name, "*")}` : ` ${name}`;
   return [...Map.groupBy(rows, key).values()];
@@ -211,9 +219,9 @@ function groupByCause(rows: readonly OverviewRow[]): readonly (readonly Overview
 function renderGroup([row, ...others]: readonly OverviewRow[], style: Style): string {
   if (row === undefined) return "";
   if (others.length === 0) return renderModule(row, style);
-  const head = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
+  const headline = style.paint("yellow", `${others.length + 1} modules: ${row.state}`);
   const names = [row, ...others].map(({ name }) => name);
-  return `\n${head}: ${row.message}\n  ${listNames(names, MAX_SHOWN)}`;
+  return `\n${headline}: ${row.message}\n  ${listNames(names, MAX_SHOWN)}`;
 }
 
 /** State and message of a module, with facts that the message does not contain. */
@@ -228,8 +236,8 @@ function renderModule(row: OverviewRow, style: Style): string {
   if (drifted > 0)
     facts.push(`${objects} changed by other field managers: addon-operator module diff ${name}`);
   facts.push(...warnings.filter((text) => !message.includes(text)));
-  const head = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
-  return [head, ...facts.map((fact) => `  ${fact}`)].join("\n");
+  const headline = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
+  return [headline, ...facts.map((fact) => `  ${fact}`)].join("\n");
 }
 
 /** The last or current run of a module: when, how long, its cause and its attempts. */
@@ -260,7 +268,7 @@ const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["registry", "unknown: the registry cannot be reached"],
 ];
 
-/** Lines about newer content of modules that waits, one for each reason; empty if none waits. */
+/** Lines about newer content of modules from a ModuleSource that waits (e.g. for an approval), one for each reason; empty if none waits. */
 function pendingUpdateLines(modules: readonly OverviewRow[]): string[] {
   const lines = UPDATE_GROUPS.flatMap(([waitsFor, title]) => {
     const names = modules.flatMap(({ name, source }) =>

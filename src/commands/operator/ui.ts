@@ -1,4 +1,4 @@
-/** The command `ui`: the page of a running operator on a port of loopback (docs/guides/web-page.md). */
+/** The command `ui`: serves the operator's web page on loopback, by forwarding requests to its debug socket (docs/guides/web-page.md). */
 
 import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { queryFirstOperator } from "./socket.ts";
 
 const LOOPBACK = "127.0.0.1";
 
-/** Serves the page until it is interrupted, and prints its address. Throws NoOperatorError. */
+/** Serves the page, prints its address and opens a browser. Never resolves: an interrupt ends the process. Throws NoOperatorError. */
 export async function serveUi(line: CommandLine, terminal: Terminal): Promise<number> {
   const { port } = await startUiServer(line, terminal);
   const address = `http://localhost:${port}/ui/`;
@@ -29,7 +29,7 @@ export async function openBrowser(address: string, { env }: Pick<Terminal, "env"
   await new Children().run({ file, args: [address], cwd: tmpdir(), env: Object.fromEntries(variables) });
 }
 
-/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. */
+/** Starts a server on loopback that forwards requests for the page to the operator's debug socket. Throws NoOperatorError if no operator is running now. */
 export async function startUiServer(
   { settings, flags }: CommandLine,
   { env }: Terminal,
@@ -82,17 +82,17 @@ function requestFromSocket(socketPath: string, path: string): Promise<IncomingMe
   });
 }
 
-/** Passes a response of the operator on as a stream. When either side ends, so does the other. */
-function streamResponse(from: IncomingMessage): Answer {
+/** Passes a response of the operator on as a stream, without headers that concern only one connection. When either side ends, so does the other. */
+function streamResponse(operatorResponse: IncomingMessage): Answer {
   const headers = Object.fromEntries(
-    Object.entries(from.headers).filter(
+    Object.entries(operatorResponse.headers).filter(
       (each): each is [string, string] => typeof each[1] === "string" && !HOP_BY_HOP.has(each[0]),
     ),
   );
   return {
-    status: from.statusCode ?? 502,
+    status: operatorResponse.statusCode ?? 502,
     headers,
-    stream: (response) => pipeline(from, response, () => from.destroy()),
+    stream: (response) => pipeline(operatorResponse, response, () => operatorResponse.destroy()),
   };
 }
 

@@ -1,4 +1,4 @@
-/** The command `wait`: waits until a module is Ready or Healthy (docs/reference/commands.md). */
+/** The commands `wait` and `kubectl addon wait`: wait until a module is Ready or Healthy (docs/reference/commands.md). */
 
 import { UsageError } from "../../config.ts";
 import {
@@ -29,7 +29,7 @@ export interface WaitOptions {
   readonly readStatus: (module: string) => Promise<ModuleStatus | { readonly refusal: string }>;
 }
 
-/** The command `wait`, by queries to the running operator. Throws UsageError, and NoOperatorError if none listens. */
+/** The command `wait`, by queries to the running operator. Returns the exit code. Throws UsageError, and NoOperatorError if none listens. */
 export function waitForModule(
   line: CommandLine,
   terminal: Terminal,
@@ -47,10 +47,7 @@ export function waitForModule(
   });
 }
 
-/**
- * Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1), or the module
- * has been Stalled for five seconds (1). Throws UsageError.
- */
+/** Prints each change of the module's state until the condition is True (exit code 0), the timeout ends (1) or it is Stalled for five seconds (1). */
 export async function printUntilCondition(
   line: CommandLine,
   terminal: Terminal,
@@ -78,7 +75,7 @@ export async function printUntilCondition(
   }
 }
 
-/** Reports once how long a run usually takes, while one is running. */
+/** Returns a function that, called with each status, reports once how long a run usually takes: when it first sees a run. */
 function usualTimeReporter(module: string, report: (text: string) => void): (status: ModuleStatus) => void {
   let isReported = false;
   return ({ state, usualSeconds }) => {
@@ -95,10 +92,9 @@ function fail(report: (text: string) => void, text: string): number {
 }
 
 /** Reads module, condition and timeout from the command line. Throws UsageError. */
-function parseWaitRequest({
-  args: [module = ""],
-  flags: { for: condition = "ready", timeout },
-}: CommandLine) {
+function parseWaitRequest({ args, flags }: CommandLine) {
+  const [module = ""] = args;
+  const { for: condition = "ready", timeout } = flags;
   if (condition !== "ready" && condition !== "healthy")
     throw new UsageError([`--for: "${condition}" is not accepted; use ready or healthy`]);
   const timeoutMs = timeout === undefined ? DEFAULT_TIMEOUT_MS : parseDuration(timeout);

@@ -41,7 +41,7 @@ const NAMESPACE_FLAG: Flag = {
   help: "namespace of the operator; default: the namespace of the only operator",
 };
 
-/** The row of a command of `kubectl addon`. */
+/** The row of a command of `kubectl addon`: it reads the cluster with the caller's permissions and needs no access to the operator. */
 function addonRow(
   name: "status" | "list" | "why" | "wait",
   row: Pick<CommandRow, "help" | "args" | "more" | "flags">,

@@ -30,7 +30,7 @@ interface OfflineCommand extends Omit<CommandRow, "run"> {
   ) => ReturnType<typeof Offline.lintDirs>;
 }
 
-/** A row whose command prints its result and exits with the result's code. */
+/** A row whose command does its `work` (with the code of `offline/`, which is loaded only then), prints the result and exits with the result's code. */
 function offlineRow({ work, ...row }: OfflineCommand): CommandRow {
   return {
     ...row,

@@ -1,4 +1,4 @@
-/** The rows of commands that query a running operator. */
+/** The rows of commands that query a running operator: each sends an HTTP request to its debug socket (`/module/NAME/values.yaml`). */
 
 import { UsageError } from "../../config.ts";
 import { getFromSocket, type Flag, type CommandLine, type CommandRow, type SocketRequest } from "./row.ts";
@@ -34,7 +34,7 @@ const QUERY_FLAGS = ["showEmpty", "global", "explain", "diff"] as const;
 
 type Arguments = Pick<CommandLine, "args" | "flags">;
 
-/** The format of `-o`, or `fallback`. Throws UsageError. */
+/** The format of `-o`, or `fallback` without the flag. Throws UsageError for an unknown format. */
 function parseFormat({ flags }: Arguments, fallback: string): string {
   // `-o=json` is accepted, too.
   const format = flags.output?.replace(/^=/, "") ?? fallback;
@@ -42,10 +42,7 @@ function parseFormat({ flags }: Arguments, fallback: string): string {
   throw new UsageError([`-o: "${format}" is not accepted; use text, yaml or json`]);
 }
 
-/**
- * Returns a function that builds the GET request of a command line: for `path`, with the first argument in place of NAME, and
- * with the format of `-o` as its ending.
- */
+/** Returns a function that builds the GET request for `path`, with the first argument in place of NAME and the format of `-o` as its ending. */
 function requestBuilder(path: string, fallback = "yaml"): NonNullable<CommandRow["request"]> {
   return ({ args, flags }) => {
     const format = parseFormat({ args, flags }, fallback);
@@ -81,7 +78,10 @@ type OperatorCommand = Omit<CommandRow, "run" | "example"> & {
   readonly printer?: "printResponse" | "printDiff" | "printPlan";
 };
 
-/** The row of a command that sends one request and prints the response. By default the path of the request has the words of the command. */
+/**
+ * The row of a command that sends one request and prints the response by the function `printer`. By default, `module list` requests
+ * `/module/list`. A command whose response is only text has no flag `-o`.
+ */
 function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: OperatorCommand): CommandRow {
   const hasOutputFlag = flags.some((each) => each.flags.startsWith("-o"));
   const commandFlags = isText === true || hasOutputFlag ? flags : [...flags, OUTPUT_FLAG];
@@ -94,7 +94,7 @@ function operatorRow({ flags = [], isText, printer = "printResponse", ...row }: 
   };
 }
 
-/** A command that prints a view of one module. */
+/** The row of `module VIEW NAME`, which prints one view of a module, such as its values. */
 function moduleRow(
   view: string,
   help: string,

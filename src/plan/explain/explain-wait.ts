@@ -1,4 +1,7 @@
-/** Explains in words why a module does not run now. */
+/**
+ * Explains in words why a module does not run now. Module runs, removals, hooks and steps of a converge (the run of all modules) are
+ * tasks in queues. A queue executes its *head*, its first task, until it succeeds: a head that fails or takes long blocks the others.
+ */
 
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { formatUtc } from "../../lib/index.ts";
@@ -8,7 +11,6 @@ import {
   configIsMissing,
   listMissingObjects,
   collectWarnings,
-  type LastRun,
   type ModuleView,
   type View,
 } from "../../state/index.ts";
@@ -23,6 +25,7 @@ import {
   describeDecision,
   describeEnablement,
   describeReasons,
+  describeRunWait,
   describeHealth,
   describeAwaitedTask,
   formatTimes,
@@ -59,7 +62,7 @@ export interface Waits {
   readonly failingHooks: string | undefined;
 }
 
-/** Collects everything that the module waits for now. */
+/** Collects everything that the module waits for now, as the status displays it. */
 export function collectWaits(module: ModuleView, snapshot: StateSnapshot): Waits {
   return {
     blockerText: explainBlockers(module, snapshot),
@@ -76,9 +79,10 @@ export function collectWaits(module: ModuleView, snapshot: StateSnapshot): Waits
  * times)*: the error itself is reported with cert-manager, not with each module that waits for it.
  */
 export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): string | undefined {
+  // Others report a problem, and a run in progress waits for nothing here.
   if (module.problem !== undefined || module.activity !== "none") return undefined;
-  const blocked = describeRunBlocker(module, snapshot.view);
-  if (blocked !== undefined) return blocked.message;
+  const unmetRequirement = describeRunBlocker(module, snapshot.view);
+  if (unmetRequirement !== undefined) return unmetRequirement.message;
   if (!module.enabled && module.release !== undefined) {
     const dependents = describeDependents(module.name, snapshot.view);
     if (dependents !== undefined) return `off, but stays while ${dependents}`;
@@ -97,23 +101,22 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
  * the converge that starts its run. This head can be the module's own run, which has not started. Undefined if no queue delays
  * the module, and if its own run or removal is in progress.
  */
-function findHeadOfDelayingQueue(
-  module: ModuleView,
-  { queues, view }: StateSnapshot,
-): TaskView<Task> | undefined {
+function findHeadOfDelayingQueue(module: ModuleView, snapshot: StateSnapshot): TaskView<Task> | undefined {
+  const { queues, view } = snapshot;
   const queueNames = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE];
   const queueTasks = queueNames.map((name) => queues.find((queue) => queue.name === name)?.tasks ?? []);
   const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));
-  // A converge starts the first run of a module, and the run that it has scheduled. Between converges, a waiting one is queued.
-  const hasConvergeYetToRunIt = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
-  const waitsForConverge = hasConvergeYetToRunIt || view.converge.phase === "idle";
+  // A converge starts first runs, and runs that it has scheduled. While none is in progress, one may wait in the queue.
+  const startsInConverge = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
+  const waitsForConverge = startsInConverge || view.converge.phase === "idle";
   const tasks =
     findQueueTasks((task) => isRunOrRemovalOf(module, task)) ??
     (waitsForConverge ? findQueueTasks(isConvergeOrBoot) : undefined);
   const head = tasks?.[0];
   if (head === undefined) return undefined;
-  return isRunOrRemovalOf(module, head.task) && head.running ? undefined : head;
+  const isInProgress = isRunOrRemovalOf(module, head.task) && head.running;
+  return isInProgress ? undefined : head;
 }
 
 /** Whether the task is a converge, or the start that leads to the first one. */
@@ -132,7 +135,7 @@ export function getNextRetryTime(module: ModuleView, { queues }: StateSnapshot):
   return queues.flatMap(({ tasks }) => tasks).find(({ task }) => isRunOrRemovalOf(module, task))?.nextAt;
 }
 
-/** Says what a module waits for, given the task that blocks it: a slot, the next try of its own run, or another task. */
+/** Says what a module waits for, given the task that blocks it: a free slot for its own run, the next try of its run (at `nextAt`), or another task. */
 function describeBlockingTask(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
   const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be retried";
   const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${describeAwaitedTask(task)}`;
@@ -143,14 +146,14 @@ const WAITS_FOR_SLOT = "waits until fewer modules run";
 
 /** The last error of the task that blocks the module, and the time of its next try (UTC); undefined if that task has not failed. */
 function describeBlockingFailure(module: ModuleView, snapshot: StateSnapshot): string | undefined {
-  // Then another sentence says why the module does not run, or it need not run.
+  // The module waits for a requirement and not for a task.
   if (describeRunBlocker(module, snapshot.view) !== undefined) return undefined;
-  if (explainBlockers(module, snapshot) === undefined) return undefined;
+  const needsNoRun = explainBlockers(module, snapshot) === undefined;
   const head = findHeadOfDelayingQueue(module, snapshot);
-  if (head === undefined || head.failures === 0) return undefined;
+  if (needsNoRun || head === undefined || head.failures === 0) return undefined;
   const { nextAt, message = "" } = head;
-  const when = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
-  return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${when}`;
+  const nextTime = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
+  return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${nextTime}`;
 }
 
 /** Why a converge makes no progress. */
@@ -172,27 +175,29 @@ export function findConvergeBlocker(snapshot: StateSnapshot): ConvergeBlocker | 
   return { hasFailed: true, text };
 }
 
-/** Whether the head of queue `main` holds up a converge: one is in progress, or the head is one. */
+/** Whether the task at the head of queue `main` delays a converge: one is in progress, or the task starts one. */
 function isPartOfConverge(task: Task, { boot, converge }: View): boolean {
   return boot !== "running" || converge.phase !== "idle" || isConvergeOrBoot(task);
 }
 
 /** The blocker for a task that has not failed but takes long: a hanging hook, or a removal. Undefined for any other task. */
-function describeLongTask(
-  { task, startedAt, isLong }: TaskView<Task>,
-  { modules }: View,
-): ConvergeBlocker | undefined {
+function describeLongTask(head: TaskView<Task>, { modules }: View): ConvergeBlocker | undefined {
+  const { task, startedAt, isLong } = head;
   if (startedAt === undefined) return undefined;
   const text = `waits for ${describeAwaitedTask(task)} since ${formatUtc(startedAt)}`;
   const isConvergeStep = task.kind === "hook" && task.group !== undefined;
   if (isConvergeStep && isLong === true)
     return { hasFailed: false, text: `${text}; ${HOW_TO_END_HANGING_HOOK}` };
-  if (task.kind !== "delete-module" && task.kind !== "purge-release") return undefined;
-  const helm = describeRunWait(modules.get(moduleOf(task) ?? "")?.lastRun);
-  return { hasFailed: false, text: helm === undefined ? text : `${text}: ${helm}` };
+  const isRemoval = task.kind === "delete-module" || task.kind === "purge-release";
+  if (!isRemoval) return undefined;
+  const runWait = describeRunWait(modules.get(moduleOf(task) ?? "")?.lastRun);
+  return { hasFailed: false, text: runWait === undefined ? text : `${text}: ${runWait}` };
 }
 
-/** Says for which first runs of smaller numbers a module waits, in a converge that runs modules in parallel; undefined if it waits for none. */
+/**
+ * Says for which first runs of other modules a module waits, in a converge that runs modules in parallel; undefined if it waits for
+ * none. First runs of modules with a smaller number in the name of their directory (`010-db`) come first.
+ */
 function explainWaitForFirstRuns(module: ModuleView, view: View): string | undefined {
   if (view.converge.phase !== "scheduledRuns" || module.scheduledRun?.hasBegun !== false) return undefined;
   const [first, ...more] = findBlockingFirstRuns(module, view);
@@ -200,19 +205,16 @@ function explainWaitForFirstRuns(module: ModuleView, view: View): string | undef
   return `waits for the first run of ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
-/** Says what the operator's start waits for before it runs anything. */
-function explainWaitForInputs({ areSourcesRead, missingGlobals: [missing] }: View): string {
+/** Says what the start of the operator, and so a module that has not run yet, waits for; undefined after the first converge. */
+function explainWaitForStart(module: ModuleView, view: View): string | undefined {
+  const { boot, areSourcesRead, missingGlobals } = view;
+  if (boot === "running" || module.phase === "ready") return undefined;
+  if (boot !== "waiting") return "waits for the first converge";
+  const [missing] = missingGlobals;
   if (missing !== undefined) return `waits for ${missing}: global values are in it`;
   return areSourcesRead
     ? "waits for the ConfigMap: it is missing while releases of ours exist"
     : "waits until Secrets and ConfigMaps with values are read";
-}
-
-/** Says whether a module that has not run yet waits for the operator's start or the first converge; undefined after that. */
-function explainWaitForStart(module: ModuleView, view: View): string | undefined {
-  if (view.boot === "running" || module.phase === "ready") return undefined;
-  if (view.boot === "waiting") return explainWaitForInputs(view);
-  return "waits for the first converge";
 }
 
 /** Says what a missing or invalid ConfigMap means for a module that waits for nothing else; undefined if the ConfigMap is valid. */
@@ -220,14 +222,6 @@ function explainWaitForConfig(view: View): string | undefined {
   if (view.config.condition === "ok") return undefined;
   if (configIsMissing(view)) return "nothing is deleted or purged while the ConfigMap is missing";
   return view.config.problems.map(describeProblem).join("; ");
-}
-
-/** Says what a run in progress waits for, e.g. *Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since …* (UTC). */
-export function describeRunWait(run: LastRun | undefined): string | undefined {
-  if (run === undefined || run.finishedAt !== undefined) return undefined;
-  if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
-  if (run.hook === undefined || run.hookSince === undefined) return undefined;
-  return `Helm has been waiting for the chart hook ${run.hook} since ${formatUtc(run.hookSince)}`;
 }
 
 /** Says which step the module's run has reached and what that step waits for; empty if the module is idle. */
@@ -239,8 +233,8 @@ function describeActivity({ activity, lastRun }: ModuleView): readonly (string |
 export function explainModule(module: ModuleView, snapshot: StateSnapshot): string[] {
   const reasons = [...listReasons(module, snapshot), ...describeBlockingModules(module, snapshot)];
   const isIdle = reasons.length === 0 && module.enabled;
-  const rest = isIdle ? ["nothing is due: the last run used the current state"] : reasons;
-  return [describeDecision(module), ...rest, ...describeOrigin(toDisplayedOrigin(module))];
+  const sentences = isIdle ? ["nothing is due: the last run used the current state"] : reasons;
+  return [describeDecision(module), ...sentences, ...describeOrigin(toDisplayedOrigin(module))];
 }
 
 /** Says why the modules for which a module waits are not ready: follows the chain of blockers, one sentence each, down to the root cause. */
@@ -250,7 +244,7 @@ function describeBlockingModules(module: ModuleView, snapshot: StateSnapshot): s
   // Modules may wait for each other in a circle.
   while (awaited !== undefined && awaited !== module && !sentences.has(awaited.name)) {
     const reasons = awaited.enabled ? listReasons(awaited, snapshot) : [describeEnablement(awaited)];
-    // Nothing is wrong with it, e.g. only its version does not match: the message before says that.
+    // Nothing is wrong with the awaited module itself. E.g. its version does not match the required range, which the waiting module reports.
     if (reasons.length === 0) break;
     sentences.set(awaited.name, `${awaited.name}: ${reasons.join("; ")}`);
     awaited = findAwaitedModule(awaited, snapshot.view);
@@ -258,13 +252,13 @@ function describeBlockingModules(module: ModuleView, snapshot: StateSnapshot): s
   return [...sentences.values()];
 }
 
-/** The module for which a module waits or that it lacks now; undefined if it is no module, or if the module waits for none. */
+/** The required module for which a module waits, or that it has lost after its run. Undefined if it waits for none: for nothing, or for an object. */
 function findAwaitedModule(module: ModuleView, view: View): ModuleView | undefined {
   const blocker = describeRunBlocker(module, view) ?? findLostRequirement(module, view);
   return blocker && view.modules.get(blocker.awaitedName);
 }
 
-/** Sentences about everything that is wrong with the module or in progress. */
+/** Sentences about everything that is wrong with the module or in progress; an empty list if it is Ready and nothing is due. */
 function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
   const { problem, retry } = module;
   const remedy = problem?.retriedAs === undefined ? "needs a person" : "is tried again";
@@ -291,7 +285,7 @@ function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
   });
 }
 
-/** Sentences about hooks that fail or hang and belong to the module or block its next run. */
+/** Sentences about hooks that fail or hang: those of the module, and the one that blocks its next run. */
 function describeRelevantFailingHooks(module: ModuleView, snapshot: StateSnapshot): string[] {
   const head = findHeadOfDelayingQueue(module, snapshot)?.task;
   const hooks = findFailingHooks(snapshot);

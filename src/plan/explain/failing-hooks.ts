@@ -1,4 +1,7 @@
-/** What waits behind a failure: behind hooks that fail or hang, and behind a failing module of a shared queue (docs/reference/lifecycle.md, "A queue for each module"). */
+/**
+ * Finds hooks that fail or hang, and what waits behind them or behind a failing module: a queue retries its first task until it
+ * succeeds, and the others wait (docs/reference/lifecycle.md, "A queue for each module"). A task that *is long* takes too long: it hangs.
+ */
 
 import { listNames, formatUtc } from "../../lib/index.ts";
 import { MAIN_QUEUE, queueOf, type HookTask, type Task } from "../../model/index.ts";
@@ -25,7 +28,7 @@ interface QueueViews {
   readonly queues: readonly QueueView<Task>[];
 }
 
-/** All hooks that fail now, except those of start-up and converge, which have their own states. */
+/** All hooks that fail now, or hang and delay something, except those of start-up and converge: the states of operator and modules report them. */
 export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
   return queues.flatMap(({ name: queue, tasks }) => {
     const index = tasks.findIndex(({ failures, isLong }) => failures > 0 || isLong === true);
@@ -33,12 +36,13 @@ export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
     if (failed === undefined || !isStandaloneHook(failed)) return [];
     const { task, isLong } = failed;
     const blockedTasks = [...new Set(tasks.slice(index + 1).map((each) => describeAwaitedTask(each.task)))];
-    if (isLong === true && blockedTasks.length === 0 && !isModuleRunQueue(task, queue)) return [];
+    const delaysNothing = blockedTasks.length === 0 && !isModuleRunQueue(task, queue);
+    if (isLong === true && delaysNothing) return [];
     return [{ task, name: describeAwaitedTask(task), queue, blockedTasks, ...describeFailureTime(failed) }];
   });
 }
 
-/** Since when the hook hangs (no message), or since when it fails and its last error. */
+/** Since when the hook hangs (then without a message), or since when it fails, with the last error. In ms since the epoch. */
 function describeFailureTime(view: TaskView<Task>): Pick<FailingHook, "since" | "message"> {
   if (view.isLong === true) return { since: view.startedAt ?? 0, message: undefined };
   return { since: view.failingSince ?? 0, message: view.message ?? "" };
@@ -72,7 +76,7 @@ export function describeFailingHook({ name, queue, since, message, blockedTasks 
 export const HOW_TO_END_HANGING_HOOK =
   "restart the operator to end it, set --hook-timeout to limit such runs";
 
-/** The schedules of a module (undefined: of global hooks) that lose ticks because an earlier tick waits; one sentence each. */
+/** The schedule hooks of a module (undefined: the global ones) that miss runs because an earlier run still waits in the queue; one sentence each. */
 export function describeDroppedTicks(module: string | undefined, { queues }: QueueViews): string[] {
   return queues.flatMap(({ name, tasks }) =>
     tasks.flatMap(({ task, dropped = 0, running }) => {
@@ -104,7 +108,7 @@ export function explainHeadOfLineBlocking(
   return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(independentModules, MAX_MODULES)}`;
 }
 
-/** Says which modules the failed next module of the current converge holds up needlessly; undefined if no module has failed. */
+/** Says which modules of the current converge wait only because a failed module is before them in the queue; undefined if there are none. */
 export function explainBlockedConverge(view: View): string | undefined {
   const { remaining } = view.converge;
   const index = remaining.findIndex((name) => view.modules.get(name)?.retry !== undefined);

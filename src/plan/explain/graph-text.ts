@@ -1,4 +1,7 @@
-/** The graph of requirements between modules as data, text and drawings (docs/reference/modules.md, "What a module requires"). */
+/**
+ * The graph of requirements as data, text and drawings (docs/reference/modules.md, "What a module requires"). Nodes are modules, and
+ * the objects and the Kubernetes version that they require; `after` names modules that only come earlier.
+ */
 
 import type { Json } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
@@ -14,7 +17,7 @@ interface GraphNode {
 
 type GraphFormat = "text" | "dot" | "mermaid";
 
-/** All modules in their order, each with its state and what it requires. */
+/** All modules in their order, each with its state (as `stateOf` displays it) and what it requires. */
 export function buildGraph(view: View, stateOf: (module: ModuleView) => string): GraphNode[] {
   return [...view.modules.values()].map((module) => ({
     module: module.name,
@@ -71,11 +74,12 @@ function listEdges({ module: from, requires, after }: GraphNode): Edge[] {
 const DOT_EDGES = { unmet: " [color=red]", met: "", after: " [style=dashed]" } as const;
 const MERMAID_ARROWS = { unmet: "-- unmet -->", met: "-->", after: "-.->" } as const;
 
-/** The lines of a Graphviz or Mermaid drawing: modules with their states, then edges. */
+/** The lines of a Graphviz or Mermaid drawing: nodes (modules with their states, and required objects), then edges. */
 function drawNodesAndEdges(nodes: readonly GraphNode[], format: "dot" | "mermaid"): string[] {
   const edges = nodes.flatMap(listEdges);
   const states = new Map(nodes.map(({ module, state }) => [module, state]));
   const names = [...new Set([...states.keys(), ...edges.map(({ to }) => to)])];
+  // Graphviz reads `\n` as a line break.
   const labelOf = (name: string): string => [name, states.get(name)].filter(Boolean).join("\\n");
   if (format === "dot") {
     const quote = (text: string): string => `"${text.replaceAll('"', "'")}"`;
@@ -86,6 +90,7 @@ function drawNodesAndEdges(nodes: readonly GraphNode[], format: "dot" | "mermaid
       "}",
     ];
   }
+  // A Mermaid id must not contain characters such as `/`.
   const nodeId = (name: string): string => `n${names.indexOf(name)}`;
   return [
     "flowchart LR",

@@ -1,4 +1,7 @@
-/** Where a module comes from, and which newer content of it waits. */
+/**
+ * Displays where a module comes from: its directory, or a ModuleSource (a registry) with the content in force. Newer content of a
+ * ModuleSource may be known but not in force yet, for example because it waits for an approval: the *update*.
+ */
 
 import { formatUtc } from "../../lib/index.ts";
 import type { UpdateWait } from "../../model/index.ts";
@@ -23,12 +26,10 @@ export interface DisplayedOrigin {
   readonly next?: DisplayedUpdate;
 }
 
-/** The origin of a module; undefined for one of a directory. */
-export function toDisplayedOrigin({
-  module,
-  update,
-}: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
-  const { origin } = module;
+/** The ModuleSource of a module as status and commands display it; undefined for a module of a directory. */
+export function toDisplayedOrigin(view: Pick<ModuleView, "module" | "update">): DisplayedOrigin | undefined {
+  const { update } = view;
+  const { origin } = view.module;
   if (origin === undefined) return undefined;
   const { source: name, version, digest, verifiedBy } = origin;
   return {
@@ -36,19 +37,14 @@ export function toDisplayedOrigin({
     ...(version !== undefined && { version }),
     ...(digest !== undefined && { digest }),
     ...(verifiedBy !== undefined && { verifiedBy }),
+    // A module that was removed from its source gets no update.
     ...(update !== undefined && !origin.removed && { next: toDisplayedUpdate(update) }),
   };
 }
 
 /** The newer content of a module that waits, with times in UTC. */
-function toDisplayedUpdate({
-  waitsFor,
-  version,
-  digest,
-  since,
-  until,
-  message,
-}: NonNullable<ModuleView["update"]>): DisplayedUpdate {
+function toDisplayedUpdate(update: NonNullable<ModuleView["update"]>): DisplayedUpdate {
+  const { waitsFor, version, digest, since, until, message } = update;
   return {
     waitsFor,
     ...(version !== undefined && { version }),
@@ -59,7 +55,7 @@ function toDisplayedUpdate({
   };
 }
 
-/** Sentences about the ModuleSource of a module: the content in force, and newer content that waits. */
+/** Sentences about the ModuleSource of a module: the content in force, and newer content that waits; an empty list without a ModuleSource. */
 export function describeOrigin(origin: DisplayedOrigin | undefined): string[] {
   if (origin === undefined) return [];
   const { name, next } = origin;
@@ -77,7 +73,7 @@ export function describeContent({ version, digest, verifiedBy }: DisplayedOrigin
   return `version ${version} (${digest ?? ""})${signed}`;
 }
 
-/** A sentence about newer content that waits. */
+/** A sentence about newer content that waits, and at most until when. */
 function describeUpdate({ message, since, until }: DisplayedUpdate): string {
   const times = [`since ${since}`, until === undefined ? undefined : `until ${until}`];
   return `update: ${message} (${times.filter(Boolean).join(", ")})`;

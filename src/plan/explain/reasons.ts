@@ -1,7 +1,8 @@
 /** Sentences about one module: why it is on or off, why it is not Ready, and which task it waits for. */
 
+import { formatUtc } from "../../lib/index.ts";
 import { describeTask, type Task } from "../../model/index.ts";
-import type { ModuleView } from "../../state/index.ts";
+import type { LastRun, ModuleView } from "../../state/index.ts";
 
 /** What is known of a module, from its view (`module why`) or from its AddonModule (`kubectl addon why`). */
 export interface Reasons {
@@ -38,6 +39,7 @@ export function describeReasons(reasons: Reasons): string[] {
     isSuspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
     ...activity,
     retry && describeRetry(retry),
+    // After a rollback: why its cause is not tried again.
     reasons.refused,
     missing.length === 0 ? undefined : `missing objects: ${missing.join(", ")}`,
     ...unhealthy,
@@ -47,15 +49,23 @@ export function describeReasons(reasons: Reasons): string[] {
   return facts.filter((fact) => fact !== undefined);
 }
 
-/** A sentence about failures in a row and the next try. */
+/** E.g. *failed 3 times since 09:15 (HelmFailed): timed out; next try 09:20*. */
 function describeRetry({ failures, since, reason, message, nextTry }: RetryReason): string {
-  const from = since === undefined ? "" : ` since ${since}`;
-  const why = message === undefined ? "" : `: ${message}`;
+  const sinceText = since === undefined ? "" : ` since ${since}`;
+  const error = message === undefined ? "" : `: ${message}`;
   const next = nextTry === undefined ? "" : `; next try ${nextTry}`;
-  return `failed ${formatTimes(failures)}${from} (${reason})${why}${next}`;
+  return `failed ${formatTimes(failures)}${sinceText} (${reason})${error}${next}`;
 }
 
-/** The health of a module in words; undefined where it is healthy, or not known to be unhealthy. */
+/** Says what a run in progress waits for, e.g. *Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since …* (UTC). */
+export function describeRunWait(run: LastRun | undefined): string | undefined {
+  if (run === undefined || run.finishedAt !== undefined) return undefined;
+  if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
+  if (run.hook === undefined || run.hookSince === undefined) return undefined;
+  return `Helm has been waiting for the chart hook ${run.hook} since ${formatUtc(run.hookSince)}`;
+}
+
+/** The health of a module in words; undefined unless it is known to be unhealthy. */
 export function describeHealth(
   health: { readonly status: string; readonly message: string } | undefined,
 ): string | undefined {
@@ -74,11 +84,11 @@ export function describeAwaitedTask(task: Task): string {
   if (task.kind === "purge-release") return `the removal of release ${task.release}`;
   if (task.kind === "ensure-crds") return "the CRDs of modules";
   if (task.kind !== "hook") return describeTask(task);
-  const of = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
-  return `${task.trigger.binding.name} hook ${task.hook.name}${of}`;
+  const ofModule = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
+  return `${task.trigger.binding.name} hook ${task.hook.name}${ofModule}`;
 }
 
-/** Says whether and why a module is on. While its `enabled` script fails, the previous decision remains in force. */
+/** Says whether and why a module is on, and that its `enabled` script fails: then the previous decision remains in force. */
 export function describeDecision(module: ModuleView): string {
   const text = `${describeEnablement(module)}${explainHowToSwitchOn(module)}`;
   const decision = module.isDiscovered ? text : undefined;
@@ -87,7 +97,7 @@ export function describeDecision(module: ModuleView): string {
   return `Its enabled script fails, so it is unknown whether the module should be on; ${before}`;
 }
 
-/** A hint how to switch on a module that no setting switches on; empty for any other module. */
+/** A hint how to switch on a module that is off because no setting switches it on; empty for any other module. */
 function explainHowToSwitchOn({ enabledBy, enabledReason, module }: ModuleView): string {
   if (enabledBy !== "none" || enabledReason !== undefined) return "";
   return ` (${module.valuesKey}Enabled: true in the ConfigMap does, or in a values.yaml)`;
@@ -113,7 +123,7 @@ export function describeEnablement(
   return module.enabledReason === undefined ? text : `${text}: ${module.enabledReason}`;
 }
 
-/** Says why a module is on or off that no setting switches: its files could not be read at the start, or nothing switches it on. */
+/** Says why a module is on or off that no setting decides: nothing switches it on, or its files could not be read at the start, but its release exists. */
 function describeUnswitched(module: Pick<ModuleView, "enabled" | "enabledReason">): string {
   const { enabled, enabledReason } = module;
   if (enabled) return "Enabled because its release is in place";

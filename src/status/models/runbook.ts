@@ -43,9 +43,10 @@ export function isOperatorReason(reason: string): boolean {
 /** States and reasons that have a section. */
 export const RUNBOOKS = Object.keys(SECTIONS);
 
-/** Path of the section about a state or reason; of the page itself if it has no section. */
+/** Path of the section about a state or reason of a module or of the operator; of the on-call guide itself if it has no section. */
 export function getRunbookPath(about: string): string {
   const section = SECTIONS[about];
   if (section === undefined) return PAGE;
-  return section.includes("#") ? `${GUIDES}${section}` : `${PAGE}#${section}`;
+  const isInOtherGuide = section.includes("#");
+  return isInOtherGuide ? `${GUIDES}${section}` : `${PAGE}#${section}`;
 }

@@ -17,10 +17,7 @@ export function buildHooksFailingCondition(failingHooks: string | undefined): Un
   ];
 }
 
-/**
- * The conditions that follow from the state: Ready, and Reconciling or Stalled. As kstatus requires, at most one of the
- * latter two exists, and it exists only while it is True.
- */
+/** The conditions that follow from the state: Ready, and Reconciling or Stalled. As kstatus requires, at most one of these two exists, only while True. */
 export function buildProgressConditions(evaluation: Evaluation): UntimedCondition[] {
   const { state, reason } = evaluation;
   const message = toStatusLine(evaluation.message);
@@ -28,8 +25,8 @@ export function buildProgressConditions(evaluation: Evaluation): UntimedConditio
     { type: "Ready", status: getReadyStatus(evaluation), reason, message },
   ];
   if (STALLED.has(state)) {
-    const remedy = `${message} (${getRunbookPath(reason)})`;
-    conditions.push({ type: "Stalled", status: "True", reason, message: remedy });
+    const messageWithGuide = `${message} (${getRunbookPath(reason)})`;
+    conditions.push({ type: "Stalled", status: "True", reason, message: messageWithGuide });
   } else if (state === "Retrying") {
     conditions.push({ type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message });
   } else if (UNDER_WAY.has(state)) {

@@ -23,7 +23,7 @@ export const VALUES_LIMIT = 32 * 1024;
 
 /**
  * The merged values for the status: without secrets in mode `redacted`, and cut to VALUES_LIMIT bytes, with a marker in
- * place of each cut part.
+ * place of each cut part. Empty in mode `none`: the status has no values then. `marks`: what to redact.
  */
 export function displayValues(values: Json, mode: StatusValues, marks: SecretMarks = {}): DisplayedValues {
   if (mode === "none") return {};
@@ -56,21 +56,23 @@ const MARKER_BYTES = 24;
 
 /** Cuts a map to `budget` bytes. Small members get room first, so that one large member does not displace them. */
 function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: number): Json {
-  const members = Object.entries(value).map(([key, member]) => ({ key, member: member ?? null }));
-  const sized = members.map((member) => ({ ...member, size: countJsonBytes(member.member) }));
+  const members = Object.entries(value).map(([key, member = null]) => {
+    return { key, member, size: countJsonBytes(member) };
+  });
   const kept = new Map<string, Json>();
   // Room for the marker of the last member that is cut, and for that of all dropped members.
-  let left = budget - 2 * MARKER_BYTES;
-  for (const { key, member, size } of sized.toSorted((a, b) => a.size - b.size)) {
-    const room = left - countJsonBytes(key) - PUNCTUATION_BYTES;
-    if (room < Math.min(size, MARKER_BYTES)) continue;
+  let bytesLeft = budget - 2 * MARKER_BYTES;
+  for (const { key, member, size } of members.toSorted((a, b) => a.size - b.size)) {
+    const room = bytesLeft - countJsonBytes(key) - PUNCTUATION_BYTES;
+    const hasRoomForMarker = room >= MARKER_BYTES;
+    if (room < size && !hasRoomForMarker) continue;
     const displayed = cutToBytes(member, room);
     kept.set(key, displayed);
-    left = room - countJsonBytes(displayed);
+    bytesLeft = room - countJsonBytes(displayed);
   }
   // The result lists members in the order in which the user wrote them.
-  const keptKeys = members.map(({ key }) => key).filter((key) => kept.has(key));
-  const displayed: [string, Json][] = keptKeys.map((key) => [key, kept.get(key) ?? null]);
+  const keptMembers = members.filter(({ key }) => kept.has(key));
+  const displayed: [string, Json][] = keptMembers.map(({ key }) => [key, kept.get(key) ?? null]);
   const dropped = members.length - kept.size;
   if (dropped > 0) displayed.push(["…", `<cut: ${dropped} keys>`]);
   return Object.fromEntries(displayed);
@@ -79,10 +81,11 @@ function cutMap(value: Readonly<Record<string, Json | undefined>>, budget: numbe
 /** Cuts a list to `budget` bytes: keeps its first items, and appends a marker with the number of omitted items. */
 function cutList(value: readonly Json[], budget: number): Json {
   const kept: Json[] = [];
-  let left = budget - MARKER_BYTES;
+  let bytesLeft = budget - MARKER_BYTES;
   for (const item of value) {
-    left -= countJsonBytes(item) + 1;
-    if (left < 0) break;
+    const comma = 1;
+    bytesLeft -= countJsonBytes(item) + comma;
+    if (bytesLeft < 0) break;
     kept.push(item);
   }
   return [...kept, `<cut: ${value.length - kept.length} items>`];

@@ -1,4 +1,7 @@
-/** Computes Ready: the state of a module by rules, and the conditions that follow from a state (docs/reference/status.md). */
+/**
+ * Evaluates a module: finds its state (`status.state`) with reason and message, by rules, and the status of its condition Ready
+ * (docs/reference/status.md). A *view* is what the operator knows of a module in memory.
+ */
 
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
@@ -29,7 +32,7 @@ export interface Evaluation {
 /** A rule returns the evaluation if it applies to the module, else undefined. The first rule that applies counts. */
 type Rule = (view: ModuleView, facts: EvaluationContext) => Evaluation | undefined;
 
-/** Whether a run is in progress that is too young to be displayed as Running. */
+/** Whether a run is in progress that the status does not display yet, so that short runs do not make it flicker. */
 export function isRunUnannounced(view: ModuleView, now: number): boolean {
   const run = view.lastRun;
   if (view.activity !== "running" || run === undefined || run.finishedAt !== undefined) return false;
@@ -49,11 +52,8 @@ function evaluateByFirstRule(
   view: ModuleView,
   facts: EvaluationContext,
 ): Evaluation | undefined {
-  for (const rule of rules) {
-    const evaluation = rule(view, facts);
-    if (evaluation !== undefined) return evaluation;
-  }
-  return undefined;
+  const evaluations = rules.values().map((rule) => rule(view, facts));
+  return evaluations.find((evaluation) => evaluation !== undefined);
 }
 
 /** Whether the module must run because its configuration changed or a user requested a run. */
@@ -202,11 +202,11 @@ const RULES: readonly Rule[] = [
 
 /** The module is Ready. The message adds facts that do not prevent Ready: failing hooks, drift and warnings. */
 function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): Evaluation {
-  const release = view.release;
-  const message =
+  const { release } = view;
+  const success =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const facts = [message, failingHooks, describeChangesByOthers(view.drift), ...collectWarnings(view)];
-  return { state: "Ready", reason: "Ready", message: facts.filter((fact) => fact !== undefined).join("; ") };
+  const texts = [success, failingHooks, describeChangesByOthers(view.drift), ...collectWarnings(view)];
+  return { state: "Ready", reason: "Ready", message: texts.filter((text) => text !== undefined).join("; ") };
 }
 
 /** Appends to the message what the run in progress waits for, if it waits. */

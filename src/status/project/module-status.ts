@@ -1,4 +1,4 @@
-/** Projects the view of a module to its AddonModule: spec, and status with conditions (docs/reference/status.md). */
+/** Projects the view of a module (what the operator knows in memory) to the wanted spec and status of its AddonModule (docs/reference/status.md). */
 
 import { displayDigest, formatUtc } from "../../lib/index.ts";
 import { describeDrift } from "../../drift/index.ts";
@@ -28,10 +28,7 @@ export interface ModuleProjection {
 
 /** Input of a projection besides the module's view. */
 export interface ModuleContext extends EvaluationContext {
-  /**
-   * The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of
-   * conditions and requirements.
-   */
+  /** The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of conditions and requirements. */
   readonly previousStatus?: ModuleStatus | undefined;
   readonly requirements?: readonly Requirement[];
   /** As whom the module acts; undefined = as the operator. */
@@ -43,7 +40,10 @@ export interface ModuleContext extends EvaluationContext {
 /** The status names at most this many missing objects: a deleted namespace may have thousands. */
 const MAX_ABSENT_OBJECTS = 20;
 
-/** Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the result. */
+/**
+ * Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the
+ * result. Of `facts.previousStatus` it keeps the times of unchanged conditions, and `lastRun` while the next run is very young.
+ */
 export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
   const evaluation = evaluateModule(view, facts);
   const missing = listMissingObjects(view);
@@ -82,23 +82,23 @@ function buildConditions(
   evaluation: Evaluation,
   { lostRequirement, failingHooks }: EvaluationContext,
 ): UntimedCondition[] {
-  const list = buildProgressConditions(evaluation);
+  const conditions = buildProgressConditions(evaluation);
   if (view.health !== undefined)
-    list.push({
+    conditions.push({
       type: "Healthy",
       status: view.health.status,
       reason: view.health.reason,
       message: toStatusLine(view.health.message),
     });
-  list.push(...buildDriftCondition(view.drift), ...buildHooksFailingCondition(failingHooks));
+  conditions.push(...buildDriftCondition(view.drift), ...buildHooksFailingCondition(failingHooks));
   if (lostRequirement !== undefined)
-    list.push({
+    conditions.push({
       type: "DependencyLost",
       status: "True",
       reason: lostRequirement.reason,
       message: toStatusLine(lostRequirement.message),
     });
-  list.push({
+  conditions.push({
     type: "Enabled",
     status: view.enabled ? "True" : "False",
     reason: ENABLED_REASON[view.enabledBy],
@@ -106,12 +106,12 @@ function buildConditions(
   });
   if (view.suspended) {
     const message = "The ConfigMap sets NoResourceReconciliation: helm changes nothing";
-    list.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
+    conditions.push({ type: "Suspended", status: "True", reason: "NoResourceReconciliation", message });
   }
-  return list;
+  return conditions;
 }
 
-/** The condition Drifted if others have changed objects of the release or a comparison failed; else an empty list. */
+/** The condition Drifted if others have changed objects of the release, or if they could not be compared; else an empty list. */
 function buildDriftCondition(drift: Drift): UntimedCondition[] {
   const type = "Drifted";
   if (drift.count > 0)
@@ -194,10 +194,7 @@ function mapOptional<T, R>(value: T | undefined, map: (value: T) => R): R | unde
 
 const MAX_REQUIREMENTS = 20;
 
-/**
- * Lists the requirements of the module, unmet ones first, and counts the met ones. A requirement keeps the time `since` of
- * the previous status while `met` is unchanged.
- */
+/** Lists the requirements of the module, unmet ones first, and counts the met ones. The time `since` stays while `met` is as in the previous status. */
 function projectRequires(
   all: readonly Requirement[] = [],
   previous: ModuleStatus["requires"] = [],
@@ -218,6 +215,6 @@ function projectRequires(
 
 /** One requirement as the status displays it, without its time. */
 function projectRequirement({ of, name, range, unmet }: Requirement): Omit<RequirementStatus, "since"> {
-  const why = unmet && { reason: unmet.reason, message: toStatusLine(unmet.message) };
-  return omitUndefined({ of, name: toStatusLine(name), range, met: unmet === undefined, ...why });
+  const explanation = unmet && { reason: unmet.reason, message: toStatusLine(unmet.message) };
+  return omitUndefined({ of, name: toStatusLine(name), range, met: unmet === undefined, ...explanation });
 }

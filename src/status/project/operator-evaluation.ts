@@ -1,4 +1,7 @@
-/** The state of the operator with its reason, from the states of all modules (docs/reference/status.md, "States of the operator"). */
+/**
+ * Evaluates the operator: finds its state with reason and message, from the states of all modules (docs/reference/status.md,
+ * "States of the operator"). A *converge* brings all modules to the current configuration.
+ */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
 import {
@@ -25,6 +28,7 @@ export interface OperatorBlockers {
 /**
  * The state of the operator with its reason. It is Ready only if every enabled module is Ready. It is Invalid if the ConfigMap
  * is invalid or missing, if the ModuleSources cannot be read, or if nothing is in progress and a module needs a user.
+ * The first evaluation that applies counts.
  */
 export function evaluateOperator(
   view: View,
@@ -47,17 +51,12 @@ const WORSE_THAN_FAILING_HOOKS: ReadonlySet<OperatorStateName> = new Set([
   "Unhealthy",
 ]);
 
-/**
- * Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying, because tasks that wait in the
- * queues of failing hooks make no progress.
- */
-function addFailingHooks(
-  evaluation: OperatorEvaluation,
-  failingHooks: string | undefined,
-): OperatorEvaluation {
+/** Adds failing hooks to the evaluation. Unless the state is worse already, it becomes Retrying: tasks that wait in the queues of failing hooks make no progress. */
+function addFailingHooks(evaluation: OperatorEvaluation, failingHooks?: string): OperatorEvaluation {
   if (failingHooks === undefined) return evaluation;
   const { state, message } = evaluation;
   if (WORSE_THAN_FAILING_HOOKS.has(state)) return { ...evaluation, message: `${message}; ${failingHooks}` };
+  // The message of Ready says that all is well, so failing hooks replace it.
   const text = state === "Ready" ? failingHooks : `${failingHooks}; ${message}`;
   return { state: "Retrying", reason: "HooksFailing", message: text };
 }
@@ -65,7 +64,7 @@ function addFailingHooks(
 /** The evaluation of each module, by name. */
 export type Evaluations = ReadonlyMap<string, Evaluation>;
 
-/** Evaluates each module for the state of the operator. */
+/** Evaluates each module, without the details (queues, failing hooks) that do not matter to the state of the operator. */
 export function evaluateModules(view: View, now: number): Evaluations {
   const evaluate = (module: ModuleView): Evaluation =>
     evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) });
@@ -101,8 +100,8 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
 };
 
 /**
- * The evaluation of a converge in progress. A failed step or module takes precedence, so that a failing start does not look
- * like progress.
+ * The evaluation of a converge that is blocked, in progress or requested; undefined without one, and if a module fails: then
+ * `evaluateWhileBusy` reports the failure, so that a failing start does not look like progress.
  */
 function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
   const progress = describeConvergeProgress(view);
@@ -116,13 +115,15 @@ function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): Ope
   if (progress !== undefined && blocker !== undefined)
     return { ...progress, message: `${progress.message}: ${blocker.text}` };
   if (progress !== undefined) return progress;
+  // A user requests a converge by an annotation with a new token.
   if (view.requestedToken === view.handledToken) return undefined;
   return { state: "Pending", reason: "Progressing", message: "Waits for the requested converge" };
 }
 
-/** The evaluation of a start or a converge in progress; undefined while neither is in progress. */
+/** The evaluation of a start of the operator (`boot` is its phase) or a converge in progress; undefined while neither is in progress. */
 function describeConvergeProgress({ boot, converge, missingGlobals }: View): OperatorEvaluation | undefined {
   const [missing] = missingGlobals;
+  // The start waits until this Secret or ConfigMap with global values exists.
   if (boot === "waiting" && missing !== undefined)
     return { state: "Pending", reason: "ValuesMissing", message: `Global values are in ${missing}` };
   if (boot !== "running") {
@@ -144,10 +145,14 @@ function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabl
   if (module === undefined) return "off";
   if (module.enabled) return module.flag ? "on" : "disabling";
   if (module.problem === undefined) return "off";
+  // Discovery never enables a module with unreadable files, so only its flag tells.
   return isEnabledOrSwitchedOn(module) ? "on" : "unused";
 }
 
-/** The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. */
+/**
+ * The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. A module that is off
+ * can only fail to be removed. A failure of a module that is about to be removed counts as work: its removal ends it.
+ */
 function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
   const failing = Object.groupBy(findModulesInState(evaluations, "Retrying"), (name) =>
     getSwitchState(name, view),
@@ -155,6 +160,7 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
   if (failing.on !== undefined)
     return appendBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
   if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
+  // Nothing happens in a module that only waits for a requirement: `evaluateWhenIdle` reports it.
   const busy = [...evaluations].filter(
     ([, evaluation]) => isInProgress(evaluation) && !isBlockedByRequirement(evaluation),
   );
@@ -162,18 +168,14 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
   return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
-/** Appends to the message which work of the converge the failing module blocks. */
+/** Appends to the message which work of the converge the failing module blocks, if any. */
 function appendBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const blockedWork = explainBlockedConverge(view);
-  return blockedWork === undefined
-    ? evaluation
-    : { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
+  if (blockedWork === undefined) return evaluation;
+  return { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
 }
 
-/**
- * The evaluation when nothing is in progress, the gravest finding first: a module that needs a user, a removal that exceeds
- * the deletion limit, unhealthy modules, unmet requirements.
- */
+/** The evaluation when nothing is in progress, the gravest finding first: modules that need a user, a removal above the deletion limit, unhealthy modules … */
 function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
   const stalled = findModulesInState(evaluations, ...STALLED);
   const needsUser = stalled.filter((name) => isEnabledOrSwitchedOn(view.modules.get(name)));
@@ -196,9 +198,8 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
 }
 
 /**
- * Whether the module is enabled, or would be if its files could be read: discovery never enables a module with unreadable
- * files, but its flags say that a user wants it. An unknown flag counts as set, so that the operator is not Ready while it
- * lacks a module that a user enabled.
+ * Whether the module is enabled or would be if its files could be read: discovery never enables it then, but its flag says that a
+ * user wants it. An unknown flag counts as set, so that the operator is not Ready while it lacks a module that a user enabled.
  */
 export function isEnabledOrSwitchedOn(module: ModuleView | undefined): boolean {
   if (module === undefined || module.enabled) return module !== undefined;
@@ -239,7 +240,7 @@ const AGGREGATES = {
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 
-/** Makes one evaluation of the operator for several modules. Its message names the first module and counts the others. */
+/** Makes one evaluation of the operator for several modules of one `kind` (failing, unhealthy …). Its message names the first module and counts the others. */
 function aggregateEvaluation(
   kind: keyof typeof AGGREGATES,
   names: readonly string[],

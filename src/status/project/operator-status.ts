@@ -1,4 +1,4 @@
-/** The AddonOperator: aggregates all modules (docs/reference/status.md, "States of the operator"). */
+/** Computes the status of the AddonOperator, which aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
 import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
@@ -31,7 +31,7 @@ interface OperatorFacts extends OperatorBlockers {
 const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
-/** Computes the status of the AddonOperator from the view. It is pure. */
+/** Computes the status of the AddonOperator from the view. It is pure. Unchanged conditions keep their times of `facts.previousStatus`. */
 export function projectOperator(view: View, facts: OperatorFacts): OperatorStatus {
   const { now, previousStatus, convergeBlocker, failingHooks } = facts;
   const evaluations = evaluateModules(view, now);
@@ -67,20 +67,18 @@ function buildSuspendedCondition({ config }: View): UntimedCondition[] {
 
 const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing; hooks continue to run. Remove the key to resume`;
 
-/**
- * Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on
- * what they are about.
- */
+/** Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on what they are about. */
 function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
   const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
   const sentences = config.isFrozen ? [SUSPENDED_TEXT, evaluation.message] : [evaluation.message];
-  if (limit?.confirmed === false && evaluation.reason !== "RemovalHeld")
-    sentences.push(explainDeletionLimit(limit, view));
+  const isLimitReported = evaluation.reason === "RemovalHeld";
+  if (limit?.confirmed === false && !isLimitReported) sentences.push(explainDeletionLimit(limit, view));
   sentences.push(...issues);
   sentences.push(...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`));
   sentences.push(...(tree.notExecutableWarnings ?? []));
   const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
   if (unknownKeys !== "") sentences.push(`keys of the ConfigMap that match no module: ${unknownKeys}`);
+  // There are more secrets than the redaction can know, so it hides every word that may be one.
   if (view.hidesWords) sentences.push(OVERFULL_WARNING);
   return { ...evaluation, message: sentences.join("; ") };
 }
@@ -107,7 +105,7 @@ function countModules(view: View, evaluations: Evaluations): ModuleCounts {
   };
 }
 
-/** The converge in progress, or the last one, as the status displays it. `blocker`: what blocks the converge. */
+/** The converge (the run of all modules) in progress, or the last one, as the status displays it. `blocker`: what blocks the converge. */
 function projectConverge(view: View, blocker: ConvergeBlocker | undefined): ConvergeStatus {
   const { boot, converge, enabledModules } = view;
   const { startedAt, finishedAt, phase } = converge;
@@ -119,6 +117,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
     cause: describeConvergeCause(view),
     startedAt: startedAt === undefined ? undefined : formatUtc(startedAt),
     finishedAt: finishedAt === undefined || isUnderWay ? undefined : formatUtc(finishedAt),
+    // Modules to remove remain, too, but are not enabled: the difference may be negative.
     progress: isUnderWay ? `${Math.max(0, total - remaining)}/${total}` : undefined,
     remaining: isUnderWay ? remaining : undefined,
     // The remaining time is unknown while the converge is blocked.
@@ -126,7 +125,7 @@ function projectConverge(view: View, blocker: ConvergeBlocker | undefined): Conv
   });
 }
 
-/** Estimates how long the runs take that have not started, by the median of earlier runs, in seconds. Undefined if one module never ran: any number would mislead. */
+/** Estimates the seconds of the runs that a converge has yet to start, by the median of earlier runs. Undefined if a module never ran: any number would mislead. */
 function estimateRemainingSeconds({ converge, modules }: View): number | undefined {
   let sum = 0;
   for (const name of converge.remaining) {

@@ -124,10 +124,8 @@ function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number
 }
 
 /** The last run of a module in its row; the duration of a run in progress counts until `now`. */
-function buildRunRow(
-  { trigger, startedAt, finishedAt, step, attempts, result }: LastRun,
-  now: number,
-): RunRow {
+function buildRunRow(run: LastRun, now: number): RunRow {
+  const { trigger, startedAt, finishedAt, step, attempts, result } = run;
   const seconds = Math.max(0, (finishedAt ?? now) - startedAt) / 1000;
   const cause = toStatusLine(describeCause(trigger));
   return omitUndefined({ cause, startedAt: formatUtc(startedAt), seconds, step, attempts, result });

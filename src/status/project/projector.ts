@@ -1,4 +1,4 @@
-/** Computes the wanted content of the resources from a view, with a cache. */
+/** Projects a view (what the operator knows in memory) to the wanted content of the AddonOperator and of all AddonModules. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
 import {
@@ -40,7 +40,10 @@ interface CachedProjection {
 /** As whom a module acts; undefined = as the operator. */
 export type IdentityOf = (module: string) => ModuleStatus["identity"];
 
-/** Projects views to the wanted content of resources. Caches the last projection, whose times the next one keeps. */
+/**
+ * Projects views to the wanted content of resources. Keeps the last projection: a module with the same inputs gets the same object
+ * again, and conditions that do not change keep their times.
+ */
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
@@ -48,7 +51,7 @@ export class Projector {
   #cache: ReadonlyMap<string, CachedProjection> = new Map();
   #operatorStatus: OperatorStatus | undefined;
 
-  /** Removes `secrets` from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
+  /** `mode`: how values are displayed. `secrets` are removed from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
   constructor(mode: StatusValues, secrets: KnownSecrets, identityOf: IdentityOf = () => undefined) {
     this.#mode = mode;
     this.#secrets = secrets;
@@ -61,11 +64,12 @@ export class Projector {
     const projected = new Map<string, CachedProjection>();
     let checkAgainAt = Infinity;
     for (const [name, module] of view.modules) {
-      const isHidden = isRunUnannounced(module, now);
-      const input = { ...collectWaits(module, snapshot), view: module, isRunUnannounced: isHidden };
+      const isUnannounced = isRunUnannounced(module, now);
+      const input = { ...collectWaits(module, snapshot), view: module, isRunUnannounced: isUnannounced };
       projected.set(name, this.#projectModule(input, now));
       const startedAt = module.lastRun?.startedAt ?? now;
-      if (isHidden) checkAgainAt = Math.min(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
+      // A run this young is not displayed: the caller projects again when it is old enough.
+      if (isUnannounced) checkAgainAt = Math.min(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
     }
     this.#cache = projected;
     const operatorStatus = projectOperator(view, {
@@ -82,7 +86,7 @@ export class Projector {
     };
   }
 
-  /** Projects a module to its AddonModule, or returns the cached projection if its inputs are unchanged: then the writer need not even compare it. */
+  /** Projects a module to its AddonModule. Returns the same object again while its inputs are unchanged, so that the writer need not compare the content. */
   #projectModule(input: ProjectionInput, now: number): CachedProjection {
     const { view } = input;
     const cached = this.#cache.get(view.name);
@@ -112,14 +116,12 @@ export class Projector {
  * Whether a cached projection is still valid. `runBlocker` is not compared, because `blockerText` contains its text. Of
  * `lostRequirement` and `requirements`, which are new objects each time, only the messages are visible.
  */
-function isSameInput(
-  { runBlocker: _oldBlocker, lostRequirement: oldLost, requirements: before, ...known }: ProjectionInput,
-  { runBlocker: _newBlocker, lostRequirement, requirements, ...now }: ProjectionInput,
-): boolean {
-  const keys = Object.keys(now) as (keyof typeof now)[];
-  if (oldLost?.message !== lostRequirement?.message || !keys.every((key) => known[key] === now[key]))
-    return false;
-  const hasSameMessage = (each: Requirement, index: number): boolean =>
-    each.unmet?.message === before[index]?.unmet?.message;
-  return before.length === requirements.length && requirements.every(hasSameMessage);
+function isSameInput(cached: ProjectionInput, input: ProjectionInput): boolean {
+  const { runBlocker: _blocker, lostRequirement, requirements, ...comparable } = input;
+  const keys = Object.keys(comparable) as (keyof typeof comparable)[];
+  if (!keys.every((key) => cached[key] === comparable[key])) return false;
+  if (cached.lostRequirement?.message !== lostRequirement?.message) return false;
+  const hasSameMessage = ({ unmet }: Requirement, index: number): boolean =>
+    unmet?.message === cached.requirements[index]?.unmet?.message;
+  return cached.requirements.length === requirements.length && requirements.every(hasSameMessage);
 }

@@ -1,4 +1,4 @@
-/** Back-off and log lines after errors of the API server. */
+/** Delays and log lines after a write of a status failed. */
 
 import { type Clock, type Logger, oneLine, retryDelay } from "../../lib/index.ts";
 import { ApiError, ConnectionError } from "../../kube/index.ts";
@@ -14,7 +14,7 @@ const JITTER = 0.5;
 /** A status that was refused this many times in a row is worth a warning. */
 const WARN_AFTER_FAILURES = 5;
 
-/** The back-off of all writes after errors that every write would meet. Logs each kind of error once, and its end. */
+/** The back-off of all status writes after errors that every write would meet, such as a server that does not answer. Logs each kind of error once, and its end. */
 export class WriteBackoff {
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -38,16 +38,20 @@ export class WriteBackoff {
     if (now < this.pausedUntil) return this.pausedUntil - now;
     this.#failures += 1;
     this.#logOnce(error);
-    const isMissing = error instanceof ApiError && error.status === 404;
-    const bounds = isMissing ? { ...BOUNDS, maxMs: MAX_DELAY_WITHOUT_CRD_MS } : BOUNDS;
+    const isCrdMissing = error instanceof ApiError && error.status === 404;
+    const bounds = isCrdMissing ? { ...BOUNDS, maxMs: MAX_DELAY_WITHOUT_CRD_MS } : BOUNDS;
     const backoffMs = retryDelay(this.#failures, bounds, JITTER);
     const delay = Math.max(backoffMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
     this.pausedUntil = now + delay;
+    // A longer pause comes from Retry-After: a read may find out earlier that the server answers again.
     this.#probeAt = delay > backoffMs ? now + backoffMs : undefined;
     return delay;
   }
 
-  /** Logs that the server refused to write one object `failures` times in a row. Returns the delay before the next try, in milliseconds. */
+  /**
+   * Returns the delay before the next try of one object's write, in milliseconds, after the server refused it `failures` times in a
+   * row. The first retry has no delay: an edit at the same time is the usual reason. Logs the first and the fifth refusal.
+   */
   delayForObject(error: unknown, failures: number): number {
     const fields = { error: oneLine(error) };
     if (error instanceof ApiError && error.status === 403)
@@ -66,10 +70,7 @@ export class WriteBackoff {
     return retryDelay(failures, FORBIDDEN_BOUNDS, JITTER);
   }
 
-  /**
-   * Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause
-   * than the back-off.
-   */
+  /** Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause than the back-off. */
   get msUntilProbe(): number | undefined {
     return this.#probeAt === undefined ? undefined : Math.max(0, this.#probeAt - this.#clock.monotonic());
   }
@@ -101,12 +102,10 @@ export class WriteBackoff {
 /** Says why statuses are not written, and the remedy if it is known. */
 function describeFailure(error: unknown): string {
   if (!(error instanceof ApiError)) return "Status is not written: the API server does not answer";
-  if (error.status === 404) {
+  if (error.status === 404)
     return "Status is not written: install the CRDs addonmodules and addonoperators of addon-operator.io";
-  }
-  if (error.status === 403) {
+  if (error.status === 403)
     return "Status is not written: grant get, list, create, patch and delete on addonmodules and addonoperators";
-  }
   return "Status is not written: the API server reports errors";
 }
 

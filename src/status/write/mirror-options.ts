@@ -20,10 +20,7 @@ export interface MirrorOptions extends KubeAccess {
   readonly helmRelease?: HelmRelease | undefined;
   /** Called after each write with its result. */
   readonly onWrite?: (kind: ObjectId["kind"], result: "written" | "failed") => void;
-  /**
-   * Called with the annotations of each object, and the token of the handled request in its status; `module` is undefined for the
-   * AddonOperator.
-   */
+  /** Called with the annotations of each object, and the token of the handled request in its status; `module` is undefined for the AddonOperator. */
   readonly onAnnotations: (
     module: string | undefined,
     annotations: NamedMeta["annotations"],

@@ -1,4 +1,8 @@
-/** The mirrored objects: their wanted content, their content on the server, and the next step that makes them equal. */
+/**
+ * A *mirrored object* is an AddonModule or the AddonOperator with its wanted content, its content on the server as last seen (the
+ * *live object*), and the state of its writes. Functions here find the next write that makes both equal. *Marks* are the labels and
+ * the owner by which an operator recognizes its AddonModules: several operators may share a namespace.
+ */
 
 import { RELEASE_LABELS } from "../../helm/index.ts";
 import { type Clock, type Timer, sameJson } from "../../lib/index.ts";
@@ -23,7 +27,7 @@ export interface ObjectId {
   readonly name: string;
 }
 
-/** An object with its wanted content, its content on the server, and the state of its writes. */
+/** One AddonModule, or the AddonOperator. */
 export class MirroredObject {
   readonly id: ObjectId;
   /** The module's wanted content; undefined for the operator's object and for modules that are deleted. */
@@ -64,13 +68,15 @@ export interface OwnerMarks {
   readonly ownerUid: string | undefined;
 }
 
-/** Finds the next write that brings the live object closer to its wanted content. The status comes last. */
+/** Finds the next write that brings the live object closer to its wanted content; `none` if no write is needed. The status comes last. */
 export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextStep {
   const { liveObject, wantedStatus } = mirrored;
   if (mirrored.isModuleDeleted) {
     if (liveObject === undefined || liveObject.isTerminating) return "none";
-    return isManagedByThisOperator(liveObject, marks) ? "remove" : "none";
+    const isOurs = liveObject.labels[RELEASE_LABELS.managedBy] === marks.labels[RELEASE_LABELS.managedBy];
+    return isOurs ? "remove" : "none";
   }
+  // Nothing is projected yet.
   if (wantedStatus === undefined) return "none";
   if (liveObject === undefined) return "create";
   // The operator does not write the spec of the AddonOperator.
@@ -80,7 +86,7 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
   return statusPatch.length === 0 ? "none" : "status";
 }
 
-/** The status to write, with the generation that it was made for. */
+/** The wanted status as it is written: with `observedGeneration`, which is the newest generation unless a new one must be acknowledged first. */
 export function buildWantedStatus(mirrored: MirroredObject, live: StoredAddonObject): JsonObject {
   return withGeneration(
     mirrored.wantedStatus ?? { conditions: [] },
@@ -89,12 +95,7 @@ export function buildWantedStatus(mirrored: MirroredObject, live: StoredAddonObj
   );
 }
 
-/** Whether the label of the live object names this operator. */
-function isManagedByThisOperator(live: StoredAddonObject, marks: OwnerMarks): boolean {
-  return live.labels[RELEASE_LABELS.managedBy] === marks.labels[RELEASE_LABELS.managedBy];
-}
-
-/** Whether the label of the live object names another operator. */
+/** Whether the label of the live object names another operator. An object without the label gets that of this operator. */
 export function isManagedByOtherOperator(live: StoredAddonObject, marks: OwnerMarks): boolean {
   const owner = live.labels[RELEASE_LABELS.managedBy];
   return owner !== undefined && owner !== marks.labels[RELEASE_LABELS.managedBy];
@@ -117,7 +118,7 @@ function hasWantedMetadataAndSpec(
   );
 }
 
-/** Names of annotations to remove: confirmations that have ended, unless a user has written another value meanwhile. */
+/** Names of annotations to remove: a user's confirmations (for example of a removal) that have ended, unless a user has written another value meanwhile. */
 export function findAnnotationsToRemove(
   { annotations = {} }: Pick<StoredAddonObject, "annotations">,
   { endedConfirmations }: MirroredObject,
@@ -125,14 +126,14 @@ export function findAnnotationsToRemove(
   return Object.keys(endedConfirmations).filter((name) => annotations[name] === endedConfirmations[name]);
 }
 
-/** When the object may be written (monotonic ms). Pauses between writes apply only to its status. */
-export function getWriteTime(mirrored: MirroredObject, need: NextStep): number {
-  if (need !== "status") return mirrored.notBefore;
+/** When the next step of the object may be written (monotonic ms). Pauses between writes apply only to its status. */
+export function getWriteTime(mirrored: MirroredObject, step: NextStep): number {
+  if (step !== "status") return mirrored.notBefore;
   const pauseMs = hasTextChangesOnly(mirrored) ? MIN_TEXT_INTERVAL_MS : MIN_WRITE_INTERVAL_MS;
   return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pauseMs);
 }
 
-/** Whether only texts of the status differ, so that the write may wait. It is cheap, because it runs at each projection. */
+/** Whether the object needs a write only because texts of its status differ, so that the write may wait. */
 export function needsTextOnly(mirrored: MirroredObject, marks: OwnerMarks): boolean {
   return (
     !mirrored.isModuleDeleted &&
@@ -142,7 +143,7 @@ export function needsTextOnly(mirrored: MirroredObject, marks: OwnerMarks): bool
   );
 }
 
-/** Whether the wanted status of a module differs from the last written one only in texts. */
+/** Whether the wanted status of a module differs from the last written one only in texts; never for the AddonOperator. */
 function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObject): boolean {
   if (id.kind !== "AddonModule" || lastWrittenStatus === undefined || wantedStatus === undefined)
     return false;
@@ -153,18 +154,19 @@ function hasTextChangesOnly({ id, lastWrittenStatus, wantedStatus }: MirroredObj
  * Whether two statuses of a waiting module differ only in texts and in the progress of helm. Such writes may wait; otherwise a
  * long converge would write every waiting module each time another module finishes.
  */
-export function differsInTextOnly(from: ModuleStatus, to: ModuleStatus): boolean {
-  if (from.state !== "Pending" || to.state !== "Pending") return false;
-  return sameJson(withoutText(from), withoutText(to));
+export function differsInTextOnly(before: ModuleStatus, after: ModuleStatus): boolean {
+  if (before.state !== "Pending" || after.state !== "Pending") return false;
+  return sameJson(withoutText(before), withoutText(after));
 }
 
 /** The status without the fields that may wait: messages, progress of the release, texts of requirements. */
-function withoutText({ conditions, release: _release, requires: _requires, ...rest }: ModuleStatus): Json {
-  const bare = conditions.map(({ message: _message, ...condition }) => condition);
-  return { ...rest, conditions: bare } as unknown as Json;
+function withoutText(status: ModuleStatus): Json {
+  const { conditions, release: _release, requires: _requires, ...otherFields } = status;
+  const withoutMessages = conditions.map(({ message: _message, ...condition }) => condition);
+  return { ...otherFields, conditions: withoutMessages } as unknown as Json;
 }
 
-/** The AddonOperator and the AddonModules of one operator. */
+/** All mirrored objects: the AddonOperator and the AddonModules of one operator. */
 export class MirroredObjects {
   readonly operator: MirroredObject;
   readonly modules = new Map<string, MirroredObject>();
@@ -189,10 +191,7 @@ export class MirroredObjects {
     return [this.operator, ...this.modules.values()];
   }
 
-  /**
-   * Sets the wanted content of all objects from a projection, and returns the objects that may have to be written. Before the
-   * modules are loaded it sets only the AddonOperator.
-   */
+  /** Sets the wanted content of all objects, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write. */
   setWanted(projection: Projection, view: View): MirroredObject[] {
     const changed = [this.operator];
     this.operator.wantedStatus = projection.operatorStatus;
@@ -204,6 +203,7 @@ export class MirroredObjects {
     }
     for (const [name, mirrored] of this.modules) {
       if (mirrored.isModuleDeleted || projection.modules.has(name)) continue;
+      // The module is not in the tree any more, so its object must be removed.
       mirrored.wantedStatus = undefined;
       mirrored.isModuleDeleted = true;
       changed.push(mirrored);
@@ -218,6 +218,7 @@ export class MirroredObjects {
     view: ModuleView | undefined,
   ): boolean {
     const { isDiscovered, endedConfirmations: ended = NO_CONFIRMATIONS } = view ?? {};
+    // The projector returns the same object again while nothing has changed.
     if (mirrored.wantedStatus === status && mirrored.endedConfirmations === ended) return false;
     const wantedSpec = isDiscovered === false ? this.#getSpecBeforeDiscovery(mirrored, spec) : spec;
     if (wantedSpec === undefined) return false;
@@ -234,8 +235,8 @@ export class MirroredObjects {
   }
 
   /**
-   * The spec of a module that discovery has not decided yet: the spec on the server if there is one. Else undefined (= do not
-   * write yet) until `discoveryWaitMs` is over, because a start would write a spec that discovery changes a second later.
+   * The spec of a module of which discovery has not decided yet whether it is enabled: the spec on the server if there is one. Else
+   * undefined (do not write yet) until the wait for discovery is over: discovery would change the spec a second later.
    */
   #getSpecBeforeDiscovery({ liveObject }: MirroredObject, spec: ModuleSpec): ModuleSpec | undefined {
     if (liveObject?.spec !== undefined) return liveObject.spec as unknown as ModuleSpec;

@@ -27,7 +27,7 @@ import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from ".
 import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
 import type { ObjectId, MirroredObject, NextStep, OwnerMarks } from "./mirrored.ts";
 import { buildStatusPatch, toStoredAddonObject, updateStoredObject } from "./stored-object.ts";
-import type { PatchStep, StoredAddonObject } from "./stored-object.ts";
+import type { ObjectRequest, PatchStep, StoredAddonObject } from "./stored-object.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -54,7 +54,7 @@ const LIST_TIMEOUT_MS = 30_000;
 
 /** One write that an object needs, and the labels and owner of modules. */
 export interface WriteStep {
-  readonly need: Exclude<NextStep, "none">;
+  readonly step: Exclude<NextStep, "none">;
   readonly marks: OwnerMarks;
 }
 
@@ -67,6 +67,7 @@ export class OwnObjects {
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredAddonObject>>>;
   readonly #callOptions: { readonly signal: AbortSignal; readonly timeoutMs: number };
 
+  /** Reads nothing yet. An AddonOperator of another name in the namespace belongs to another operator, so the cache omits it. */
   constructor(api: StatusApi) {
     this.#api = api;
     this.#callOptions = { signal: api.signal, timeoutMs: CALL_TIMEOUT_MS };
@@ -88,7 +89,7 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** All cached objects, the AddonOperator first; or those of one kind. */
+  /** The cached objects of these kinds; of all kinds without an argument, the AddonOperator first. */
   listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredAddonObject][] {
     return kinds.flatMap((kind) =>
       [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
@@ -98,7 +99,7 @@ export class OwnObjects {
     );
   }
 
-  /** Reads all objects from the server into the cache. A missing CRD has status 404. */
+  /** Reads all objects from the server into the cache. Throws an ApiError 404 if a CRD is missing. */
   async loadObjects(): Promise<void> {
     const { client, namespace, signal } = this.#api;
     for (const kind of KINDS) {
@@ -114,16 +115,13 @@ export class OwnObjects {
   }
 
   /** Sends a request about an object, stores the answer in the cache and returns it. */
-  sendRequest(
-    id: ObjectId,
-    request: () => Promise<StoredAddonObject | undefined>,
-  ): Promise<StoredAddonObject | undefined> {
+  sendRequest(id: ObjectId, request: ObjectRequest): Promise<StoredAddonObject | undefined> {
     return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
   }
 
   /**
-   * Watches the objects, and calls `onChange` for each changed or deleted object; after a restore of etcd for all, whose content
-   * is older than what was written. Returns a function that ends the watches.
+   * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. After a restore of etcd from a backup
+   * it calls it for all, because their content may be older than what was written. Returns a function that ends the watches.
    */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
@@ -152,22 +150,19 @@ export class OwnObjects {
     return object === undefined ? undefined : toStoredAddonObject(object);
   }
 
-  /**
-   * Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object
-   * as it is afterwards; undefined = it is deleted.
-   */
+  /** Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object afterwards; undefined = deleted. */
   async executeStep(
     mirrored: MirroredObject,
-    { need, marks }: WriteStep,
+    { step, marks }: WriteStep,
   ): Promise<StoredAddonObject | undefined> {
     const { liveObject, wantedSpec } = mirrored;
-    if (need === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
-    if (need === "status") return this.#writeStatus(mirrored, liveObject, marks);
+    if (step === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
+    if (step === "status") return this.#writeStatus(mirrored, liveObject, marks);
     const { client } = this.#api;
     const target = this.#targetOf(mirrored.id);
-    // Optimistic concurrency by resourceVersion: another operator may own the object by now, or it may have other owners.
+    // The resourceVersion makes the call fail if the object has changed: another operator may have labelled it as its own.
     const { uid, resourceVersion, otherOwners } = liveObject;
-    if (need === "remove") {
+    if (step === "remove") {
       const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
       await remove(client, target, options).catch(ignoreNotFound);
       return undefined;
@@ -186,8 +181,8 @@ export class OwnObjects {
   }
 
   /**
-   * Writes the status by a JSON patch. An older CRD drops fields that it does not know: the result remembers the wanted status
-   * and the dropped paths, so that the fields are not written again and again.
+   * Writes the status by a JSON patch. The server drops fields that an older CRD does not know. Then the result has the wanted status
+   * and the dropped paths, as if all fields were stored: otherwise the operator would write them again and again.
    */
   async #writeStatus(
     mirrored: MirroredObject,
@@ -200,18 +195,20 @@ export class OwnObjects {
     // Makes the patch fail if the object has the label of another operator by now.
     const path = toPointer(["metadata", "labels", RELEASE_LABELS.managedBy]);
     const ownershipTest: PatchStep = { op: "test", path, value: labels[RELEASE_LABELS.managedBy] ?? "" };
+    // The AddonOperator has no such label: its name belongs to one operator.
     const body = id.kind === "AddonModule" ? [ownershipTest, ...steps] : steps;
     const target: Target = { ...this.#targetOf(id), subresource: "status" };
     const options = { ...this.#callOptions, body };
     const after = toStoredAddonObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
     const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
-    // Only paths that were just written or were dropped before may differ. Any other difference is a concurrent edit.
+    // Only paths that were just written or were dropped before may differ. Any other difference is an edit at the same time.
     const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
-    const isStored = mayDiffer.has("/status") || dropped.isSubsetOf(mayDiffer);
+    const wroteWholeStatus = mayDiffer.has("/status");
+    const isStored = wroteWholeStatus || dropped.isSubsetOf(mayDiffer);
     return isStored ? { ...after, status: wanted, dropped } : after;
   }
 
-  /** Creates the object; if it exists already, reads it instead. */
+  /** Creates the object; if it exists already (it may be of another operator), reads it instead. */
   async #createObject(mirrored: MirroredObject, marks: OwnerMarks): Promise<StoredAddonObject | undefined> {
     const { client, namespace } = this.#api;
     const { kind } = mirrored.id;
@@ -226,7 +223,7 @@ export class OwnObjects {
     }
   }
 
-  /** The AddonModule to create. It has no status, because a create ignores the status. */
+  /** The AddonModule to create. It has no status, because a create ignores the status, which is a subresource. */
   #buildNewModule({ id: { name }, wantedSpec: spec }: MirroredObject, marks: OwnerMarks): AddonModule {
     const metadata = { name, namespace: this.#api.namespace, ...this.#buildOwnerMetadata(marks) };
     return new AddonModule({ metadata, ...(spec === undefined ? {} : { spec }) });
@@ -240,10 +237,7 @@ export class OwnObjects {
     return new AddonOperator({ metadata: { name, namespace, ...marks }, spec: {} });
   }
 
-  /**
-   * Labels and owner references of an AddonModule; the AddonOperator becomes an owner once its uid is known. `others` are the
-   * owner references that others have set, which stay.
-   */
+  /** Labels and owner references of an AddonModule. `others`: references to owners that others have set, which stay. The uid of the AddonOperator may be unknown. */
   #buildOwnerMetadata(
     { labels, ownerUid }: OwnerMarks,
     others: readonly OwnerReference[] = [],

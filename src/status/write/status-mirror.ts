@@ -1,4 +1,7 @@
-/** Writes the state into the status of AddonModules and the AddonOperator. */
+/**
+ * Writes the state of the operator into the status of the AddonOperator and of its AddonModules. A *projection* computes the wanted
+ * content of all of them from the state; a `Writer` then writes those that differ from the server.
+ */
 
 import { Timers, oneLine } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
@@ -7,7 +10,7 @@ import type { StateSnapshot } from "../../plan/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
-import type { StoredAddonObject } from "./stored-object.ts";
+import type { ObjectRequest, StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
@@ -22,8 +25,8 @@ const PROJECTION_PAUSE_MS = { min: 50, max: 2000 };
 const PROJECTION_COST = 20;
 
 /**
- * Keeps AddonModules and the AddonOperator in step with the view. `update` returns at once, so that work never waits for
- * writes. Never throws; API errors are logged once and retried with back-off.
+ * Keeps AddonModules and the AddonOperator in step with the view (what the operator knows). `update` returns at once, so that work
+ * never waits for writes. Never throws; API errors are logged once and retried with back-off.
  */
 export class StatusMirror {
   readonly #options: MirrorOptions;
@@ -41,6 +44,7 @@ export class StatusMirror {
   #isLoaded = false;
   #loading: Promise<void> | undefined;
 
+  /** Starts nothing: the first `update` begins to read the objects. */
   constructor(options: MirrorOptions) {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
@@ -62,9 +66,9 @@ export class StatusMirror {
     });
   }
 
-  /** Mirrors the state, now and after each change. */
+  /** Mirrors the state: writes it now and after each change. */
   followState(state: Pick<State, "view" | "onChange">, queues: { views(): StateSnapshot["queues"] }): void {
-    // Collects the queues only when the view is projected: most changes of the state are followed by others before that.
+    // A getter, because reading the queues costs time: of several quick changes only the last one is projected.
     const update = (view: View): void =>
       this.update({
         view,
@@ -105,9 +109,10 @@ export class StatusMirror {
     return this.#mirrored.modules.get(module)?.wantedStatus as ModuleStatus | undefined;
   }
 
-  /** Number of objects that differ from the last view. */
+  /** Number of objects whose wanted content is not written yet. Projects the last view first, and schedules the writes. */
   unwritten(): number {
     if (this.#snapshot === undefined) return 0;
+    // Until the objects are read, each may differ: the AddonOperator and all modules.
     if (!this.#isLoaded) return 1 + this.#snapshot.view.modules.size;
     this.#projectAndWrite();
     return this.#writer.unwrittenCount;
@@ -135,12 +140,10 @@ export class StatusMirror {
   }
 
   /** Sends a request about an object (a write or a read), then records the answer as its live object. */
-  async #sendRequest(
-    mirrored: MirroredObject,
-    request: () => Promise<StoredAddonObject | undefined>,
-  ): Promise<void> {
+  async #sendRequest(mirrored: MirroredObject, request: ObjectRequest): Promise<void> {
     const answer = await this.#objects.sendRequest(mirrored.id, request);
     if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
+    // The cache may have a newer object than the answer, from a watch event.
     this.#recordLiveObject(mirrored, this.#objects.get(mirrored.id));
   }
 
@@ -153,7 +156,7 @@ export class StatusMirror {
     });
   }
 
-  /** Reads the objects that exist at the start, then writes all that differ. Retries after an error. */
+  /** Reads the objects that exist at the start, then schedules writes of all that differ. Retries after an error. */
   async #loadObjects(): Promise<void> {
     try {
       await this.#objects.loadObjects();
@@ -175,7 +178,7 @@ export class StatusMirror {
     if (mirrored.id.kind === "AddonModule" && Array.isArray(runSeconds))
       this.#options.onRunSeconds(mirrored.id.name, runSeconds);
     this.#recordLiveObject(mirrored, live);
-    // The object counts as just written, so that a restart does not write all objects at once.
+    // The object counts as just written, so that the pause between two writes delays its first one: a restart does not write all objects at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
   }
 
@@ -187,20 +190,20 @@ export class StatusMirror {
     const live = this.#objects.get(mirrored.id);
     if (!this.#isLoaded || mirrored.isBeingWritten || live === mirrored.liveObject) return;
     this.#recordLiveObject(mirrored, live);
-    // The object may belong to a deleted module.
+    // A user may have created the object of a module that does not exist: the next projection finds out and removes it.
     if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#scheduleProjection();
     this.#writer.scheduleWrite(mirrored);
   }
 
-  /** Reports the annotations of an object, in which users request and confirm, to the triggers. */
+  /** Reports the annotations of an object, by which users request runs and confirm removals. */
   #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredAddonObject): void {
     const module = id.kind === "AddonModule" ? id.name : undefined;
     this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }
 
   /**
-   * Records the object as it is on the server. A new generation of the AddonOperator means that its spec has changed, and must
-   * be acknowledged.
+   * Records the object as it is on the server. A new generation of the AddonOperator means that a user has changed its spec. Its
+   * status names the new `observedGeneration` only after `#acknowledge`.
    */
   #recordLiveObject(mirrored: MirroredObject, live: StoredAddonObject | undefined): void {
     const before = mirrored.liveObject;
@@ -208,11 +211,12 @@ export class StatusMirror {
     if (live === undefined) return this.#recordDeletion(mirrored, before);
     mirrored.isObjectDeletedByUser = false;
     if (mirrored !== this.#mirrored.operator) return;
-    if (before?.uid !== live.uid) mirrored.acknowledgedGeneration = live.generation;
+    const isNewObject = before?.uid !== live.uid;
+    if (isNewObject) mirrored.acknowledgedGeneration = live.generation;
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
-  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause only. */
+  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause: an uninstall may be deleting the operator, too. */
   #recordDeletion(mirrored: MirroredObject, before: StoredAddonObject | undefined): void {
     if (before === undefined || mirrored.isModuleDeleted) return;
     mirrored.isObjectDeletedByUser = true;
@@ -221,8 +225,8 @@ export class StatusMirror {
   }
 
   /**
-   * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again. Retries
-   * if it cannot be read.
+   * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again: whoever
+   * edits both and waits for the generation must not see the state of the older ConfigMap. Retries if it cannot be read.
    */
   #acknowledge(generation: number): void {
     const { operator } = this.#mirrored;
@@ -230,6 +234,7 @@ export class StatusMirror {
     this.#options.onSpecChanged().then(
       () => {
         if (!isNewest()) return;
+        // First projects the content that was just read, so that no older status gets the new generation.
         this.#projectAndWrite();
         operator.acknowledgedGeneration = generation;
         this.#writer.scheduleWrite(operator);
@@ -243,7 +248,7 @@ export class StatusMirror {
     );
   }
 
-  /** Schedules a projection of the view, unless one is scheduled. The pause since the last one keeps its share of CPU time low. */
+  /** Schedules a projection of the view, unless one is scheduled. A pause after the last projection bounds the CPU time that all of them take. */
   #scheduleProjection(): void {
     if (this.#timers.has("projection")) return;
     const wait = Math.max(0, this.#projectedAt + this.#pauseMs - this.#options.clock.monotonic());
@@ -264,18 +269,20 @@ export class StatusMirror {
       this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
     for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
+    // Projections take at most 1/PROJECTION_COST of the time.
     const costMs = clock.monotonic() - startedAt;
     const { min, max } = PROJECTION_PAUSE_MS;
     this.#pauseMs = Math.min(max, Math.max(min, PROJECTION_COST * costMs));
     const { checkAgainAt } = projection;
     if (checkAgainAt === undefined) return;
+    // A young run is not displayed yet. The status must display it later even if nothing else changes.
     this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () => this.#projectAndWrite());
   }
 
   /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */
-  #project(displayed: StateSnapshot): Projection | undefined {
+  #project(snapshot: StateSnapshot): Projection | undefined {
     try {
-      return this.#projector.project(displayed, this.#options.clock.now());
+      return this.#projector.project(snapshot, this.#options.clock.now());
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

@@ -1,4 +1,4 @@
-/** The cached form of an object on the server, and the patch that brings its status to the wanted one. */
+/** The cached form of an AddonModule or AddonOperator on the server, and the patch that brings its status to the wanted one. */
 
 import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
 import { digestJson, sameJson } from "../../lib/index.ts";
@@ -25,6 +25,9 @@ export interface StoredAddonObject {
   readonly dropped?: ReadonlySet<string>;
 }
 
+/** Sends a request about one object and returns the object as it is then; undefined if it does not exist. */
+export type ObjectRequest = () => Promise<StoredAddonObject | undefined>;
+
 /** Reduces an object from an API call or a watch to the part that is cached. */
 export function toStoredAddonObject(object: AddonObject): StoredAddonObject {
   const { metadata } = object;
@@ -50,8 +53,9 @@ function isOperator({ kind }: OwnerReference): boolean {
 }
 
 /**
- * As {@link toStoredAddonObject}, for an object that may be cached already. If the status on the server is unchanged since the last
- * write, the result keeps the status that was sent and the dropped paths, so that dropped fields are not written again.
+ * As {@link toStoredAddonObject}, for an object that may be cached already. The server drops fields of a status that its CRD does not
+ * know. If the stored status is unchanged since the last write, the result keeps the status as it was sent: else the operator
+ * would write the dropped fields again.
  */
 export function updateStoredObject(
   before: StoredAddonObject | undefined,
@@ -63,20 +67,20 @@ export function updateStoredObject(
 }
 
 /**
- * The status with `observedGeneration`, also in each condition. A condition with the same status on the server keeps its
- * transition time, for example after a restart.
+ * The status with `observedGeneration`, also in each condition. A condition that has the same status on the server keeps the
+ * transition time of the server, which a restarted operator does not know.
  */
 export function withGeneration(
   status: { readonly conditions: readonly Condition[] },
   generation: number,
-  live?: JsonObject,
+  liveStatus?: JsonObject,
 ): JsonObject {
-  const displayed = objectsIn(live?.["conditions"]);
+  const liveConditions = objectsIn(liveStatus?.["conditions"]);
   return {
     ...status,
     observedGeneration: generation,
     conditions: status.conditions.map((condition) => {
-      const before = displayed.find(({ type }) => type === condition.type);
+      const before = liveConditions.find(({ type }) => type === condition.type);
       const since =
         before?.["status"] === condition.status ? asString(before["lastTransitionTime"]) : undefined;
       const lastTransitionTime = since ?? condition.lastTransitionTime;
@@ -91,18 +95,17 @@ export type PatchStep =
   | { readonly op: "remove"; readonly path: string };
 
 /**
- * The patch that turns the status on the server (`from`, undefined = none) into the wanted one, one operation for
- * each top-level field. A JSON patch, because a merge patch cannot set a value to null.
+ * The patch that turns the status on the server (undefined = none) into the wanted one, one operation for each top-level field; an
+ * empty list if both are equal. A JSON patch, because a merge patch cannot set a value to null.
  */
-export function buildStatusPatch(from: JsonObject | undefined, to: JsonObject): PatchStep[] {
-  if (from === undefined) return [{ op: "add", path: "/status", value: to }];
+export function buildStatusPatch(live: JsonObject | undefined, wanted: JsonObject): PatchStep[] {
+  if (live === undefined) return [{ op: "add", path: "/status", value: wanted }];
   const steps: PatchStep[] = [];
-  for (const key of Object.keys(from)) {
-    if (to[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
-  }
-  for (const [key, value] of Object.entries(to)) {
-    if (value !== undefined && !sameJson(from[key], value))
+  for (const key of Object.keys(live))
+    if (wanted[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
+  // In a JSON patch, `add` also replaces.
+  for (const [key, value] of Object.entries(wanted))
+    if (value !== undefined && !sameJson(live[key], value))
       steps.push({ op: "add", path: `/status/${key}`, value });
-  }
   return steps;
 }

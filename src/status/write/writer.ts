@@ -1,4 +1,4 @@
-/** Writes wanted specs and statuses with limits on rate and concurrency. */
+/** Writes the wanted content of mirrored objects (AddonModules and the AddonOperator) with limits on rate and concurrency. */
 
 import PQueue from "p-queue";
 
@@ -8,7 +8,7 @@ import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
 import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { OwnObjects, StatusApi } from "./own-objects.ts";
-import type { StoredAddonObject } from "./stored-object.ts";
+import type { ObjectRequest } from "./stored-object.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
@@ -26,18 +26,12 @@ export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "t
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
   /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
-  readonly sendRequest: (
-    mirrored: MirroredObject,
-    request: () => Promise<StoredAddonObject | undefined>,
-  ) => Promise<void>;
+  readonly sendRequest: (mirrored: MirroredObject, request: ObjectRequest) => Promise<void>;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
 
-/**
- * Brings mirrored objects to their wanted content step by step, a limited number at the same time. Backs off while the server
- * reports errors.
- */
+/** Brings mirrored objects to their wanted content step by step, a limited number at the same time. Backs off while the server reports errors. */
 export class Writer {
   readonly #parts: WriterParts;
   readonly #queue: PQueue;
@@ -47,6 +41,7 @@ export class Writer {
   #ownerUid: string | undefined;
   #probeTimer: Timer | undefined;
 
+  /** The labels mark AddonModules as those of this operator, because several operators may share a namespace. */
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
     this.#parts = parts;
@@ -59,19 +54,20 @@ export class Writer {
 
   /**
    * Checks whether the object differs from its wanted content, and queues a write: at once, or by a timer when the limits
-   * allow it. Callers call it after each change of the object. A running timer is kept if only texts differ.
+   * allow it. Callers call it after each change of the object, and it runs itself again after each write.
    */
   scheduleWrite(mirrored: MirroredObject): void {
     if (this.#isClosed) return;
     if (mirrored === this.#objects.operator) this.#updateOwnerReferences();
     if (mirrored.isBeingWritten || mirrored.isQueued) return;
+    // The timer that runs writes the newer text, too. This check is cheaper than finding the next step.
     if (mirrored.timer !== undefined && needsTextOnly(mirrored, this.#marks)) return;
     mirrored.timer?.cancel();
     mirrored.timer = undefined;
-    const need = this.#findNextStep(mirrored);
-    if (need === "none") return this.#forgetDeletedModule(mirrored);
-    const wait = this.#getWriteDelayMs(mirrored, need);
-    if (wait <= 0) this.#enqueue(mirrored, need);
+    const step = this.#findNextStep(mirrored);
+    if (step === "none") return this.#forgetDeletedModule(mirrored);
+    const wait = this.#getWriteDelayMs(mirrored, step);
+    if (wait <= 0) this.#enqueue(mirrored, step);
     else
       mirrored.timer = this.#parts.clock.setTimer(wait, () => {
         mirrored.timer = undefined;
@@ -80,12 +76,12 @@ export class Writer {
       });
   }
 
-  /** Milliseconds until the object may be written. During a converge, status writes wait for the next burst to save CPU. */
-  #getWriteDelayMs(mirrored: MirroredObject, need: NextStep): number {
+  /** Milliseconds until the object may be written. During a converge, statuses are written together once a second (`nextWriteTime`) to save CPU. */
+  #getWriteDelayMs(mirrored: MirroredObject, step: NextStep): number {
     const { clock, backoff, isConverging } = this.#parts;
     const now = clock.monotonic();
-    const due = Math.max(getWriteTime(mirrored, need), backoff.pausedUntil, now);
-    return (need === "status" && isConverging() ? nextWriteTime(due) : due) - now;
+    const writeTime = Math.max(getWriteTime(mirrored, step), backoff.pausedUntil, now);
+    return (step === "status" && isConverging() ? nextWriteTime(writeTime) : writeTime) - now;
   }
 
   /** How many objects are being written or differ from their wanted content. */
@@ -98,11 +94,11 @@ export class Writer {
   /** Writes all objects that differ, without the pauses between writes. Resolves when each write is done or has failed. */
   async drain(): Promise<void> {
     for (const mirrored of this.#objects.listObjects()) {
-      const need = this.#findNextStep(mirrored);
-      // A deleted object is not created again during a stop: the chart may be uninstalled.
-      const isSkipped = need === "create" && mirrored.isObjectDeletedByUser;
-      if (!mirrored.isBeingWritten && !mirrored.isQueued && need !== "none" && !isSkipped)
-        this.#enqueue(mirrored, need);
+      const step = this.#findNextStep(mirrored);
+      // An object that a user deleted is not created again during a stop: the user may be uninstalling the chart of the operator.
+      const isSkipped = step === "create" && mirrored.isObjectDeletedByUser;
+      if (!mirrored.isBeingWritten && !mirrored.isQueued && step !== "none" && !isSkipped)
+        this.#enqueue(mirrored, step);
     }
     await this.#queue.onIdle();
   }
@@ -127,26 +123,31 @@ export class Writer {
     return { labels: this.#labels, ownerUid: this.#objects.operator.liveObject?.uid };
   }
 
-  /** The next step for an object; `none` for a module's object of another operator, which is logged once. */
+  /**
+   * The next step for an object. `none` also for a module's object that belongs to another operator (which is logged once), and
+   * for a new module's object while the uid of the AddonOperator, its owner, is unknown.
+   */
   #findNextStep(mirrored: MirroredObject): NextStep {
     const isModule = mirrored !== this.#objects.operator;
     const { liveObject } = mirrored;
     if (isModule && liveObject !== undefined && isManagedByOtherOperator(liveObject, this.#marks)) {
-      if (mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted) this.#warnForeign(mirrored);
+      // Two operators in one namespace may have modules of the same name.
+      const hasModuleOfThisName = mirrored.wantedStatus !== undefined && !mirrored.isModuleDeleted;
+      if (hasModuleOfThisName) this.#warnForeign(mirrored);
       return "none";
     }
-    const need = findNextStep(mirrored, this.#marks);
+    const step = findNextStep(mirrored, this.#marks);
     // An object without the uid of the AddonOperator would be written again once the uid is known.
-    return need === "create" && isModule && !this.#isOwnerKnown ? "none" : need;
+    return step === "create" && isModule && !this.#isOwnerKnown ? "none" : step;
   }
 
-  /** Whether it is known which AddonOperator owns the modules: it exists, or it cannot be created now. */
+  /** Whether modules need not wait for the AddonOperator, their owner: it exists, or there is none because its creation failed or a user deleted it. */
   get #isOwnerKnown(): boolean {
     const { liveObject, failures, isObjectDeletedByUser } = this.#objects.operator;
     return liveObject !== undefined || failures > 0 || isObjectDeletedByUser;
   }
 
-  /** Writes all modules again if the uid of the AddonOperator has changed, because their owner references contain it. */
+  /** Schedules all modules if the uid of the AddonOperator has changed, because their owner references contain it. `""`: there is no AddonOperator. */
   #updateOwnerReferences(): void {
     const ownerUid = this.#isOwnerKnown ? (this.#objects.operator.liveObject?.uid ?? "") : undefined;
     if (ownerUid === this.#ownerUid) return;
@@ -161,10 +162,10 @@ export class Writer {
     this.#parts.logger.warn("AddonModule belongs to another operator and is left alone", { module: id.name });
   }
 
-  /** Queues the write. The AddonOperator and changes of metadata go first, because others depend on them. */
-  #enqueue(mirrored: MirroredObject, need: NextStep): void {
+  /** Queues the write. The AddonOperator goes first, because modules need its uid; so do metadata and spec, because the status names their generation. */
+  #enqueue(mirrored: MirroredObject, step: NextStep): void {
     mirrored.isQueued = true;
-    const priority = need === "patch" || mirrored === this.#objects.operator ? 1 : 0;
+    const priority = step === "patch" || mirrored === this.#objects.operator ? 1 : 0;
     this.#queue.add(() => this.#runQueuedWrite(mirrored), { priority }).catch(() => {});
   }
 
@@ -176,6 +177,7 @@ export class Writer {
     // Another write has met an error of the server meanwhile, which delays this write, too.
     if (backoff.pausedUntil > clock.monotonic()) return this.scheduleWrite(mirrored);
     mirrored.isBeingWritten = true;
+    // A failure of this write sets a new pause.
     mirrored.notBefore = 0;
     try {
       await this.#writeInSpan(mirrored);
@@ -203,24 +205,20 @@ export class Writer {
       : tracer.traceStatusWrite(module, `status of ${kind} ${name}`, write);
   }
 
-  /**
-   * Executes the steps that the object needs, up to its status. The status comes last: the response to an earlier step
-   * contains the generation for `observedGeneration`.
-   */
+  /** Executes the steps that the object needs. The status comes last: the response to an earlier step contains the generation for `observedGeneration`. */
   async #write(mirrored: MirroredObject): Promise<void> {
     const { ownObjects, sendRequest, clock } = this.#parts;
     for (;;) {
-      const need = this.#findNextStep(mirrored);
-      if (need === "none") return;
+      const step = this.#findNextStep(mirrored);
+      if (step === "none") return;
       const { wantedStatus, liveObject } = mirrored;
-      const step = { need, marks: this.#marks };
-      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, step));
-      if (need === "status") {
+      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, { step, marks: this.#marks }));
+      if (step === "status") {
         mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
         return;
       }
-      // The response was older than the known object, so the same step at once would have the same result.
+      // The cache ignored the response, because it is older than the known object (etcd was restored). The same step at once would have the same result.
       if (mirrored.liveObject === liveObject) {
         mirrored.notBefore = clock.monotonic() + STALE_PAUSE_MS;
         return;
