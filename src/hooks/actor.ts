@@ -179,8 +179,9 @@ export class Actors {
   }
 
   /**
-   * Returns a check that the account of the hook's module may list the objects that the binding selects: the operator itself
-   * watches them. Undefined = the module acts under the operator's service account.
+   * Returns a check that the account of the hook's module may list the objects that the binding selects: the operator watches
+   * them with its own permissions, and the hook must not see more than its account may. Undefined = the module acts under the
+   * operator's service account.
    */
   createListCheck(
     { module }: Hook,

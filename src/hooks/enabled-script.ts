@@ -35,11 +35,11 @@ const MAX_REASON_LENGTH = 500;
 /** Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is empty, its last line on stdout. Never throws. */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
   const { module, settings } = request;
-  return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (open) => {
+  return span({ kind: "hook", name: `enabled ${module}`, attributes: { module } }, async (openSpan) => {
     const answer = await withScratchDirectory(settings, `enabled-${module}`, (scratch) =>
       runScript(scratch, request),
     );
-    if ("failure" in answer) open.fail(answer.failure);
+    if ("failure" in answer) openSpan.fail(answer.failure);
     return answer;
   });
 }

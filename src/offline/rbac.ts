@@ -33,6 +33,7 @@ interface PermissionSources {
 export async function collectRules(trees: readonly Tree[], sources: PermissionSources): Promise<Json[]> {
   const rules = new RuleSet();
   for (const tree of trees) {
+    // A hook may watch kinds of the CRDs of any module.
     for (const module of tree.modules) await rules.mapper.addCrdFiles(module.crdFiles);
     for (const hook of await loadHooks(tree.globalHookFiles, sources)) addBindings(rules, hook);
     for (const module of tree.modules) {
@@ -142,7 +143,7 @@ function addModulePermissions(rules: RuleSet, { requires, helm, namespace, value
 
 /** Adds the permissions for the CRDs and chart objects of a module. */
 function addChartPermissions(rules: RuleSet, module: Module, objects: readonly JsonObject[]): void {
-  // The operator only reads what it writes as the account of the module (`collectRoles`).
+  // The account writes the objects of its module (see `collectRoles`); the operator itself only reads them.
   const hasAccount = module.serviceAccountName !== undefined;
   if (module.crdFiles.length > 0 && !hasAccount)
     rules.addVerbs(CRDS, "CustomResourceDefinition", WRITE_VERBS);
