@@ -20,7 +20,8 @@ function states(plural: string): string[] {
 function documented(): Map<string, string[]> {
   const [, section = ""] = docs.split("## States of a module");
   const [table = "", text = ""] = section.split(/\n\n### Reasons of Retrying\n\n/);
-  const reasons = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
+  const reasons = (cell: string): string[] =>
+    [...cell.matchAll(/`([A-Z]\w+)`/g)].map(([, word = ""]) => word);
   const found = new Map<string, string[]>();
   for (const line of table.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {
     const [, state = "", , ready = "", beside = "", reason = ""] = line.split("|").map((cell) => cell.trim());

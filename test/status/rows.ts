@@ -128,6 +128,14 @@ export const rows: readonly Row[] = [
     kstatus: "InProgress",
     reason: "Suspended",
   },
+  {
+    name: "suspended, objects in progress",
+    view: { suspended: true, unhealthy: { status: "Unknown", reason: "Progressing", message: "m" } },
+    ...held,
+    ready: "Unknown",
+    kstatus: "InProgress",
+    reason: "Suspended",
+  },
   ...(
     [
       "HookFailed",

@@ -61,7 +61,14 @@ const ALWAYS: readonly Rule[] = [
   ["Reconciling is there but not True", (f) => ![undefined, "True"].includes(f.reconciling)],
   ["Stalled is there but not True", (f) => ![undefined, "True"].includes(f.stalled)],
   ["Stalled, but Ready is not False", (f) => f.stalled !== undefined && f.ready !== "False"],
-  ["Ready is Unknown without Reconciling", (f) => f.ready === "Unknown" && f.reconciling === undefined],
+  [
+    "Ready is Unknown without Reconciling",
+    // Of a suspended module, objects can be in progress although the operator does nothing.
+    (f) =>
+      f.ready === "Unknown" &&
+      f.reconciling === undefined &&
+      !f.conditions.some(({ type, status }) => type === "Suspended" && status === "True"),
+  ],
   ["observedGeneration is ahead of generation", (f) => f.observed > f.generation],
   ["a condition is ahead of generation", (f) => f.seen.some((seen) => seen > f.generation)],
   ["a condition has no observedGeneration", (f) => f.seen.some((seen) => seen < 1)],
