@@ -12,7 +12,7 @@ import { isCheckedFormat } from "./validator.ts";
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXT_FIELDS = ["title", "description"];
 
-/** `values` with what `x-extend` takes over from `config`: `required`, `x-*` and the fields above; own entries win. */
+/** `values` with what `x-extend` takes over from `config`: properties, definitions, `required`, titles, `x-*`; own entries win. */
 export function extendSchema(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
   for (const field of EXTENDED_MAP_FIELDS) {
