@@ -152,7 +152,6 @@ export function buildSourceLayer(sources: readonly ValuesSource[], context: Sour
   };
 }
 
-/** The `lack` of an object that was not read yet. */
 const NOT_READ = "was not read yet";
 
 /** Looks up the bytes of a source. Without them, `lack` says what is missing, as the end of a sentence that begins with the object. */
