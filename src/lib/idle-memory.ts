@@ -23,7 +23,6 @@ export function collectGarbageWhenIdle(clock: Clock, freeOtherMemory: () => void
   // A new context has the function `gc` after this flag is set; the process need not be started with the flag.
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as Collect;
-  /** Bytes in use after the last collection. */
   let bytesAfterCollection = 0;
   return new Debounce(clock, IDLE_MS, () => {
     const garbageBytes = readBytesInUse() - bytesAfterCollection;

@@ -39,7 +39,6 @@ function buildBasis(section: string, globalSection: string, globalConfig: string
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
-/** The values in force, of which digests are made. */
 interface LayersInForce {
   readonly config: ParsedConfig | undefined;
   readonly overlay: ParsedConfig | undefined;

@@ -57,16 +57,16 @@ function splitCompoundKey(word: string): string[] {
 /** Classifies a key without the cache. For a key like `url`, the last two words of its parent's key count too. */
 function classifyWithParent(key: string, parent: string): KeyClass {
   const ownWords = splitWords(key);
-  const all = NEEDS_PARENT.test(key) ? [...splitWords(parent).slice(-2), ...ownWords] : ownWords;
-  return classifyWords(dropFillers(all), ownWords.length);
+  const words = NEEDS_PARENT.test(key) ? [...splitWords(parent).slice(-2), ...ownWords] : ownWords;
+  return classifyWords(dropFillers(words), ownWords.length);
 }
 
 /**
  * Drops words and digits at the end that say nothing: `encryptionKeyData`, `apiKey1` and `tokenOld` are classified as
  * `encryptionKey`, `apiKey` and `token`. Replaces some combinations of words by one word that the rules know.
  */
-function dropFillers(all: readonly string[]): string[] {
-  const words = [...all];
+function dropFillers(allWords: readonly string[]): string[] {
+  const words = [...allWords];
   const isFiller = (word: string): boolean => FILLER_WORDS.has(word) || /^\d+$/.test(word);
   if (isConnectionString(words)) return ["connectionstring"];
   const joined = ` ${words.join(" ")}`;
@@ -80,14 +80,14 @@ function dropFillers(all: readonly string[]): string[] {
 }
 
 /** Whether the words contain `connection string`, also in its short forms. */
-function isConnectionString(all: readonly string[]): boolean {
-  const index = all.findIndex((word) => word === "connection" || word === "conn");
-  return index >= 0 && /^(?:string|str)s?\d*$/.test(all[index + 1] ?? "");
+function isConnectionString(words: readonly string[]): boolean {
+  const index = words.findIndex((word) => word === "connection" || word === "conn");
+  return index >= 0 && /^(?:string|str)s?\d*$/.test(words[index + 1] ?? "");
 }
 
 /** The words of a key, its last word and the word before it. The last `ownCount` words are its own, others the parent's. */
 interface KeyWords {
-  readonly all: readonly string[];
+  readonly words: readonly string[];
   readonly last: string;
   readonly before: string;
   readonly ownCount: number;
@@ -95,18 +95,20 @@ interface KeyWords {
 
 /** The first rule that returns a classification decides. A rule returns undefined if it does not apply. */
 const RULES: readonly ((key: KeyWords) => KeyClass | undefined)[] = [
-  ({ all }) => (all.includes("checksum") || all.includes("existing") ? "about" : undefined),
+  ({ words }) => (words.includes("checksum") || words.includes("existing") ? "about" : undefined),
   (key) => (isWebhookUrl(key) ? "secret" : undefined),
   ({ last, before }) => (last === "id" && before === "secret" ? "secret" : undefined),
-  ({ all, last }) =>
-    all.length > 1 && CHOOSING_FIRST_WORDS.has(all[0] ?? "") && !KEY_WORD.test(last) ? "about" : undefined,
+  ({ words, last }) =>
+    words.length > 1 && CHOOSING_FIRST_WORDS.has(words[0] ?? "") && !KEY_WORD.test(last)
+      ? "about"
+      : undefined,
   ({ last, before }) => (DIGEST_WORD.test(last) && PASSWORD_WORD.test(before) ? "likely" : undefined),
   ({ last }) => (DESCRIBING_LAST_WORDS.has(last) ? "about" : undefined),
   ({ last, before }) => (KEY_WORD.test(last) ? classifyKeyEndingInKey(before) : undefined),
   ({ last, before, ownCount }) =>
     /^secrets?$/.test(last) ? classifyKeyEndingInSecret(before, ownCount) : undefined,
-  ({ all, last, before }) =>
-    all.some(isSecretWord) || SECRET_AT_END.has(last) || SECRET_AT_END.has(before + last)
+  ({ words, last, before }) =>
+    words.some(isSecretWord) || SECRET_AT_END.has(last) || SECRET_AT_END.has(before + last)
       ? "secret"
       : undefined,
   ({ last, before }) => (LIKELY_AT_END.has(last) && before !== "public" ? "likely" : undefined),
@@ -116,8 +118,8 @@ const PASSWORD_WORD = /^passw(?:or)?ds?$/;
 const DIGEST_WORD = /^(?:digest|md5|sha\d*)$/;
 
 /** Classifies a key by the first rule that applies to its words, of which the last `ownCount` are its own, others those of the key above it. */
-function classifyWords(all: readonly string[], ownCount: number): KeyClass {
-  const key = { all, ownCount, last: all.at(-1) ?? "", before: all.at(-2) ?? "" };
+function classifyWords(words: readonly string[], ownCount: number): KeyClass {
+  const key = { words, ownCount, last: words.at(-1) ?? "", before: words.at(-2) ?? "" };
   for (const rule of RULES) {
     const keyClass = rule(key);
     if (keyClass !== undefined) return keyClass;

@@ -134,7 +134,6 @@ interface Command {
   readonly name: RegExp;
   /** The argument before the password: `-p secret`. */
   readonly flag?: RegExp;
-  /** Number of arguments between flag and password. */
   readonly argumentsBetween?: number;
   /** A flag of one letter and the password in one argument: `-psecret`. */
   readonly flagWithPassword?: RegExp;

@@ -29,7 +29,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** A clock whose `monotonic` counts while the machine sleeps, too: after it, a replica must notice that its Lease has expired for others. */
+/** A clock whose `monotonic` also counts sleep of the machine: after it, the holder of a Lease must notice that the Lease has expired. */
 export function countSleepTime(clock: Clock): Clock {
   return {
     now: () => clock.now(),

@@ -94,7 +94,6 @@ export class TokenBucket {
   readonly #clock: Clock;
   readonly #refillMs: number;
   readonly #burst: number;
-  /** When the bucket would be full again. */
   #fullAt = -Infinity;
 
   /** `qps`: tokens that come back per second, 0 for no limit. */

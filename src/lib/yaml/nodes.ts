@@ -103,7 +103,6 @@ class Parser {
     if (hasDirectives && !hasMarker) this.#fail("a line with --- must follow lines that begin with %");
   }
 
-  /** Whether the next token is of one of these types. */
   #isNext(...types: readonly TokenType[]): boolean {
     return types.includes(this.#scanner.peek().type);
   }

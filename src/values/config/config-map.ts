@@ -208,7 +208,7 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
-/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag by global hooks. */
+/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag of a global hook. */
 export function mergeFlag(
   { valuesKey, own, common }: Module,
   config: ParsedConfig | undefined,

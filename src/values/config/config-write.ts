@@ -98,7 +98,7 @@ function readCurrentSection(edit: KeyEdit): Section | undefined {
   throw new ProblemError({ file, key: edit.key, message, remedy });
 }
 
-/** The problem of data that is too large for the API server, if it is. The message names the key `patchedKey`, by default the largest. */
+/** The problem of data too large for the API server; undefined if they fit. The message names the key `patchedKey`, by default the largest. */
 export function findSizeProblem(
   file: string,
   data: Readonly<Record<string, string>>,

@@ -102,7 +102,7 @@ export function hasIndex(path: string): boolean {
   return parsePointer(path).some((segment) => segment === "-" || isIndex(segment));
 }
 
-/** A section under its key in a root object, so that the whole section can be patched, too. Copies maps and lists, which layers share, on change. */
+/** A section under its key in a root object, so that the section itself can be patched, too. Copies maps and lists before it changes them. */
 class PatchedDocument {
   readonly key: string;
   readonly root: JsonObject;

@@ -22,7 +22,6 @@ export function createDefaultsFiller(root: JsonObject): FillDefaults {
 /** Fills values by one schema. `defaultDepth` counts defaults within defaults, which may be endless. */
 class DefaultFiller {
   readonly #root: JsonObject;
-  /** Whether a schema or a schema below it has a default. */
   readonly #hasDefaultsBySchema = new Map<JsonObject, boolean>();
   /** Cached results by schema and part of the value: several references may lead to the same pair. */
   readonly #filled = new Map<JsonObject, Map<Json, Json>>();

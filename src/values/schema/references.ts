@@ -71,7 +71,7 @@ export class ReferenceBundle {
     return { ...root, definitions: { ...objectOf(root["definitions"]), ...this.#definitions } };
   }
 
-  /** `schema`, which is in `file`, with each reference to another file replaced by one to the definition that this method makes of it. */
+  /** `schema` of `file`, with each reference to another file than the root's (also `#/…` within that file) replaced by one to a definition. */
   #bundleSchema(schema: JsonObject, file: string): JsonObject {
     return mapSchemas(schema, (each, pointer) => {
       const target = parseFileReference(qualifyReference(each["$ref"], file, this.#file), file);

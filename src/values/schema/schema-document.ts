@@ -12,7 +12,7 @@ import { isCheckedFormat } from "./validator.ts";
 const EXTENDED_MAP_FIELDS = ["definitions", "properties", "patternProperties"];
 const EXTENDED_TEXT_FIELDS = ["title", "description"];
 
-/** `values` with what `x-extend` takes over from `config`: `required`, `x-*` and the fields above; own entries win. */
+/** `values` with what `x-extend` takes over from `config`: properties, definitions, `required`, titles, `x-*`; own entries win. */
 export function extendSchema(values: JsonObject, config: JsonObject): JsonObject {
   const extended: JsonObject = { ...values };
   for (const field of EXTENDED_MAP_FIELDS) {
@@ -138,13 +138,12 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
   const problems: Problem[] = [];
   const isCircular = createCircularityCheck(root);
   for (const [pointer, schema] of allSchemas(root)) {
-    const report = (message: string, remedy?: string): void => {
-      problems.push({ file, key: pointer || "/", message, ...(remedy !== undefined && { remedy }) });
-    };
-    checkRef({ root, schema, isCircular }, report);
+    const key = pointer || "/";
+    const refProblem = findRefProblem(root, schema, isCircular);
+    if (refProblem !== undefined) problems.push({ file, key, ...refProblem });
     for (const pattern of Object.keys(objectOf(schema["patternProperties"]))) {
-      const problem = explainInvalidPattern(pattern);
-      if (problem !== undefined) report(problem);
+      const message = explainInvalidPattern(pattern);
+      if (message !== undefined) problems.push({ file, key, message });
     }
   }
   if (checks > MAX_CHECKS) {
@@ -154,23 +153,19 @@ export function checkSchema(root: JsonObject, file: string): Problem[] {
   return problems;
 }
 
-type Report = (message: string, remedy?: string) => void;
-
-interface Reference {
-  readonly root: JsonObject;
-  readonly schema: JsonObject;
-  readonly isCircular: (schema: JsonObject) => boolean;
-}
-
-/** Reports a `$ref` that is no string, leaves the file, points to nothing or leads back to itself. */
-function checkRef({ root, schema, isCircular }: Reference, report: Report): void {
+/** The problem of a `$ref` that is no string, leaves the file, points to nothing or leads back to itself; undefined if it is usable. */
+function findRefProblem(
+  root: JsonObject,
+  schema: JsonObject,
+  isCircular: (schema: JsonObject) => boolean,
+): Pick<Problem, "message" | "remedy"> | undefined {
   const { $ref } = schema;
-  if ($ref === undefined) return;
-  if (typeof $ref !== "string") return report("$ref must be a string");
-  if (!$ref.startsWith("#"))
-    return report(`$ref "${$ref}" leaves the file`, "refer to #/definitions/… or to a file of the module");
-  if (resolveTarget(root, schema) === undefined) return report(`$ref "${$ref}" points to nothing`);
-  if (isCircular(schema)) report(`$ref "${$ref}" leads back to itself`);
+  if ($ref === undefined) return undefined;
+  if (typeof $ref !== "string") return { message: "$ref must be a string" };
+  const remedy = "refer to #/definitions/… or to a file of the module";
+  if (!$ref.startsWith("#")) return { message: `$ref "${$ref}" leaves the file`, remedy };
+  if (resolveTarget(root, schema) === undefined) return { message: `$ref "${$ref}" points to nothing` };
+  return isCircular(schema) ? { message: `$ref "${$ref}" leads back to itself` } : undefined;
 }
 
 /** Returns a check whether `$ref` and allOf lead from a schema back to it for the same value, which would never be validated to the end. */

@@ -50,8 +50,7 @@ export function mapSchemas(
   pointer = "",
 ): JsonObject {
   const result = { ...change(schema, pointer) };
-  /** Copies of the lists and maps of sub-schemas, by keyword. */
-  const copies = new Map<string, Container>();
+  const copiesByKeyword = new Map<string, Container>();
   for (const sub of subSchemas(result)) {
     const mapped = mapSchemas(sub.schema, change, pointer + toPointer(sub.path));
     const [keyword = "", nameOrIndex] = sub.path;
@@ -59,10 +58,10 @@ export function mapSchemas(
       result[keyword] = mapped;
       continue;
     }
-    const copy = copies.get(keyword) ?? copyContainer(result[keyword] as Container);
+    const copy = copiesByKeyword.get(keyword) ?? copyContainer(result[keyword] as Container);
     if (Array.isArray(copy)) copy[Number(nameOrIndex)] = mapped;
     else setMember(copy, nameOrIndex, mapped);
-    copies.set(keyword, copy);
+    copiesByKeyword.set(keyword, copy);
     result[keyword] = copy;
   }
   return result;

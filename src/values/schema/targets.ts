@@ -46,6 +46,7 @@ export function createReferringCheck(
 ): ValueCheck {
   const resultsByTarget = new Map<JsonObject, Map<Json, readonly Violation[]>>();
   const compiledTargets = new Map<JsonObject, ValueCheck>();
+  /** A copy of `schema` that ajv can compile: each `$ref` becomes the keyword `target` with a function. */
   const replaceReferences = (schema: JsonObject): JsonObject =>
     mapSchemas(schema, (each) => {
       const target = resolveTarget(root, each);
@@ -53,6 +54,7 @@ export function createReferringCheck(
       const { $ref: _, ...rest } = each;
       return { ...rest, [TARGET]: createTargetCheck(target) as unknown as Json };
     });
+  /** Validates a value against a target, which is compiled at its first use. */
   const findViolations = (target: JsonObject, value: Json): readonly Violation[] => {
     const check = compiledTargets.get(target) ?? compile(replaceReferences(target));
     compiledTargets.set(target, check);
@@ -60,6 +62,7 @@ export function createReferringCheck(
     check(value, "", found);
     return distinct(found);
   };
+  /** The function for a reference: reports the violations of the target, from `resultsByTarget` if the value was checked before. */
   const createTargetCheck =
     (target: JsonObject): ValueCheck =>
     (value, path, found) => {

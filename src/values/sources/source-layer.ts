@@ -133,6 +133,7 @@ export function buildSourceLayer(sources: readonly ValuesSource[], context: Sour
     const { kind, key = DEFAULT_SOURCE_KEY } = source;
     const { title } = toSourceObject(source, context.namespace);
     missingSources.push(`${title}, which ${lack}`);
+    // The same as a problem, for a section whose earlier content stays in force.
     const remedy = `put it back, or remove it from valuesFrom of ${context.owner}`;
     lostSources.push({ file: title, key, message: `the ${kind} ${lack}`, remedy });
     return [];
@@ -151,7 +152,6 @@ export function buildSourceLayer(sources: readonly ValuesSource[], context: Sour
   };
 }
 
-/** The `lack` of an object that was not read yet. */
 const NOT_READ = "was not read yet";
 
 /** Looks up the bytes of a source. Without them, `lack` says what is missing, as the end of a sentence that begins with the object. */
