@@ -153,22 +153,32 @@ export class LockedModules {
     });
     await writeModuleLinks(modulesDir, join(dir, "absent"), links);
     const before = registryModules.origins;
-    const origins = new Map<string, ModuleOrigin>();
-    const setOrigin = (name: string, origin: ModuleOrigin): void => {
-      // A module is read again only if its origin is another object.
-      const earlier = before.get(name);
-      origins.set(name, earlier !== undefined && isDeepStrictEqual(earlier, origin) ? earlier : origin);
-    };
-    for (const [name, entry] of this.entries)
-      setOrigin(name, this.#buildOrigin(name, entry, requested.has(name)));
-    for (const [name, each] of unlocked) setOrigin(name, this.#buildUnlockedOrigin(name, each));
-    registryModules.origins = origins;
+    registryModules.origins = this.#buildOrigins(requested, before);
     registryModules.purgeBlockers = [
       ...(purgeBlocker === undefined ? [] : [purgeBlocker]),
       ...this.#listPurgeBlockers(modulesDir),
     ];
     registryModules.dir = modulesDir;
     return this.#findChangedModules(links, before, registryModules);
+  }
+
+  /**
+   * Builds the origins of all locked and requested modules. An origin that equals the one `before` stays the same object: a
+   * module is read again only if its origin is another object.
+   */
+  #buildOrigins(
+    requested: ReadonlyMap<string, RequestedModule>,
+    before: ReadonlyMap<string, ModuleOrigin>,
+  ): Map<string, ModuleOrigin> {
+    const origins = new Map<string, ModuleOrigin>();
+    for (const [name, module] of requested) origins.set(name, this.#buildUnlockedOrigin(name, module));
+    for (const [name, entry] of this.entries)
+      origins.set(name, this.#buildOrigin(name, entry, requested.has(name)));
+    for (const [name, origin] of origins) {
+      const earlier = before.get(name);
+      if (earlier !== undefined && isDeepStrictEqual(earlier, origin)) origins.set(name, earlier);
+    }
+    return origins;
   }
 
   /** Returns the modules that have another origin or directory than at the last call; "all" if the list itself has changed. */

@@ -94,6 +94,7 @@ export class SourceRemovals {
     const { lockedModules, options } = this.#context;
     const { logger, clock } = options;
     this.#timer = undefined;
+    // A reconcile may begin another first check while this one waits for the API server.
     const unnamedBefore = this.#unnamedAtFirstCheck;
     try {
       const sources = this.#context.sources.withObjects(await this.#context.listSources());
