@@ -10,14 +10,8 @@ import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
 import { objectsIn } from "../../model/index.ts";
-import {
-  digestOf,
-  findModuleArtifact,
-  isWithinLocations,
-  isDigest,
-  NotVerifiedError,
-} from "../../registry/index.ts";
-import { referrersTag, simpleSigningTag } from "../../registry/index.ts";
+import { digestOf, findModuleArtifact, isDigest, isWithinLocations } from "../../registry/index.ts";
+import { NotVerifiedError, referrersTag, simpleSigningTag } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
