@@ -15,10 +15,14 @@ function directory(): string {
   return dir;
 }
 
-/** A pipe that nobody else waits for: `timeout` opens it for a reader that does, which so reads a text. */
+/**
+ * A pipe that nobody else waits for: `timeout` opens it for a reader that does, which so reads a text. `nocreat`: a writer that
+ * starts after the test has ended must not put a file into the directory that is being removed.
+ */
 function pipe(path: string): void {
   execFileSync("mkfifo", [path]);
-  execFileSync("sh", ["-c", 'timeout 5 sh -c "echo \'*.yaml\' >$0" "$0" >&- 2>&- &', path]);
+  const write = `echo '*.yaml' | timeout 5 dd of="$0" conv=nocreat >&- 2>&- &`;
+  execFileSync("sh", ["-c", write, path]);
 }
 
 test("a file is read", () => {
