@@ -1,6 +1,6 @@
 /**
  * Decides about annotations of AddonModules and the AddonOperator: requests (of a run, of a converge of all modules) and confirmations.
- * A confirmation has the token of a question that the operator asks, such as whether it may delete releases.
+ * A confirmation has the token of a question of the operator, such as whether it may delete releases.
  */
 
 import { CONFIRM_CRDS, CONFIRM_TAKEOVER } from "../helm/index.ts";

@@ -79,7 +79,7 @@ export function describeEffects(
   const { before, after } = forecasts;
   const { enablementChanges, removals } = after;
   const problems = enablementChanges.flatMap(({ decision }) => decision.problem ?? []);
-  // A blocker tells why a removal that is due does not happen, such as a protection of the module.
+  // A blocker explains why a removal that is due does not happen, such as a protection of the module.
   const blockersBefore = new Set(before.removals.blockers.map(({ text }) => text));
   const newBlockers = removals.blockers.filter(({ text }) => !blockersBefore.has(text));
   // The caller describes a removal that exceeds the deletion limit.

@@ -81,7 +81,7 @@ export function listBindings({ bindings }: Pick<HookConfig, "bindings">): readon
   return Object.values(bindings).flat();
 }
 
-/** Builds one element of the binding context, which tells the hook why it runs. A binding with a group gets only the group's snapshots, without the event. */
+/** Builds one element of the binding context, which says why the hook runs. A binding with a group gets only the group's snapshots, without the event. */
 export function buildContext(trigger: HookTrigger, config: HookConfig, snapshots: Snapshots): ContextMembers {
   const { binding } = trigger;
   const { name, group, includeSnapshotsFrom } = binding;

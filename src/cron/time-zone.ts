@@ -28,7 +28,7 @@ export class TimeZone {
     });
   }
 
-  /** What to add to UTC for the zone's wall time at that moment. Formats and compares, because `Intl` tells no offset in ms. */
+  /** What to add to UTC for the zone's wall time at that moment. Formats and compares, because `Intl` has no offset in ms. */
   offsetAt(ms: number): number {
     const parts: Record<string, number> = {};
     for (const { type, value } of this.#format.formatToParts(ms)) parts[type] = Number(value);

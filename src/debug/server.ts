@@ -1,4 +1,4 @@
-/** Serves the debug socket, a unix socket, at which the command line asks the running operator: parses paths, renders formats and errors. */
+/** Serves the debug socket, a unix socket, at which the command line queries the running operator: parses paths, renders formats and errors. */
 
 import { attempt, oneLine, toYaml, type Logger } from "../lib/index.ts";
 import { isPagePath, isPageFile, type PageResponse } from "../ui/index.ts";

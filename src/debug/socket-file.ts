@@ -1,6 +1,6 @@
 /**
  * The file of a unix socket. It never replaces a socket on which a server listens, and is recreated if it is removed, for example by a program that
- * cleans up. The inode tells whether the file at the path is still the one of this server.
+ * cleans up. The inode shows whether the file at the path is still the one of this server.
  */
 
 import { randomBytes } from "node:crypto";

@@ -75,7 +75,7 @@ export interface FieldManagers {
 /**
  * Computes digests of the field ownership of an object, of which only the metadata is needed: while they are equal, the object need not be
  * compared again. `others` is empty only if helm is an owner: an object without any entries proves nothing. `otherWrites` changes with each
- * write of others to the spec; a kind without a generation does not tell, so each new version of its objects counts.
+ * write of others to the spec; a kind without a generation does not show this, so each new version of its objects counts.
  */
 export function digestFieldManagers(object: JsonObject): FieldManagers {
   const entries = parseEntries(object);

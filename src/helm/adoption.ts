@@ -42,7 +42,7 @@ export function mayAdopt(policy: AdoptPolicy, owner: ReleaseOwner): boolean {
 }
 
 /**
- * Determines who made a release. Reads its values only if the labels do not tell, because that costs a request. Throws
+ * Determines who made a release. Reads its values only if the labels do not show it, because that costs a request. Throws
  * ForeignReleaseError if this operator must not adopt it; the message names `--adopt` where another policy would allow that.
  */
 export async function requireAdoptableRelease(

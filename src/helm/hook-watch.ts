@@ -1,6 +1,6 @@
 /**
  * Reports for which hook of a chart helm waits. helm stores the phase of each hook (`Running`, `Failed` …) in the record of the release,
- * the Secret of its newest revision; the status of the release tells helm's operation, such as `pending-upgrade`.
+ * the Secret of its newest revision; the status of the release shows helm's operation, such as `pending-upgrade`.
  */
 
 import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";

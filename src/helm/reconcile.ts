@@ -70,7 +70,7 @@ async function reconcileOnce(tools: Reconciler, request: ReconcileRequest): Prom
   return { ...result, action: "restored" };
 }
 
-/** Adds to the result that an unhealthy release should be rolled back but has no good revision, so that the status tells the user. */
+/** Adds to the result that an unhealthy release should be rolled back but has no good revision, so that the status reports it. */
 function addMissingRollbackTarget(
   { tools, request, policy }: Reconciliation,
   result: ReconcileResult,

@@ -230,7 +230,7 @@ interface SelfSubjectReview {
   readonly status?: { readonly userInfo?: { readonly username?: string } };
 }
 
-/** Requests the name of the user of the client's credentials; undefined if the server does not tell. Throws ApiError, ConnectionError. */
+/** Requests the name of the user of the client's credentials; undefined if the server does not report it. Throws ApiError, ConnectionError. */
 export async function requestOwnUserName(
   client: KubeClient,
   signal: AbortSignal,

@@ -42,7 +42,7 @@ export class Inventory {
     this.#state = state;
   }
 
-  /** Creates and drops series as modules and hooks have come and gone since the last scrape. Call it before each scrape. */
+  /** Creates and drops series as modules and hooks have appeared and disappeared since the last scrape. Call it before each scrape. */
   refresh(): void {
     const records = [...this.#state.records()];
     this.#refreshModules(records.map(({ module }) => module.name));

@@ -41,8 +41,8 @@ export function parseVersionTags(tags: readonly string[]): CandidateVersion[] {
 
 /**
  * Chooses the next content of a module. Never downgrades by itself: an older version is chosen only if the request excludes
- * what is locked, names that version or digest, or a user has approved it. `resolve` asks the caller to look up version and
- * digest of a candidate, and then to choose again. Pure; throws CrontabError for a window whose line is invalid.
+ * what is locked, names that version or digest, or a user has approved it. After `resolve`, the caller looks up version
+ * and digest of the candidate, and calls this again. Pure; throws CrontabError for a window whose line is invalid.
  */
 export function chooseContent(input: ChoiceInput): Choice {
   const { request, approved } = input;
@@ -160,7 +160,7 @@ function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Cho
 
 /**
  * Describes that a version is older than the locked one; undefined if it is not. A range that excludes the locked version
- * asks for an older one: that is no downgrade.
+ * requests an older one: that is no downgrade.
  */
 function describeDowngrade(version: string, { request, locked }: ChoiceInput): string | undefined {
   const isDowngrade =

@@ -8,7 +8,7 @@ import type { ModuleFacts } from "./discovery.ts";
 /** Removals within this time are counted together. */
 const WINDOW_MS = 600_000;
 
-/** A removal that discovery wants to start, and the facts to compare it with the limit. */
+/** A removal that discovery is about to start, and the facts to compare it with the limit. */
 export interface Removal {
   readonly modulesOff: readonly ModuleFacts[];
   /** Releases of this operator without a module directory. */

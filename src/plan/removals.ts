@@ -258,7 +258,7 @@ function separateRequiredModules(all: readonly ModuleFacts[], off: readonly Modu
   do {
     countBefore = inUse.size;
     for (const { module, isRemovalBegun } of removable) {
-      // The objects of a module whose removal has begun are gone already, so nobody uses them.
+      // The objects of a module whose removal has begun are deleted already, so nobody uses them.
       const users = isRemovalBegun ? [] : findDependents(all, removable, module.name);
       if (users.length > 0) inUse.set(module.name, users);
     }

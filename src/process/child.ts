@@ -1,6 +1,6 @@
 /**
  * Starts a child in a process group of its own, through the C library or Node, and reports how it ended. The C library is preferred: it is faster,
- * its pipes can be opened as /dev/stdout and /dev/stderr, and it tells the CPU time and memory of the child (wait4(2)).
+ * its pipes can be opened as /dev/stdout and /dev/stderr, and it reports the CPU time and memory of the child (wait4(2)).
  */
 
 import { spawn } from "node:child_process";

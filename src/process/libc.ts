@@ -207,7 +207,7 @@ function decodeWaitStatus(status: number): Pick<ProcessExit, "code" | "signal"> 
 
 /**
  * Converts the resource usage of a child (getrusage(2)). A child inherits the operator's peak memory before it executes its program: only a higher
- * peak tells something of the child.
+ * peak shows something of the child.
  */
 function toUsage({ ru_utime, ru_stime, ru_maxrss }: Rusage): Usage {
   const seconds = ({ tv_sec, tv_usec }: Timeval): number => tv_sec + tv_usec / 1e6;

@@ -1,6 +1,6 @@
 /**
  * Private temporary directories and files. The name of a directory contains the pid and the start time of its process, so that a later process
- * can tell which directories were left behind.
+ * can determine which directories were left behind.
  */
 
 import { randomBytes } from "node:crypto";

@@ -228,7 +228,7 @@ const MODULE_EVENTS = {
   rollbackEnded: () => ({ rollbackRequest: undefined }),
 
   /**
-   * Restores the last request that an earlier process handled, as the status on the server tells, so that a restart does
+   * Restores the last request that an earlier process handled, as the status on the server shows, so that a restart does
    * not handle the request again. Has no effect if this process has recorded a request already.
    */
   handledRequestRestored: (record, _, token: string) => {

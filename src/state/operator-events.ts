@@ -106,7 +106,7 @@ function onFileChangeWithdrawn(state: OperatorState, _: EventContext, name: stri
   return known === "all" ? {} : { modulesWithChangedFiles: known.difference(new Set([name])) };
 }
 
-/** An earlier process has handled this request, as the status tells: it must not be handled again. No effect if this process has recorded a request already. */
+/** An earlier process has handled this request, as the status shows: it must not be handled again. No effect if this process has recorded a request already. */
 function onHandledRequestRestored(state: OperatorState, _: EventContext, token: string): Change {
   const isNoneRecorded = state.requestedToken === undefined && state.handledToken === undefined;
   return isNoneRecorded ? { requestedToken: token, handledToken: token } : {};

@@ -1,6 +1,6 @@
 /**
  * Runs the tasks of the queues: each kind by its function, and records its progress in the state. `ports` are the interfaces to other packages
- * (`tasks/ports.ts`); the outcome tells the queue whether the task is done, is retried, or runs again after other tasks (`expand`).
+ * (`tasks/ports.ts`); the outcome shows the queue whether the task is done, is retried, or runs again after other tasks (`expand`).
  */
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
@@ -146,7 +146,7 @@ function recordRemovalEnd({ state }: Ports, task: Task): void {
 /** After a run of a module, removes the module from the list of those that the converge still waits for (`remaining`). */
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
-  // Runs in the modules' own queues: also others may have ended or become blocked, so the list is made anew.
+  // Runs in the modules' own queues: also others may have ended or become blocked, so the list is made again.
   if (phase === "scheduledRuns")
     state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
   // Runs in `main`. The list is empty if the converge was reset meanwhile.

@@ -1,7 +1,7 @@
 /**
  * A ring buffer of the last runs of tasks with their spans and log lines, stored as JSON text to save memory. Bounds limit the number of runs, the
  * runs of a group (the same kind of task and module), and the bytes. The first run of a map is its oldest. Readers redact the texts of spans. Each
- * change gets a number, by which a reader asks for later changes.
+ * change gets a number, by which a reader requests later changes.
  */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
@@ -103,7 +103,7 @@ export class RunRing implements SpanListener, LogContext {
     return this.#bytes;
   }
 
-  /** The selected runs in the order of their start, and the cursor with which the reader asks for later changes. */
+  /** The selected runs in the order of their start, and the cursor with which the reader requests later changes. */
   listRuns({ module, after = 0, lines = false, newest = this.#bounds.runs }: RunQuery = {}): RunList {
     const runs = [...this.#runs.values()].filter(
       (run) => run.lastChange > after && (module === undefined || run.task.attributes["module"] === module),

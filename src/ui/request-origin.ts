@@ -21,7 +21,7 @@ const LOCAL_NAMES = /^(?:localhost|[a-z0-9-]+|(?:[a-z0-9-]+\.)+(?:svc|cluster\.l
 
 /**
  * Why a request is refused; undefined if it is allowed. Checks the host name (against DNS rebinding), the header Origin, and Sec-Fetch-Site
- * (`site`), by which browsers tell whether another site has caused the request: then only paths to which sites may link are allowed.
+ * (`site`), by which browsers show whether another site has caused the request: then only paths to which sites may link are allowed.
  */
 export function findRefusalReason({ host, origin, site, path }: RequestOrigin): string | undefined {
   const name = parseHostname(host);

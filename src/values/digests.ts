@@ -127,7 +127,7 @@ export class Digests {
     return this.#digestOnce("globalSection", () => [this.#sectionDigest(GLOBAL)]);
   }
 
-  /** Digests of the ConfigMap in force, for all modules and for each: compared before and after an edit, they tell which modules it concerns. */
+  /** Digests of the ConfigMap in force, for all modules and for each: compared before and after an edit, they show which modules it concerns. */
   configDigests(): ConfigDigests {
     const sections = this.#values
       .modules()

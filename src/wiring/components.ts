@@ -80,7 +80,7 @@ export class Components {
     this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
-    // Called when the known secrets are collected anew: the operator's own and those of values.
+    // Called when the known secrets are collected again: the operator's own and those of values.
     const registerOwnSecrets = secrets.registerAgain;
     secrets.registerAgain = () => {
       registerOwnSecrets?.();

@@ -133,7 +133,7 @@ export class Informer {
     });
   }
 
-  /** Removes a deleted object and reports it. `isLastState`: the object is its last state; false if a list lacks it, which tells only the name. */
+  /** Removes a deleted object and reports it. `isLastState`: the object is its last state; false if a list lacks it, which shows only the name. */
   #removeObject(object: WatchedObject, isLastState: boolean): Promise<void> | undefined {
     const { binding, sequence, clock, onFilterError } = this.#owner;
     const receivedAt = clock.monotonic();

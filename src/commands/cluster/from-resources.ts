@@ -1,6 +1,6 @@
 /**
  * Converts AddonOperator and AddonModules, which `kubectl addon` reads from the cluster, to the data that a running operator returns.
- * The Lease of the leader election tells whether the operator runs, so that its last status is still true.
+ * The Lease of the leader election shows whether the operator runs, so that its last status is still true.
  */
 
 import type { LeaseSpec } from "../../kube/index.ts";

@@ -72,7 +72,7 @@ export class Reader {
     return this.#explainErrors(() => this.#findReadableOperator());
   }
 
-  /** The Lease of the operator, which tells whether it runs; empty if there is none. Undefined without an operator, or without the permission to read it. */
+  /** The Lease of the operator, which shows whether it runs; empty if there is none. Undefined without an operator, or without the permission to read it. */
   lease(): Promise<LeaseSpec | undefined> {
     return this.#explainErrors(async () => {
       const operator = await this.#findReadableOperator();

@@ -129,7 +129,7 @@ function startText(run: RunView): string {
   const { task, from: cause, dropped } = run;
   const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
   const { about = task.name } = task.attributes;
-  // Tasks whose cause is no traced event, such as those of a timer, have the cause `due`, which tells nothing.
+  // Tasks whose cause is no traced event, such as those of a timer, have the cause `due`, which says nothing.
   const causeText = cause.name === "due" ? "" : ` (${cause.name})`;
   return escapeControlCharacters(`${formatUtc(runStartMs(run))} --- ${about}${causeText}${droppedText}`);
 }

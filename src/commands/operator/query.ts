@@ -112,7 +112,7 @@ export async function printPlan(line: CommandLine, terminal: Terminal): Promise<
   }
 }
 
-/** The exit code for a plan: 1 if a start would fail, which a plan tells by its key `refuses`. */
+/** The exit code for a plan: 1 if a start would fail, which a plan reports with its key `refuses`. */
 function planExitCode(plan: string): number {
   const { value } = parseYaml(plan, "plan");
   return isJsonObject(value) && value["refuses"] !== undefined ? EXIT_REFUSED : 0;

@@ -199,7 +199,7 @@ export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string
   );
 }
 
-/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it where the scan cannot tell. */
+/** Selects the part of `global` that the chart's templates can reach: by literal path, or all of it where the scan cannot determine it. */
 function selectReachedGlobals(chart: Pick<Chart, "reach">, global: Json | undefined): Json {
   if (chart.reach.dynamic) return global ?? null;
   const reached: JsonObject = {};

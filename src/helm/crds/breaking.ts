@@ -131,7 +131,7 @@ export async function checkCrds(crds: readonly CrdFile[], tools: CrdTools): Prom
   const texts = breaking.map(({ change, breaks }) => `${crdName(change.crd)} ${breaks.join("; ")}`);
   if (obstacle !== undefined) texts.push(obstacle.message);
   const problem = { file: first.change.file, message: oneLine(texts.join("; "), MAX_MESSAGE_LENGTH) };
-  // Where objects cannot be migrated, a confirmation does not help, so the user is not asked for one.
+  // Where objects cannot be migrated, a confirmation does not help, so the operator requests none.
   if (obstacle !== undefined) return { problem: { ...problem, remedy: obstacle.remedy }, confirmed: [] };
   const question = buildQuestion(token, tools);
   const remedy = `fix the objects or the definition, or confirm: ${question.command}${describeStaleConfirmation(tools.confirmed)}`;

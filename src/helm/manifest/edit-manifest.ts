@@ -31,7 +31,7 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
 
 /**
  * Returns a function that adds `namespace` to the objects of one of these manifests that name none, so that the objects stay where
- * they are when their release moves. Looks up the kinds of all objects, because a manifest does not tell the scope of a kind;
+ * they are when their release moves. Looks up the kinds of all objects, because a manifest does not contain the scope of a kind;
  * objects of kinds that the server does not know get no namespace.
  */
 export async function createNamespaceAdder(

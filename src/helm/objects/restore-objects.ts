@@ -59,7 +59,7 @@ export async function restoreObjects(tools: Reconciler, request: RestoreRequest)
 
 /**
  * Finds the recorded objects whose names are in `missingObjects`. The names there have the namespace of an object unless its kind is
- * cluster-scoped; the manifest does not tell the scope, so both forms are looked up.
+ * cluster-scoped; the manifest does not contain the scope, so both forms are looked up.
  */
 function findMissingObjects(
   manifest: string,

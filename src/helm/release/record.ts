@@ -228,7 +228,7 @@ interface CachedSummary {
   summary: ReleaseSummary | undefined;
 }
 
-/** Summaries of releases, one for each release: a record has up to 1 MiB, and each run asks for the same few facts again. */
+/** Summaries of releases, one for each release: a record has up to 1 MiB, and each run needs the same few facts again. */
 export class SummaryCache {
   readonly #load: (meta: ReleaseMeta) => Promise<ReleaseSummary>;
   readonly #cachedByRelease = new Map<string, CachedSummary>();

@@ -1,6 +1,6 @@
 /**
  * Reads the records of releases in helm's Secrets, one Secret for each revision, and writes them where helm cannot. `ReleaseMeta` is what
- * the labels of a Secret tell about its revision. The *location* of a release is its namespace where that is not the operator's.
+ * the labels of a Secret say about its revision. The *location* of a release is its namespace where that is not the operator's.
  */
 
 import { get, getMetadata, ignoreNotFound, listMetadata, mergePatch } from "../../kube/index.ts";

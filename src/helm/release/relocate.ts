@@ -51,9 +51,9 @@ export async function ensureLocation(tools: Reconciler, relocation: Relocation):
   if (!wasInterrupted && namespace === to) return recordLocation(tools, relocation, to);
   if (!wasInterrupted) return moveIfInstalled(tools, relocation, namespace);
   if (namespace === to) return completeMove(tools, relocation, { namespace, from, account });
-  // The module wants the old namespace again: reverses the move.
+  // The module names the old namespace again: reverses the move.
   if (from === to) return completeMove(tools, relocation, { namespace: to, from: namespace, account });
-  // The module wants a third namespace: completes the move, then moves the release on.
+  // The module names a third namespace: completes the move, then moves the release on.
   await completeMove(tools, relocation, { namespace, from, account });
   return ensureLocation(tools, relocation);
 }

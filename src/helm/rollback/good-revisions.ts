@@ -32,7 +32,7 @@ export class GoodRevisions {
     this.#timers = new Timers(tools.clock);
   }
 
-  /** Schedules `markHealthy` for a healthy module in a minute, anew at each call; cancels that for an unhealthy module. */
+  /** Schedules `markHealthy` for a healthy module in a minute from each call; cancels that for an unhealthy module. */
   recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
     if (health?.status !== "True") this.#timers.cancel(module.name);
     else this.#timers.set(module.name, HEALTHY_FOR_MS, () => void this.markHealthy(module, health));

@@ -103,7 +103,7 @@ function isBatchCandidate(file: HookFile, { outcome, exitCode, stdout }: RunResu
 const LIST_OUTPUT = /Found [1-9]\d{0,3} items/;
 
 /**
- * Asks a file that has not answered `--config` as a batch file: one executable with several hooks, which answers `hook list` and
+ * Queries a file that has not answered `--config` as a batch file: one executable with several hooks, which answers `hook list` and
  * `hook config`. If it is none, returns its `answer` to `--config`. A time-out is no answer: the file may be a batch file that hangs.
  */
 async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAnswer> {

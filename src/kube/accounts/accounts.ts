@@ -82,7 +82,7 @@ export class Accounts {
 
   /**
    * Decides the account of a module as `resolveAccount`, and returns why it is not allowed, as a problem of `file`, its `addon.yaml`.
-   * Undefined if it is allowed, or if the file cannot be read: whoever reads the file reports that.
+   * Undefined if it is allowed, or if the file cannot be read: the reader of the file reports that.
    */
   findProblem(module: AccountSettings, file: string): Problem | undefined {
     if (module.accountIsUnknown === true) {

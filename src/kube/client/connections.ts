@@ -76,7 +76,7 @@ function createPools(access: ServerAccess, mayWrite: () => boolean): Pools {
 }
 
 /**
- * Creates an interceptor of undici that fails writes while `mayWrite` returns false. Asks when a connection is free and the request is
+ * Creates an interceptor of undici that fails writes while `mayWrite` returns false. Checks when a connection is free and the request is
  * about to be sent, because the lease may be lost while the request waits for a connection.
  */
 function refuseWritesUnless(mayWrite: () => boolean): Dispatcher.DispatcherComposeInterceptor {

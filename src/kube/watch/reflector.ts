@@ -100,7 +100,7 @@ export class Reflector {
     this.#abortController.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
 
-  /** Finds out whether the server's etcd was restored to an earlier state. If so, tells the handler, and the loop lists everything again. */
+  /** Finds out whether the server's etcd was restored to an earlier state. If so, notifies the handler, and the loop lists everything again. */
   async #checkForRestore(): Promise<void> {
     const serverVersion = await requestNewestVersion(this.#spec, this.#tools);
     this.#mustCheckForRestore = false;
@@ -270,7 +270,7 @@ export function toWatchErrorType(error: unknown): WatchErrorType {
 const SOON = { firstMs: 200, maxMs: 10_000 };
 const SELDOM = { firstMs: 1000, maxMs: 30_000 };
 const LONGEST_WAIT_MS = 60_000;
-/** Spreads the watches that the server told to wait for the same time. */
+/** Spreads the requests of watches that got the same `Retry-After`. */
 const WAIT_JITTER_MS = 200;
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Decides whether a value is secret, by the name of its key (split into words: `dbPassword` is `db`, `password`) and by its form.
- * A key's class says what the key tells about its value: `secret` (the value is secret), `likely` (unless it looks like a name, a path
+ * A key's class says what the key says about its value: `secret` (the value is secret), `likely` (unless it looks like a name, a path
  * or a number), `keyName` (unless it looks like the name of a Secret or of a key in one), `about` (the value describes a secret and is
- * none), `plain` (the key tells nothing).
+ * none), `plain` (the key says nothing).
  */
 
 import { Memo } from "../memo.ts";
@@ -22,7 +22,7 @@ import {
   WORDS_BEFORE_SECRET_NAME,
 } from "./vocabulary.ts";
 
-/** What a key tells about its value: see the head of this file. */
+/** What a key says about its value: see the head of this file. */
 export type KeyClass = "secret" | "likely" | "keyName" | "about" | "plain";
 
 /** Keys that mean something only together with the key above them. */

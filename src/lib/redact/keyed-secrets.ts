@@ -1,6 +1,6 @@
 /**
  * Redacts the values of secret-looking keys in texts, and passwords in command lines and argument lists. In all functions, `hide`
- * returns the placeholder of a secret, and `isProse` tells that the text is a message for people, in which plain words after a colon
+ * returns the placeholder of a secret, and `isProse` says that the text is a message for people, in which plain words after a colon
  * are no value (`secret: not found`); else the text is a configuration or output, in which they are.
  */
 

@@ -52,7 +52,7 @@ function skipSpaces(text: string, from: number): number {
 
 /**
  * The index after the value that begins at `from`; undefined if neither a quote nor a bracket is there. A string ends at its closing
- * quote, a value in brackets at the last such bracket of the text: brackets within the value cannot be told from others.
+ * quote, a value in brackets at the last such bracket of the text: brackets within the value cannot be distinguished from others.
  */
 function findValueEnd(text: string, from: number): number | undefined {
   const closing = CLOSING_CHARACTERS[text[from] ?? ""];

@@ -1,6 +1,6 @@
 /**
  * Hides secrets in values, and in texts that are YAML or JSON (docs/reference/values.md, "Secrets"). To *hide* a secret is to replace it
- * by what `options.hide` returns. The *class* of a key tells what the key says about its value: see `classify.ts`. *Secret paths* are
+ * by what `options.hide` returns. The *class* of a key is what the key says about its value: see `classify.ts`. *Secret paths* are
  * JSON pointers from the schema to values that it marks as secret.
  */
 

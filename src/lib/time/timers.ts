@@ -76,7 +76,7 @@ export class Debounce {
   }
 }
 
-/** A signal that a time limit or the caller's signal aborts (`isTimedOut` tells which). Unlike `AbortSignal.timeout`, follows a test's clock. */
+/** A signal that a time limit or the caller's signal aborts (`isTimedOut` shows which). Unlike `AbortSignal.timeout`, follows a test's clock. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #callerSignal: AbortSignal | undefined;

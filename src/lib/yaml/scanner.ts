@@ -11,7 +11,7 @@ import { SimpleKeys, type SimpleKey, readName, readTag, type YamlToken, type Tok
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
-/** Delivers the tokens of a text one after the other, and reads no further than that needs. `#mayBeKey` tells whether a key may begin here. */
+/** Delivers the tokens of a text one after the other, and reads no further than that needs. `#mayBeKey` shows whether a key may begin here. */
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */

@@ -201,7 +201,7 @@ function buildCrdFilter(filters: string): (path: string) => boolean {
 
 /**
  * Problems of dangling links in `crds/` (a listing leaves them out): otherwise their CRDs would be missing without an
- * error. `isCrd` tells whether the operator applies a file.
+ * error. `isCrd` shows whether the operator applies a file.
  */
 function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
   const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));

@@ -170,7 +170,7 @@ export function nextRecheckAt(reading: Reading): number | undefined {
 
 /**
  * Whether a module's directory is still missing `RECHECK_MS` after a read first missed it. Looks at the disk itself
- * instead of waiting for the next read, which may wait in turn for the run of the module that asks this: a renamed one, whose
+ * instead of waiting for the next read, which may wait in turn for the run of the module that requests this: a renamed one, whose
  * helm hooks still belong to the release of the old name.
  */
 export function isConfirmedMissing(

@@ -198,7 +198,7 @@ function findNameProblem(name: string): string | undefined {
  * file), `#parents` all directories as written, also those that only occur in the path of an entry.
  */
 class SeenPaths {
-  /** The folded paths of all entries; the value tells whether the entry is a file. */
+  /** The folded paths of all entries; the value shows whether the entry is a file. */
   readonly #entries = new Map<string, boolean>();
   /** All directories: those of entries, and those above entries. Folded path to path as written. */
   readonly #parents = new Map<string, string>();

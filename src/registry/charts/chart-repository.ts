@@ -30,7 +30,7 @@ interface ChartRepositoryOptions {
 
 /**
  * Offers one chart as a registry would: each version is a tag, and its digest is the hash of the archive. Callers
- * thereby treat registries and chart repositories alike.
+ * therefore treat registries and chart repositories alike.
  */
 export class ChartRepository {
   readonly name: string;

@@ -74,7 +74,7 @@ export class IndexScanner {
     this.#totalLength += text.length;
     if (this.#totalLength > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
     this.#pendingText += text;
-    // The first character tells the form. JSON is collected, and parsed at the end.
+    // The first character shows the form. JSON is collected, and parsed at the end.
     if (this.#isJson === undefined) {
       const start = /^\s*(\S)/.exec(this.#pendingText)?.[1];
       if (start !== undefined) this.#isJson = start === "{";

@@ -145,7 +145,7 @@ function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabl
   if (module === undefined) return "off";
   if (module.enabled) return module.flag ? "on" : "disabling";
   if (module.problem === undefined) return "off";
-  // Discovery never enables a module with unreadable files, so only its flag tells.
+  // Discovery never enables a module with unreadable files, so only its flag shows it.
   return isEnabledOrSwitchedOn(module) ? "on" : "unused";
 }
 

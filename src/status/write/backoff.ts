@@ -5,7 +5,7 @@ import { ApiError, ConnectionError } from "../../kube/index.ts";
 
 /** Shortest and longest delay after a failed write. */
 const BOUNDS = { minMs: 1000, maxMs: 60_000 };
-/** Longest delay while a CRD is missing: whoever installs it waits for the first status. */
+/** Longest delay while a CRD is missing: the user who installs it waits for the first status. */
 const MAX_DELAY_WITHOUT_CRD_MS = 10_000;
 /** Delays after a missing permission, which lasts until an administrator grants it. */
 const FORBIDDEN_BOUNDS = { minMs: 5000, maxMs: 300_000 };

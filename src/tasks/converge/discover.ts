@@ -111,7 +111,7 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
   const before = ports.state.module(module.name);
   if (before !== undefined && before.isDiscovered && before.enabled !== decision.enabled) {
     ports.recorder.moduleSwitched(module.name, decision);
-    // A delete that did not finish has left watches open, and dropped their events. The run opens them anew.
+    // A delete that did not finish has left watches open, and dropped their events. The run opens them again.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
   if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)

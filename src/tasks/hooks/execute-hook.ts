@@ -150,7 +150,7 @@ async function applyEffects(
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);
-  const before = state.values.digests.patchableDigest(key); // Tells whether the patches have changed the values.
+  const before = state.values.digests.patchableDigest(key); // Shows whether the patches have changed the values.
   // The server first: values in memory must not be newer than what was saved.
   if (patches.config.length > 0) await config.write(key, patches.config);
   const operations = state.inputs.recordHookRun(hook, patches, { key, before, cause: toCause(binding) });

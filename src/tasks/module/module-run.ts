@@ -48,7 +48,7 @@ export class ModuleRun {
     this.#requiredState = activity === "deleting" ? "off" : "on";
     this.#startedAt = ports.clock.now();
     this.#startedMonotonic = ports.clock.monotonic();
-    // Tells at the end whether hooks have changed files, which would cause another run.
+    // Shows at the end whether hooks have changed files, which would cause another run.
     this.#filesDigest = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const { requestedToken: token, run: before } = record;
     // A retry or a later run of the same request does only what the inputs require.

@@ -51,7 +51,7 @@ export class DirWatches {
     this.#addedKeys.add(key);
     if (this.#isClosed || this.#watchers.has(key)) return;
     try {
-      // The kernel does not always tell the name (null).
+      // The kernel does not always report the name (null).
       const watcher = this.#options.watch(dir, (_event, changedName) => {
         if (name === undefined || changedName === null || changedName === name) this.#options.onChange(entry);
       });
@@ -79,7 +79,7 @@ export class DirWatches {
   }
 
   /**
-   * Handles a failure to watch. If the kernel has reached a limit, closes all watches and tells the owner, who polls. Any other error means that
+   * Handles a failure to watch. If the kernel has reached a limit, closes all watches and notifies the owner, who polls. Any other error means that
    * the directory was removed, which its parent reports.
    */
   #handleError(error: unknown): void {

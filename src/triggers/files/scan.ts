@@ -1,6 +1,6 @@
 /**
  * Scans the directories of modules and global hooks, and computes fingerprints that show changes. An entry is a subdirectory of a modules
- * directory, or the directory of global hooks. Kernel watches of the directories tell which entries are stale.
+ * directory, or the directory of global hooks. Kernel watches of the directories show which entries are stale.
  */
 
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";

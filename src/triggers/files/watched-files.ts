@@ -165,7 +165,7 @@ export class WatchedFiles {
     this.#options.state.record("filesChanged", areModulesOnly ? new Set(moduleNames) : "all");
   }
 
-  /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are gone. */
+  /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are deleted. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
     const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reportedFingerprints;

@@ -125,7 +125,7 @@ export class KindWatches {
     this.#notifyFindingChanged(watch, object.name);
   }
 
-  /** Returns a reference to the object: without a namespace if the kind is cluster-scoped, which the manifest does not tell. */
+  /** Returns a reference to the object: without a namespace if the kind is cluster-scoped, which the manifest does not show. */
   toObjectRef(object: ReleaseObject): ObjectRef {
     const isClusterWide = this.#watches.get(toKindKey(object))?.resource?.namespaced === false;
     return isClusterWide ? { ...object, namespace: undefined } : object;
@@ -222,7 +222,7 @@ export class KindWatches {
     });
   }
 
-  /** Assesses the health of an object. The finding depends on the one before, which tells since when the health is the same. */
+  /** Assesses the health of an object. The finding depends on the one before, which shows since when the health is the same. */
   #assess({ healthCheck }: KindWatch, object: JsonObject, before: Finding | undefined): Finding {
     const { clock } = this.#options;
     // Durations need the monotonic clock; times in statuses need the wall clock.

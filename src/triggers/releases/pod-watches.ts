@@ -1,6 +1,6 @@
 /**
  * Watches the Pods of unhealthy workloads to explain why the current revision is not healthy. An issue is the reason why a Pod fails; issues have
- * ranks. `OwnPods` tells which Pods belong to a workload, and which of them to the current (wanted) revision.
+ * ranks. `OwnPods` finds which Pods belong to a workload, and which of them to the current (wanted) revision.
  */
 
 import {
@@ -144,7 +144,7 @@ function createPodStore(): ObjectStore<FailingPod> {
   return pods;
 }
 
-/** Finds the uids of the owners whose Pods count: the workload, or its current ReplicaSets. Pods of older ReplicaSets tell nothing about the current revision. */
+/** Finds the uids of the owners whose Pods count: the workload, or its current ReplicaSets. Pods of older ReplicaSets say nothing about the current revision. */
 function findCurrentOwners(ownPods: OwnPods, { replicaSets }: PodWatch): string[] {
   if (ownPods.replicaSet === undefined) return [ownPods.uid];
   const current = [...replicaSets.values()].filter(({ object }) => isCurrentReplicaSet(object, ownPods));

@@ -1,6 +1,6 @@
 /**
  * Detects and repairs drift: fields that helm set and others changed (docs/guides/running.md, "Drift"). A check compares an object with the release
- * record, helm's Secret. It is due after others wrote to the object, which the field managers tell: digests of the fields that helm and others own.
+ * record, helm's Secret. It is due after others wrote to the object, which the field managers show: digests of the fields that helm and others own.
  */
 
 import { summarizeDrift, NO_DRIFT } from "../../drift/index.ts";

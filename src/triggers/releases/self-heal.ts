@@ -112,7 +112,7 @@ export class SelfHeal implements Analyzer {
       absence.missingStatus = undefined;
       absence.hasExisted = true;
     }
-    // No event will tell when an unwatched object exists again.
+    // No event reports when an unwatched object exists again.
     for (const each of toWatchedStates(result.missing.filter(({ isUnwatched }) => isUnwatched)))
       getOrCreateAbsence(each).queryNotBefore = now + POLL_MS;
     if (result.unanswered.length > 0) this.#serverBackoff.recordFailure(now);

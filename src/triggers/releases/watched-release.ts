@@ -1,6 +1,6 @@
 /**
  * Watches the objects of one release, with three analyzers: self-heal finds missing objects, drift finds fields that others changed, health assesses
- * the objects. An analyzer returns when it wants to check again, or a promise while it waits for the server.
+ * the objects. An analyzer returns when it is due to check again, or a promise while it waits for the server.
  */
 
 import { resourceName } from "../../helm/index.ts";

@@ -18,7 +18,7 @@ interface ConversionObjectsOptions extends RegistrationOptions {
 
 /**
  * Reconciles the conversion webhooks of CRDs. An annotation of a CRD names the operator that has configured its webhook; a
- * webhook of another owner is never changed. `onIssue` tells why a CRD is not as wanted, and clears that with undefined.
+ * webhook of another owner is never changed. `onIssue` explains why a CRD is not as wanted, and clears that with undefined.
  */
 export class ConversionObjects {
   readonly #options: ConversionObjectsOptions;

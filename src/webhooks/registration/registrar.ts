@@ -117,7 +117,7 @@ export class Registrar {
   /** One reconcile: writes all configuration objects and conversions. Adds none while the Service of the server is missing. */
   async #applyWanted(): Promise<void> {
     const ca = this.#ca;
-    // Only the leader is told the CA; a standby registers nothing.
+    // Only the leader gets the CA; a standby registers nothing.
     if (ca === undefined) return;
     // Sorted, so that the same webhooks give the same objects.
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
