@@ -37,6 +37,7 @@ const blocked = (() => {
   const view = moduleView("w", { blockedSince: T0 });
   return { ...view, module: { ...view.module, requires: { modules: { none: "*" } } } };
 })();
+const running = (name: string) => moduleView(name, { activity: "running", lastRun: underWay(T0 - 5000) });
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
@@ -208,6 +209,60 @@ describe("AddonOperator", () => {
       const hidden = `${quiet?.message}; ${OVERFULL_WARNING}`;
       expect(ready(modules, { hidesWords: true })).toEqual({ ...quiet, message: hidden });
     }
+  });
+
+  it.each<[string, readonly ModuleView[], Partial<View>, string]>([
+    ["two modules run", [running("r"), running("s")], {}, "Module r is being worked on (and 1 more)"],
+    [
+      "two modules fail",
+      [failing, { ...failing, name: "e" }],
+      {},
+      "Module c failed and is retried (and 1 more): boom",
+    ],
+    [
+      "a removal fails",
+      [good, { ...failing, enabled: false, flag: false }],
+      {},
+      "Module c is off; its removal failed and is retried: boom",
+    ],
+    [
+      "a module fails that is about to be removed",
+      [good, { ...failing, flag: false }],
+      {},
+      "Module c is being worked on",
+    ],
+    [
+      "a module waits",
+      [good, blocked],
+      {},
+      "Module w waits for what it requires: waits for none, which is no module (since 2026-01-01T00:00:00Z)",
+    ],
+    ["a user requested a converge", [good], { requestedToken: "t" }, "Waits for the requested converge"],
+    [
+      "global values are missing",
+      [good],
+      { boot: "waiting", missingGlobals: ["Secret ops/globals"] },
+      "Global values are in Secret ops/globals",
+    ],
+    ["the operator starts", [good], { boot: "waiting" }, "Reading modules and configuration"],
+    [
+      "the ModuleSources cannot be read",
+      [good],
+      { sourcesProblem: "no permission" },
+      "no permission; modules of ModuleSources stay as they are, and none is removed",
+    ],
+  ])("the message says why it is not Ready if %s", (_, modules, change, message) => {
+    expect(projectOperator(viewOf(modules, change), { now: T0 }).conditions[0]?.message).toBe(message);
+  });
+
+  it.each<[string, ModuleView, string, string]>([
+    ["in place of a message that all is well", good, "HooksFailing", "hook x fails"],
+    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is being worked on"],
+    ["behind what is worse", failing, "ModulesFailing", "Module c failed and is retried: boom; hook x fails"],
+  ])("names failing hooks %s", (_, module, reason, message) => {
+    const status = projectOperator(viewOf([module]), { now: T0, failingHooks: "hook x fails" });
+    expect(status).toMatchObject({ state: "Retrying" });
+    expect(status.conditions[0]).toMatchObject({ status: "False", reason, message });
   });
 
   it("lists keys of the ConfigMap that match no module, and says so beside any state", () => {
