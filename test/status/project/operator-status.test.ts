@@ -251,7 +251,8 @@ describe("AddonOperator", () => {
       { sourcesProblem: "no permission" },
       "no permission; modules of ModuleSources stay as they are, and none is removed",
     ],
-  ])("the message says why it is not Ready if %s", (_, modules, change, message) => {
+  ])("the message says why it is not Ready if %s", (...row) => {
+    const [, modules, change, message] = row;
     expect(projectOperator(viewOf(modules, change), { now: T0 }).conditions[0]?.message).toBe(message);
   });
 
@@ -259,7 +260,8 @@ describe("AddonOperator", () => {
     ["in place of a message that all is well", good, "HooksFailing", "hook x fails"],
     ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is being worked on"],
     ["behind what is worse", failing, "ModulesFailing", "Module c failed and is retried: boom; hook x fails"],
-  ])("names failing hooks %s", (_, module, reason, message) => {
+  ])("names failing hooks %s", (...row) => {
+    const [, module, reason, message] = row;
     const status = projectOperator(viewOf([module]), { now: T0, failingHooks: "hook x fails" });
     expect(status).toMatchObject({ state: "Retrying" });
     expect(status.conditions[0]).toMatchObject({ status: "False", reason, message });
