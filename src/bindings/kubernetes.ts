@@ -226,7 +226,10 @@ export function readLabelSelector(
 
 type Expression = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-/** Reads one expression of a label selector, and checks its operator and values. */
+/**
+ * Reads one expression of a label selector, and checks its operator and values. `operation` is another spelling of `operator`. A
+ * missing operator is an error, so the result does not matter then.
+ */
 function readLabelExpression(raw: ValueOf<typeof LABEL_EXPRESSION>, place: ConfigPath): Expression {
   const operator = raw.operator ?? raw.operation;
   const values = raw.values ?? [];

@@ -99,10 +99,10 @@ async function loadNodeJq(): Promise<NodeJq | undefined> {
   }
 }
 
-/** Checks the syntax through node-jq; returns the error text, undefined = it is correct. */
+/** Checks the syntax through node-jq; returns the error text, undefined = it is correct. Without a value in its input, jq only compiles the filter. */
 async function checkWithNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
   try {
-    // A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
+    // The last argument is the working directory, as for the other processes of jq. A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
     await nodeJq.run(toJqArgument(text), " ", { input: "string", output: "string" }, "/");
     return undefined;
   } catch (error) {

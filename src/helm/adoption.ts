@@ -51,6 +51,7 @@ export async function requireAdoptableRelease(
 ): Promise<ReleaseOwner> {
   const { store, managedBy, adopt } = tools;
   let owner = determineReleaseOwner(release, managedBy, false);
+  // Every release without labels looks as if a user had made it. Those of the Go operator show their origin in their values only.
   if (owner === "manual" && (await isMarkedByGoOperator(store, release))) owner = "go";
   if (mayAdopt(adopt, owner)) return owner;
   throw new ForeignReleaseError(

@@ -88,6 +88,7 @@ export class RequiredObjects {
       checkedAt: 0,
     };
     this.#watches.set(key, watch);
+    // It rejects only if the CEL expression of the requirement does not compile: it retries all other errors itself.
     void this.#findKindAndWatch(key, watch).catch(() =>
       this.#recordFinding(key, "has an expression that cannot be compiled"),
     );

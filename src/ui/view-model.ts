@@ -82,13 +82,14 @@ export class ViewModel {
   notifyChange(): void {
     if (this.viewers === 0 || this.#refreshTimer !== undefined) return;
     const { clock } = this.#options;
-    // At `#budgetFreeAt`, the refreshes so far have used no more than their share of the time. After a pause, a few may come earlier.
+    // At `#budgetFreeAt`, the refreshes so far have used no more than their share of the time. `BURST_MS` is a credit, with which a
+    // few refreshes in a row come earlier.
     const earliestAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
     const refreshAt = Math.min(earliestAt, this.#refreshedAt + MAX_INTERVAL_MS);
     const delayMs = Math.max(0, refreshAt - clock.monotonic());
     this.#refreshTimer = clock.setTimer(delayMs, () => {
       this.#refreshTimer = undefined;
-      // The second refresh: the operator's message mentions a run only when it is a second old, which nothing notifies.
+      // Refreshes once more later: the page shows a run only when the run has lasted for a second, and no event reports that moment.
       this.#followUpTimer?.cancel();
       this.#followUpTimer = clock.setTimer(FOLLOW_UP_MS, () => this.#refresh());
       this.#refresh();

@@ -106,7 +106,10 @@ export class Monitor {
     };
   }
 
-  /** Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those that lose the labels. */
+  /**
+   * Watches the namespaces with the selected labels. Opens the binding's watches in new ones, and closes them in those that lose the
+   * labels. If the binding names namespaces, too, only those are opened. `owner` reports the objects of a closed namespace as deleted.
+   */
   #watchNamespaces(owner: InformerOwner, open: (namespace: string) => void): void {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
