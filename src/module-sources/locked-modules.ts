@@ -171,7 +171,8 @@ export class LockedModules {
     before: ReadonlyMap<string, ModuleOrigin>,
   ): Map<string, ModuleOrigin> {
     const origins = new Map<string, ModuleOrigin>();
-    for (const [name, module] of requested) origins.set(name, this.#buildUnlockedOrigin(name, module));
+    for (const [name, module] of requested)
+      if (!this.entries.has(name)) origins.set(name, this.#buildUnlockedOrigin(name, module));
     for (const [name, entry] of this.entries)
       origins.set(name, this.#buildOrigin(name, entry, requested.has(name)));
     for (const [name, origin] of origins) {

@@ -11,7 +11,7 @@ export { unpackLayer } from "./artifact/unpack.ts";
 export { ChartRepository, fetchIndex, type KnownIndex } from "./charts/chart-repository.ts";
 export { readIdentity, readTrustedRoot, type Signer } from "./cosign/identity.ts";
 export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
-export { referrersTag, simpleSigningTag } from "./cosign/verify.ts";
+export { isSignatureTag, referrersTag, simpleSigningTag } from "./cosign/verify.ts";
 export { RegistryClient } from "./http/client.ts";
 export { findLogin, type Login } from "./http/docker-config.ts";
 export { CannotVerifyError, NoAnswerError, NotVerifiedError, RegistryError } from "./errors.ts";

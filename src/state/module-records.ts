@@ -240,7 +240,7 @@ export function buildModuleView(
     ...values.settings(module),
     problem: problemOf(record),
     flag: flag.enabled,
-    isFlagUnknown: module.own.isUnreadable === true && (flag.by === "values" || flag.by === "none"),
+    isFlagUnknown: flag.isUnknown === true,
     awaitsCrds: module.crdFiles.length > 0 && module !== record.crdsAppliedFor,
     missingValues: sources.flatMap(({ missingSources }) => missingSources),
     staleValues: sources.flatMap(({ issues }) => issues),

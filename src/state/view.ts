@@ -46,7 +46,7 @@ export interface ModuleView extends ModuleSettings, RunRecord, Omit<ModuleRecord
   readonly problem: Problem | undefined;
   /** The current flag; `enabled` is the decision of the last discovery. */
   readonly flag: boolean;
-  /** The module's `values.yaml` cannot be read, and no layer above it sets the flag: a user may have enabled the module there. */
+  /** See `ModuleFlag`: the file that may set the flag cannot be read. */
   readonly isFlagUnknown: boolean;
   /** CRDs of the module must be applied before its next run. */
   readonly awaitsCrds: boolean;

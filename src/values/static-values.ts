@@ -5,7 +5,7 @@
 
 import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
 import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
-import type { Json, JsonObject, Problem, Section } from "../model/index.ts";
+import type { Json, JsonObject, Problem, Section, StaticValues } from "../model/index.ts";
 
 /** Section and flag of a module in one source; both optional. */
 export interface SectionAndFlag {
@@ -26,9 +26,7 @@ export interface CommonValues {
 }
 
 /** One module's own `values.yaml`. */
-export interface ModuleValues extends SectionAndFlag {
-  /** The file cannot be read or parsed: it may enable or disable the module. */
-  readonly isUnreadable?: boolean;
+export interface ModuleValues extends SectionAndFlag, Pick<StaticValues, "isUnreadable"> {
   readonly findPosition: FindPosition;
   readonly warnings: readonly string[];
 }

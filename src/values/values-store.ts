@@ -6,8 +6,8 @@
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import type { EnabledBy, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { findSection, type ParsedConfig, mergeFlag } from "./config/config-map.ts";
+import type { JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
+import { findSection, type ModuleFlag, type ParsedConfig, mergeFlag } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
@@ -287,7 +287,7 @@ export class ValuesStore {
   }
 
   /** The merged flag of a module, and the layer that decided it. */
-  flag(module: Module, config = this.#config): { enabled: boolean; by: EnabledBy } {
+  flag(module: Module, config = this.#config): ModuleFlag {
     return mergeFlag(module, config, this.#hookFlags.get(module.valuesKey));
   }
 

@@ -52,9 +52,14 @@ export class SharedObjects {
 
   /** Evaluates the filter, once for all bindings with the same object and filter text; synchronously if it can. Repeats a failed jq run once. Never rejects. */
   evaluate(filter: Filter, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
-    const outcomeByFilter: OutcomeByFilter = this.#outcomes.get(object) ?? new Map();
-    this.#outcomes.set(object, outcomeByFilter);
-    const outcome = outcomeByFilter.get(filter.text) ?? evaluateWithRetry(filter, object, 2);
+    let outcomeByFilter = this.#outcomes.get(object);
+    if (outcomeByFilter === undefined) {
+      outcomeByFilter = new Map();
+      this.#outcomes.set(object, outcomeByFilter);
+    }
+    const known = outcomeByFilter.get(filter.text);
+    if (known !== undefined) return known;
+    const outcome = evaluateWithRetry(filter, object, 2);
     outcomeByFilter.set(filter.text, outcome);
     return outcome;
   }

@@ -60,14 +60,14 @@ function isTime(value: Json | undefined): value is number {
 
 /** Attributes that are strings, numbers or booleans; drops the others. Redacts secrets by value and by key. */
 function toAttributes(attributes: Json, hide: Hide): Record<string, string | number | boolean> {
-  const displayed: Record<string, string | number | boolean> = {};
+  const displayed: [key: string, value: string | number | boolean][] = [];
   for (const [name, value] of Object.entries(objectOf(attributes)).slice(0, MOST_ATTRIBUTES)) {
     const key = oneLine(name, MAX_TEXT_LENGTH);
-    if (typeof value === "string") displayed[key] = oneLine(hide(value), MAX_TEXT_LENGTH);
-    else if (typeof value === "number") displayed[key] = toExportableNumber(value);
-    else if (typeof value === "boolean") displayed[key] = value;
+    if (typeof value === "string") displayed.push([key, oneLine(hide(value), MAX_TEXT_LENGTH)]);
+    else if (typeof value === "number") displayed.push([key, toExportableNumber(value)]);
+    else if (typeof value === "boolean") displayed.push([key, value]);
   }
-  return redactValues(displayed) as typeof displayed;
+  return redactValues(Object.fromEntries(displayed)) as Record<string, string | number | boolean>;
 }
 
 /** Integers of more than 64 bits become strings: a collector refuses the whole batch with such a number. */

@@ -108,7 +108,8 @@ export class Credentials {
 
   /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
   #applyChange(reloaded: LoadedConfig): void {
-    if (exportContext(reloaded.config) === exportContext(this.#loaded.config)) return;
+    if (reloaded === this.#loaded || exportContext(reloaded.config) === exportContext(this.#loaded.config))
+      return;
     this.#loaded = reloaded;
     this.#accessPromise = undefined;
   }

@@ -103,13 +103,14 @@ export class SecretSearch {
     const start = text.slice(index, index + START_LENGTH);
     const entry = this.#byStart.get(start);
     if (entry === undefined) return undefined;
-    const candidates = entry instanceof Map ? [...entry.values()] : [entry];
-    // Comparing with very many forms would be slow: the rest of the word or line is hidden without a comparison.
-    if (candidates.length > MAX_FORMS_PER_START) {
+    // Listing and comparing very many forms would be slow: the rest of the word or line is hidden without a comparison.
+    if (entry instanceof Map && entry.size > MAX_FORMS_PER_START) {
+      const [first] = entry.values();
       const character = this.#startsOfSeveralWords.has(start) ? /./ : WORD;
       const to = findRunEnd(text, index + START_LENGTH, character);
-      return { from: index, to, secret: candidates[0]?.form.secret ?? "" };
+      return { from: index, to, secret: first?.form.secret ?? "" };
     }
+    const candidates = entry instanceof Map ? [...entry.values()] : [entry];
     const [longest] = candidates
       .map(({ form }) => ({ form, length: commonPrefixLength(text, index, form.text) }))
       .filter(({ form, length }) => length >= Math.min(MIN_MATCH, form.text.length))

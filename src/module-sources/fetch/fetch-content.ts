@@ -11,7 +11,7 @@ import {
   findChart,
   findModuleArtifact,
   isChartRepository,
-  isDigest,
+  isSignatureTag,
   NotVerifiedError,
   RegistryError,
   type ArtifactReader,
@@ -175,8 +175,7 @@ class RecordingRegistry implements ArtifactReader {
   async storeAnswers(store: BlobStore): Promise<void> {
     for (const [reference, { bytes, digest }] of this.#manifests) {
       await store.saveBytes(bytes);
-      // The artifact was read by its digest: only its signatures are read by tags.
-      if (!isDigest(reference)) await store.saveSignatureTag(reference, digest);
+      if (isSignatureTag(reference)) await store.saveSignatureTag(reference, digest);
     }
     for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
     if (this.#signature !== undefined) await store.saveBytes(this.#signature);

@@ -124,10 +124,10 @@ function isUnchanged(before: RememberedModule, listing: Listing, candidate: Modu
   const hasSameCommonValues = before.module.common === candidate.common;
   const { isFingerprintReliable, fingerprint, module } = before;
   if (!areReferencesUnchanged(module.schemas)) return false;
-  // The unpacked chart is in a temp directory, which a cleanup may have emptied.
-  const chartExists = existsSync(module.chartDir);
   const haveFilesChanged = !isFingerprintReliable || fingerprint !== listing.fingerprint;
-  return !haveFilesChanged && hasSameCommonValues && chartExists;
+  if (haveFilesChanged || !hasSameCommonValues) return false;
+  // The unpacked chart is in a temp directory, which a cleanup may have emptied.
+  return existsSync(module.chartDir);
 }
 
 /**

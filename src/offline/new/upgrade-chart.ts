@@ -178,7 +178,7 @@ function chooseChartPath(dir: string, { addonEntry, version }: DescribedChart): 
   const ending = addonEntry.path.endsWith(".tgz") ? ".tgz" : "";
   const plain = basename(addonEntry.path, ending);
   const names = [plain, `${plain}-${version}`, `${plain}-${addonEntry.digest.slice(-8)}`];
-  const unused = names.find((name) => !existsSync(join(dir, name + ending)));
+  const unused = names.find((name) => basename(name) === name && !existsSync(join(dir, name + ending)));
   if (unused !== undefined) return `${unused}${ending}`;
   const message = `${names.map((name) => name + ending).join(", ")} exist already`;
   throw new ProblemError({ file: dir, message, remedy: "remove those that addon.yaml does not reference" });

@@ -43,6 +43,13 @@ export function simpleSigningTag(digest: string): string {
   return `${referrersTag(digest)}.sig`;
 }
 
+/** Whether a reference is one of these two tags, of any digest. */
+export function isSignatureTag(reference: string): boolean {
+  return SIGNATURE_TAG.test(reference);
+}
+
+const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
+
 /** One search for a valid signature of `digest`. Collects why signatures are rejected, for the error message. */
 interface SignatureSearch {
   readonly repository: ArtifactReader;

@@ -202,8 +202,9 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
  * user wants it. An unknown flag counts as set, so that the operator is not Ready while it lacks a module that a user enabled.
  */
 export function isEnabledOrSwitchedOn(module: ModuleView | undefined): boolean {
-  if (module === undefined || module.enabled) return module !== undefined;
-  return module.problem !== undefined && (module.flag || module.isFlagUnknown);
+  if (module === undefined) return false;
+  const isWanted = module.flag || module.isFlagUnknown;
+  return module.enabled || (module.problem !== undefined && isWanted);
 }
 
 /** Names of the modules that are in one of these states. */

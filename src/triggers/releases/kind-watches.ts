@@ -282,8 +282,8 @@ const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] 
 
 /** Whether two findings lead to the same health of a release: most changes of an object do not, and cause no work. */
 function isSameFinding(before: Finding, now: Finding): boolean {
-  const hasSamePods = sameJson(before.pods as unknown as Json, now.pods as unknown as Json);
-  return hasSamePods && COMPARED_FIELDS.every((key) => before[key] === now[key]);
+  if (!COMPARED_FIELDS.every((key) => before[key] === now[key])) return false;
+  return sameJson(before.pods as unknown as Json, now.pods as unknown as Json);
 }
 
 /** Ends the watch, or the search for its kind. */

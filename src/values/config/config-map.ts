@@ -208,12 +208,21 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
+/** The merged flag of a module. */
+export interface ModuleFlag {
+  readonly enabled: boolean;
+  /** The layer that decided it. */
+  readonly by: EnabledBy;
+  /** The module's `values.yaml` cannot be read, and no layer above it sets the flag: a user may have enabled the module there. */
+  readonly isUnknown?: true;
+}
+
 /** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag of a global hook. */
 export function mergeFlag(
   { valuesKey, own, common }: Module,
   config: ParsedConfig | undefined,
   byHook: boolean | undefined,
-): { enabled: boolean; by: EnabledBy } {
+): ModuleFlag {
   const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
     ["configmap", config?.flags.get(valuesKey)],
     ["hook", byHook],
@@ -221,5 +230,6 @@ export function mergeFlag(
     ["values", common.enabled],
   ];
   const [by, enabled = false] = strongestFirst.find(([, flag]) => flag !== undefined) ?? ["none"];
-  return { enabled, by };
+  const isSetAbove = byHook !== undefined || config?.flags.has(valuesKey) === true;
+  return own.isUnreadable === true && !isSetAbove ? { enabled, by, isUnknown: true } : { enabled, by };
 }
