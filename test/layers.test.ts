@@ -40,6 +40,8 @@ interface SourceFile {
   readonly path: string;
   readonly layer: string;
   readonly imports: readonly string[];
+  /** Names that the file declares itself and exports. */
+  readonly exports: readonly string[];
   readonly program: unknown;
 }
 
@@ -51,14 +53,15 @@ const files = globSync("**/*.ts", { cwd: src })
 function read(path: string, text: string): SourceFile {
   const { program, module, errors } = parseSync(path, text);
   if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message ?? ""}`);
-  const reexports = module.staticExports.flatMap(({ entries }) =>
-    entries.flatMap(({ moduleRequest }) => (moduleRequest === null ? [] : [moduleRequest.value])),
-  );
+  const entries = module.staticExports.flatMap((each) => each.entries);
+  const reexports = entries.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []);
+  const own = entries.filter(({ moduleRequest }) => moduleRequest === null);
+  const exports = own.flatMap(({ exportName }) => exportName.name ?? []);
   const imports = module.staticImports.map(({ moduleRequest }) => moduleRequest.value);
   const dynamic = module.dynamicImports.map(({ moduleRequest: { start, end } }) =>
     text.slice(start + 1, end - 1),
   );
-  return { path, layer: packageOf(path), imports: [...imports, ...reexports, ...dynamic], program };
+  return { path, layer: packageOf(path), imports: [...imports, ...reexports, ...dynamic], exports, program };
 }
 
 /** The folder, or for files of the root the file itself. */
@@ -158,21 +161,10 @@ function cycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
 
 /** Names that several files declare and export, with the files. */
 function repeatedExports(sources: readonly SourceFile[]): string[] {
-  const declared = sources.flatMap(({ path, program }) =>
-    [...nodes(program)]
-      .filter(({ type }) => type === "ExportNamedDeclaration")
-      .flatMap(({ declaration }) =>
-        isNode(declaration) ? [declaration, ...((declaration["declarations"] ?? []) as readonly Node[])] : [],
-      )
-      .flatMap(({ type, id }) =>
-        type !== "VariableDeclaration" && isNode(id) ? [{ name: id["name"], path }] : [],
-      ),
-  );
-  const paths = Map.groupBy(declared, ({ name }) => name);
-  return [...paths]
-    .map(([name, each]) => [name, new Set(each.map(({ path }) => path))] as const)
-    .filter(([name, files]) => typeof name === "string" && files.size > 1)
-    .map(([name, files]) => `${String(name)}: ${[...files].join(", ")}`);
+  const declared = sources.flatMap(({ path, exports }) => exports.map((name) => ({ name, path })));
+  return [...Map.groupBy(declared, ({ name }) => name)]
+    .filter(([, each]) => each.length > 1)
+    .map(([name, each]) => `${name}: ${each.map(({ path }) => path).join(", ")}`);
 }
 
 describe("the layers (src/README.md)", () => {

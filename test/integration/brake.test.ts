@@ -54,15 +54,14 @@ test("an emptied ConfigMap removes nothing before a person says so", { timeout: 
   await kubectl(["replace", "-f", "-"], JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata }));
   const first = await held();
   expect(first.status?.holds?.[0]).toMatch(/^not deleted: a, b, c, d, e: 5 of 5 modules at once/);
-  // A status that is written before the converge ends has the hold already, and is Reconciling. Statuses are written one after the other.
-  await eventually(async () => {
-    const found = await json<Operator>(["get", "addonoperator", "addon-operator", "-n", namespace]);
-    return found.status?.conditions?.find(({ type }) => type === "Stalled")?.reason === "RemovalHeld";
-  }, "the state of the operator");
-  await eventually(async () => {
-    const module = await json<Operator>(["get", "addonmodule", "a", "-n", namespace]);
-    return module.status?.conditions?.find(({ type }) => type === "Stalled")?.reason === "Invalid";
-  }, "the state of the module");
+  const waitForStalled = async (object: string, reason: string): Promise<unknown> =>
+    eventually(async () => {
+      const { status } = await json<Operator>(["get", object, "-n", namespace]);
+      return status?.conditions?.find(({ type }) => type === "Stalled")?.reason === reason;
+    }, `the state of ${object}`);
+  // Statuses are written one after the other, and one that is written before the converge ends has the hold already.
+  await waitForStalled("addonoperator/addon-operator", "RemovalHeld");
+  await waitForStalled("addonmodule/a", "Invalid");
   await eventually(async () => {
     const events = await kubectl(["get", "events", "-n", namespace, "-o", "jsonpath={.items[*].reason}"]);
     return events.includes("RemovalHeld");

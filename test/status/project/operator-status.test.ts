@@ -80,7 +80,7 @@ const rows: readonly Row[] = [
   { name: "asked for", view: () => ({ requestedToken: "t" }), ...busy, state: "Pending" },
   {
     name: "a module runs",
-    modules: [good, moduleView("r", { activity: "running", lastRun: underWay(T0 - 5000) })],
+    modules: [good, running("r")],
     ...busy,
   },
   { name: "a module heals", modules: [moduleView("h", { activity: "healing" })], ...up },
@@ -114,7 +114,7 @@ const rows: readonly Row[] = [
   { name: "a module waits, another is not healthy", modules: [unhealthy("False"), blocked], ...ill },
   {
     name: "a module waits, another runs",
-    modules: [good, blocked, moduleView("r", { activity: "running", lastRun: underWay(T0 - 5000) })],
+    modules: [good, blocked, running("r")],
     ...busy,
   },
   {
