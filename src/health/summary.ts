@@ -94,7 +94,7 @@ export function summarizeHealth(targets: readonly AssessedObject[], timing: Timi
     counts: countByStatus(targets),
     ailments: notReady
       .slice(0, MAX_LISTED_OBJECTS)
-      .map((target) => toUnhealthyObject(target, unhealthy.includes(target))),
+      .map((target) => toListedObject(target, unhealthy.includes(target))),
   };
 }
 
@@ -172,7 +172,8 @@ function blocksRollout(finding: Finding | undefined, pod: NamedIssue, isUnhealth
   return finding?.isOrdered === true && !pod.isWanted && (isUnhealthy || isContainerBroken(pod));
 }
 
-function toUnhealthyObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
+/** An object that is not Current, as the status lists it. `isUnhealthy`: it makes the release unhealthy, so it is not only in progress. */
+function toListedObject(target: AssessedObject, isUnhealthy: boolean): UnhealthyObject {
   const status = target.finding?.status ?? "Unknown";
   const message = describeIssue(target, isUnhealthy);
   return { object: target.name, status, reason: getReason(target), message };

@@ -136,12 +136,12 @@ function findKey(
 /** Whether a line contains `key` as a whole word before a colon, quoted or not. */
 function containsKey(line: string, key: string): boolean {
   for (let start = line.indexOf(key); start >= 0; start = line.indexOf(key, start + 1)) {
-    const isEndOfWord = /\w/.test(line.charAt(start - 1));
+    const isEndOfLongerWord = /\w/.test(line.charAt(start - 1));
     const textAfterKey = line
       .slice(start + key.length)
       .replace(/^["']/, "")
       .trimStart();
-    if (!isEndOfWord && textAfterKey.startsWith(":")) return true;
+    if (!isEndOfLongerWord && textAfterKey.startsWith(":")) return true;
   }
   return false;
 }

@@ -186,7 +186,7 @@ function rangeExcludes({ version: range }: ModuleRequest, version: string): bool
   return range !== undefined && !isInRange(version, range);
 }
 
-/** Whether two versions have the same major and minor number. */
+/** Whether two semantic versions have the same major and minor number. */
 function isPatchUpdate(from: string, to: string): boolean {
   const [left, right] = [from, to].map((each) => releaseNumbersOf(each)?.split(".").slice(0, 2).join("."));
   return left === right;

@@ -91,7 +91,7 @@ export class RestMapper {
     }
   }
 
-  /** Adds the kinds of CRDs among these objects. */
+  /** Adds the kinds of those objects that are CRDs. A binding may name a kind by its plural, so both become keys. */
   addCrds(objects: readonly JsonObject[]): void {
     for (const { spec } of objects) {
       const { names, group, scope } = objectOf(spec);

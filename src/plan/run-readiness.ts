@@ -214,14 +214,14 @@ function toActiveModule(view: ModuleView): ActiveModule | undefined {
 /** Classifies a module: `active` if it runs, waits, or has a task due; `new` if only its first run is due, which a converge starts; else `idle`. */
 function getActivity(module: ModuleView): Activity {
   const { enabled, requestedToken, handled, phase } = module;
-  if (!isIdle(module)) return "active";
+  if (!isAtRest(module)) return "active";
   if (!enabled) return isRequested(requestedToken, handled.token) ? "active" : "idle";
   if (phase !== "ready") return "new";
   return findEditCause(module) === undefined && findRepairCause(module) === undefined ? "idle" : "active";
 }
 
-/** Whether nothing of the module is in progress, waits, or has a problem. A run may be due all the same. */
-function isIdle(module: ModuleView): boolean {
+/** Whether nothing runs for the module, and nothing is scheduled, blocked, broken or missing. Its inputs are not compared here. */
+function isAtRest(module: ModuleView): boolean {
   const { activity, retry, blockedSince, scheduledRun, isStuck, problem, missingObjects } = module;
   if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
   return blockedSince === undefined && problem === undefined && missingObjects.length === 0;

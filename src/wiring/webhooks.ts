@@ -46,7 +46,10 @@ export class WebhookWiring {
   /** Called when webhooks need more permissions than before. */
   #onMorePermissions: () => void = () => {};
 
-  /** Connects the webhooks of hooks to the runs that answer them; opens no server yet. */
+  /**
+   * Connects the webhooks of hooks to the runs that answer them; opens no server yet. `limits` says how often each hook may run;
+   * the end of `scope` closes the server.
+   */
   constructor(
     base: Base,
     parts: WebhookParts,
@@ -62,19 +65,21 @@ export class WebhookWiring {
       clock,
       limits,
       concurrency: settings.webhookConcurrency,
+      // While tasks run, reviews leave one processor to them.
       concurrencyBesideTasks: Math.max(1, availableParallelism() - 1),
       runsTask: () => parts.queues.running > 0,
-      isOwn: (request, signal) => this.#isOwnRequest(request, signal),
+      isFromOperator: (request, signal) => this.#isOwnRequest(request, signal),
     });
     this.hooks = new HookWebhooks({
       runs,
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
+      // Webhooks of one more hook can need permissions that the operator does not have yet.
       onAdded: () => this.#onMorePermissions(),
     });
-    // Only when all hooks are known, registered webhooks without a hook can be removed.
+    // A registered webhook without a hook is a leftover only when all hooks are known.
     state.onChange(() => {
-      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#markHooksComplete();
+      if (!this.hooks.isComplete && areAllModulesReady(state.view)) this.#onAllHooksKnown();
     });
   }
 
@@ -159,11 +164,14 @@ export class WebhookWiring {
     await webhooks?.close();
   }
 
-  /** Removes registered webhooks of hooks that no longer exist, once all hooks of enabled modules are known. */
-  #markHooksComplete(): void {
+  /**
+   * Removes the webhooks that an earlier process registered and that are not needed any more. With an open server, its registrar
+   * removes those of hooks that do not exist. Without one, nothing needs a webhook, so all are removed, those for edits included.
+   */
+  #onAllHooksKnown(): void {
     this.hooks.markComplete();
-    if (this.#base.settings.webhooks || !this.hooks.isEmpty) return;
-    // No server was opened, so no registrar does it.
+    const isServerOpen = this.#base.settings.webhooks || !this.hooks.isEmpty;
+    if (isServerOpen) return;
     const name = makeConfigurationName(this.#base);
     void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
   }

@@ -206,9 +206,10 @@ function recordFieldUse(file: FileScan, tokens: readonly TemplateToken[], at: nu
   else file.scan.escapingFields.add(field);
 }
 
-/** Finds the name of the field that a word reads: `b` of `.a.b`, or of a variable that holds its value; undefined if it reads none. */
+/** Finds the name of the field whose value a word has: `b` for `.a.b`, and for `$x` after `$x := .a.b`; undefined for other words. */
 function findField(file: FileScan, word: string): string | undefined {
-  if (/^\$\w+$/.test(word)) return file.fieldVariables.get(word);
+  const isVariable = /^\$\w+$/.test(word);
+  if (isVariable) return file.fieldVariables.get(word);
   return /\.(\w+)$/.exec(word)?.[1];
 }
 

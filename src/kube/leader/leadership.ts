@@ -231,7 +231,10 @@ export function createReadinessReader(options: ReadinessOptions): () => Promise<
   });
 }
 
-/** Reads the Lease and requests `/readyz` from its holder. Rejects if the API server or the holder cannot be reached. */
+/**
+ * Reads the Lease and requests `/readyz` from its holder. Rejects if the API server or the holder cannot be reached. The holder is not
+ * asked if it belongs to another revision of the Deployment: a rolling update replaces it only after this Pod is ready.
+ */
 async function readReadiness(options: ReadinessOptions): Promise<Readiness> {
   const { holder, address } = await readLeader(options);
   if (isOtherRevision(options.pod ?? "", holder))

@@ -216,7 +216,10 @@ const PLACEHOLDER_WORDS = list(
   "not a the change changeme changeit secure insecure super top random very use please replace example",
 );
 
-/** True for a text that names a Secret or a key in one: `admin-password`, `tls.key`; not for a placeholder password (`change-me-secret`). */
+/**
+ * True for a text that names a Secret or a key in one: `admin-password`, `tls.key`. False for a placeholder password
+ * (`change-me-secret`), and for a text with a digit, which is likelier a password.
+ */
 export function looksLikeKeyName(text: string): boolean {
   if (!/^[A-Za-z][A-Za-z._-]{1,80}$/.test(text)) return false;
   const words = splitWords(text);

@@ -29,13 +29,14 @@ export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Prom
 
 /**
  * Applies the CRDs of one module, and records the progress, which the status displays. A problem that a user must solve makes the module
- * Invalid and is returned; other errors are thrown.
+ * Invalid and is returned; other errors are thrown. A user can confirm a change of CRDs that loses data: the confirmation is for one time.
  */
 export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Problem | undefined> {
   try {
     const record = ports.state.module(name);
     if (record === undefined) return undefined;
     const { module, crdsAppliedFor } = record; // Another object after a file of the module has changed.
+    // A cleaner of the temp directory may have removed the unpacked files of a chart archive.
     await ports.restoreChart(module.chartDir);
     const request = buildCrdRequest(ports.state.values, record);
     await ports.releases.ensureCrds(request, {

@@ -32,13 +32,14 @@ import type { Ports } from "../ports.ts";
 interface AnswerOptions {
   readonly ports: () => Ports;
   readonly clock: Clock;
-  /** Runs at one time; further calls wait until their time is over. */
+  /** At most so many hooks run for reviews at one time; more reviews wait, each until its time is over. */
   readonly concurrency: number;
-  /** The same for requests of others while queues work, which their runs would delay. */
+  /** The same while the queues run tasks, for reviews of requests that are not the operator's: they would delay the tasks. */
   readonly concurrencyBesideTasks: number;
+  /** Whether a task runs at this moment. */
   readonly runsTask: () => boolean;
-  /** Whether the operator or a module sent the request: a task may wait for its answer. */
-  readonly isOwn: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
+  /** Whether the operator, or the account of a module, sent the request: a task may wait for its answer. */
+  readonly isFromOperator: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
   /** Shared with the runs from queues. */
   readonly limits: RateLimits;
 }
@@ -75,7 +76,7 @@ export class ReviewRuns {
     const trigger = { type: binding.type, binding, request } as ReviewTrigger;
     const run = (): Promise<HookAnswers | undefined> => this.#run(hook, trigger, signal);
     // A task waits for the answer to a request of the operator or of a module's account: that runs at once.
-    const isFromOperator = await this.#options.isOwn(request, signal);
+    const isFromOperator = await this.#options.isFromOperator(request, signal);
     const answers = await (isFromOperator ? run() : this.#besideTasks(run, signal));
     if (answers === undefined) return { allowed: false, code: FAILED, message: "Hook failed" };
     const { admission } = answers;

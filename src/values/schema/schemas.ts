@@ -247,11 +247,14 @@ function descendToMember(roots: Roots, parent: ValuePosition, key: string): Valu
   };
 }
 
-/** Whether a member is forbidden by the config schema, declared in the values schema and not set in the ConfigMap. */
+/**
+ * Whether only files may set a member: the values schema declares it, and the config schema, which describes what the ConfigMap may set,
+ * does not and forbids undeclared members. False for a member that the ConfigMap sets all the same, so that validation reports it.
+ */
 function isOnlyForFiles(parent: ValuePosition, child: ValuePosition): boolean {
-  const isSetInCluster = child.written !== undefined;
+  const isSetInConfigMap = child.written !== undefined;
   const isDeclaredForFilesOnly = child.config.length === 0 && child.values.length > 0;
-  if (isSetInCluster || !isDeclaredForFilesOnly) return false;
+  if (isSetInConfigMap || !isDeclaredForFilesOnly) return false;
   return parent.config.some((each) => each["additionalProperties"] === false);
 }
 

@@ -169,7 +169,11 @@ export class AllSources {
     if (titles(distinct) !== titles(this.#neededObjects)) this.#neededObjects = distinct;
   }
 
-  /** The new state of a section. Keeps the former layer if the same sources were usable before and are unusable now. */
+  /**
+   * Reads a section's sources again. If they are usable, their new content comes into force. If the same sources were usable
+   * before, the last good content stays in force and what is wrong now becomes `issues`. Otherwise the section waits for its
+   * `missingSources`, or is wrong by its `problems`.
+   */
   #computeState(owner: Owner): SectionState {
     const { key, sources } = owner;
     const before = this.#states.get(key);

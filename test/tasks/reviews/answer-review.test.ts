@@ -28,7 +28,7 @@ function lab({ runsTask }: { runsTask: boolean }) {
     concurrency: 3,
     concurrencyBesideTasks: 1,
     runsTask: () => world.runsTask,
-    isOwn: ({ userInfo }) => Promise.resolve(userInfo["username"] === "operator"),
+    isFromOperator: ({ userInfo }) => Promise.resolve(userInfo["username"] === "operator"),
   });
   const send = (username: string, signal: AbortSignal) =>
     runs.admit(
