@@ -68,7 +68,11 @@ function keysOf(schema: Schema, path: readonly string[] = []): string[][] {
   if (typeof additionalProperties !== "object") return rows;
   return [
     ...rows,
-    [code([[...path, "NAME"].join(".")]), additionalProperties.type ?? "", "The version range."],
+    [
+      code([[...path, "NAME"].join(".")]),
+      additionalProperties.type ?? "",
+      "The range of versions of the chart of the module.",
+    ],
   ];
 }
 
