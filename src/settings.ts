@@ -66,7 +66,7 @@ export const SETTING_ROWS = {
   ),
   webhooks: BOOLEAN(
     "webhooks=false",
-    "Serve webhooks from the start, and validate edits with them. If false, the operator serves webhooks only if a hook has a webhook binding.",
+    "Serve webhooks from the start, and validate edits of the ConfigMap and of annotations. If false, the operator serves webhooks only if a hook has a webhook binding.",
   ),
   webhookAddress: TEXT("webhook-listen-address=0.0.0.0", "The address of the webhook server."),
   webhookPort: INTEGER("webhook-port=9680", "The port of the webhook server."),

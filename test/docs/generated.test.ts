@@ -71,7 +71,7 @@ function keysOf(schema: Schema, path: readonly string[] = []): string[][] {
     [
       code([[...path, "NAME"].join(".")]),
       additionalProperties.type ?? "",
-      "The range of versions of the chart of the module.",
+      "The range of chart versions of the module `NAME`.",
     ],
   ];
 }
