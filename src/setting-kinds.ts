@@ -67,10 +67,10 @@ export const CHART_LOCATIONS = defineKind("list", "oci:// and https:// URLs, sep
   const locations = text.split(",").map((each) => each.trim());
   return locations.every((each) => CHART_LOCATION.test(each)) ? locations : undefined;
 });
-export const FRACTION = defineKind("share", "a number from 0 to 1", (text) =>
+export const FRACTION = defineKind("fraction", "a number from 0 to 1", (text) =>
   /^(0(\.\d+)?|1(\.0+)?)$/.test(text) ? Number(text) : undefined,
 );
-const LIMIT_FORMS = "a number such as 3, a share such as 50%, both as 3,50%, or off";
+const LIMIT_FORMS = "a number such as 3, a percentage such as 50%, both as 3,50%, or off";
 export const LIMIT = defineKind("limit", LIMIT_FORMS, parseLimit);
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

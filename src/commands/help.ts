@@ -24,7 +24,7 @@ export function helpFor(words: string): string {
 function commandHelp(row: CommandRow): string {
   const about = [toSentence(row.help), row.more].filter(Boolean).join(" ");
   const flags = (row.flags ?? []).filter(({ isHidden }) => isHidden !== true).map(flagColumns);
-  const flagList = twoColumns([...flags, ["-h, --help", "this help"]]);
+  const flagList = twoColumns([...flags, ["-h, --help", "print this help"]]);
   const parts = [
     `usage: ${usageLine(row)}`,
     about,
@@ -32,7 +32,7 @@ function commandHelp(row: CommandRow): string {
     `Example:\n  ${PROGRAM_NAME} ${row.example}`,
     row.words === "start"
       ? settingsHelp()
-      : `It also accepts settings. List them with: ${PROGRAM_NAME} --help`,
+      : `The command also accepts settings. To list them, run: ${PROGRAM_NAME} --help`,
   ];
   return `${parts.join("\n\n").trimEnd()}\n`;
 }
@@ -50,7 +50,7 @@ function groupHelp(name: string, about: string): string {
   return `${usage}\n\n${toSentence(about)}\n\nCommands:\n${commandLines(rows)}\n\nExample:\n  ${PROGRAM_NAME} ${example}\n\n${DETAILS_HINT}\n`;
 }
 
-const DETAILS_HINT = `For details of a command: ${PROGRAM_NAME} COMMAND --help`;
+const DETAILS_HINT = `For details of a command, run: ${PROGRAM_NAME} COMMAND --help`;
 
 /** The help of the whole program: all commands and all settings. */
 function fullHelp(): string {
@@ -81,11 +81,11 @@ function describeAcceptedValues(setting: SettingRow): string {
   return notes.length === 0 ? "" : ` (${notes.join("; ")})`;
 }
 
-/** Each setting with its variables, meaning and accepted values. */
+/** Each setting with its variables, meaning and accepted values. Texts of settings mark code with backticks, which a terminal does not need. */
 function settingsHelp(): string {
   const settings = SETTINGS.map((setting) => {
     const env = environmentNames(setting).join(", ");
-    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help}${describeAcceptedValues(setting)}`;
+    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help.replaceAll("`", "")}${describeAcceptedValues(setting)}`;
   });
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }

@@ -53,13 +53,13 @@ it("breaks the lines of help where a terminal ends, below where their last colum
   const long = displayed.split("\n").filter((line) => line.length > 80);
   expect(long.filter((line) => !/^ +\[?[A-Z_]+[,\]]?$/.test(line))).toEqual([]);
   expect(displayed).toContain(
-    "  module list                       print the enabled modules; on a terminal\n                                    with state,",
+    "  module why NAME                   print why a module is enabled or disabled,\n                                    what it waits for,",
   );
   expect(displayed).toContain(
     "Print state changes of a module until it is Ready, or its objects are healthy.\nThe exit code is 1",
   );
   expect(displayed).toContain(
-    "\n      overlay, in which the operator saves the values of hooks: secret/NAME or\n      configmap/NAME;",
+    "\n      The overlay, in which the operator saves the values of hooks, as\n      secret/NAME or configmap/NAME. By default,",
   );
   const whole = displayed.replaceAll(/\s+/g, " ");
   displayed = "";

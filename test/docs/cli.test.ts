@@ -15,7 +15,7 @@ const shell = (command: string, output: string): string =>
 
 const ABOUT = `# Command line
 
-This page contains the \`--help\` of each command, and examples of output. [Commands](commands.md) describes the output. The program generates this page.
+This page contains the help text of each command, and examples of output. [Commands](commands.md) describes the output. \`addon-operator --help\` prints the following text:
 `;
 
 test("docs/reference/cli.md is what the program prints", async () => {
@@ -24,13 +24,16 @@ test("docs/reference/cli.md is what the program prints", async () => {
     ABOUT,
     shell("--help", `${overall}\nSettings …\n`),
     `[Settings](settings.md) lists the settings.\n`,
-    "## Output\n",
+    "## Output\n\nIf all modules are ready, `addon-operator status` prints one line:\n",
     shell("status", renderStatus(calmOverview(), style)),
+    "Otherwise, it prints each module with a problem or a warning:\n",
     shell("status", renderStatus(ailingOverview(), style)),
+    "On a terminal, `addon-operator module list` prints a table:\n",
     shell("module list", renderModulesTable(ailingOverview(), style)),
     "## Help\n",
-    ...COMMANDS.filter(({ isHidden }) => isHidden !== true).map(({ words }) =>
-      shell(`${words} --help`, `${helpFor(words).split("\n\nSettings ")[0]?.trimEnd()}\n`),
+    ...COMMANDS.filter(({ isHidden }) => isHidden !== true).map(
+      ({ words }) =>
+        `### ${words}\n\n${shell(`${words} --help`, `${helpFor(words).split("\n\nSettings ")[0]?.trimEnd()}\n`)}`,
     ),
   ];
   await expect(parts.join("\n")).toMatchFileSnapshot("../../docs/reference/cli.md");

@@ -68,7 +68,11 @@ function keysOf(schema: Schema, path: readonly string[] = []): string[][] {
   if (typeof additionalProperties !== "object") return rows;
   return [
     ...rows,
-    [code([[...path, "NAME"].join(".")]), additionalProperties.type ?? "", "The version range."],
+    [
+      code([[...path, "NAME"].join(".")]),
+      additionalProperties.type ?? "",
+      "The range of chart versions of the module `NAME`.",
+    ],
   ];
 }
 
@@ -78,14 +82,14 @@ const PAGES: readonly (readonly [page: string, parts: Readonly<Record<string, st
   [
     "docs/reference/settings.md",
     {
-      settings: table(["flag", "value", "default", "meaning", "environment"], SETTINGS.map(settingCells)),
+      settings: table(["Flag", "Value", "Default", "Meaning", "Environment"], SETTINGS.map(settingCells)),
     },
   ],
   [
     "docs/reference/metrics.md",
     Object.fromEntries(Object.keys(FAMILIES).map((family) => [family, seriesTable(family)])),
   ],
-  ["docs/reference/addon-yaml.md", { keys: table(["key", "type", "meaning"], keysOf(schema)) }],
+  ["docs/reference/addon-yaml.md", { keys: table(["Key", "Type", "Meaning"], keysOf(schema)) }],
 ];
 
 test.each(PAGES)("%s is up to date", async (path, parts) => {

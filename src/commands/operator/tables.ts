@@ -32,9 +32,11 @@ export function renderModulesTable({ modules }: Pick<Overview, "modules">, style
   const displayed = modules.filter(({ state }) => state !== "Disabled");
   const disabledCount = modules.length - displayed.length;
   const disabledText =
-    disabledCount === 0 ? "" : `${disabledCount} more ${disabledCount === 1 ? "is" : "are"} off\n`;
+    disabledCount === 0
+      ? ""
+      : `${disabledCount} more ${disabledCount === 1 ? "module is" : "modules are"} disabled\n`;
   return displayed.length === 0
-    ? `No module is on\n${disabledText}`
+    ? `No module is enabled\n${disabledText}`
     : `${renderTable(displayed, style)}${disabledText}`;
 }
 

@@ -33,12 +33,12 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
 const WAIT_ENDS =
   "The exit code is 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
 const WAIT_FLAGS: readonly Flag[] = [
-  { flags: "--for <CONDITION>", help: "ready or healthy; default: ready", values: ["ready", "healthy"] },
-  { flags: "--timeout <DURATION>", help: "time to wait; default: 5m" },
+  { flags: "--for <CONDITION>", help: "ready or healthy (default: ready)", values: ["ready", "healthy"] },
+  { flags: "--timeout <DURATION>", help: "maximum time to wait (default: 5m)" },
 ];
 const NAMESPACE_FLAG: Flag = {
   flags: "-n <NAMESPACE>",
-  help: "namespace of the operator; default: the namespace of the only operator",
+  help: "namespace of the operator (default: the namespace of the only operator in the cluster)",
 };
 
 /** The row of a command of `kubectl addon`: it reads the cluster with the caller's permissions and needs no access to the operator. */
@@ -107,7 +107,7 @@ export const COMMANDS: readonly CommandRow[] = [
     more: "The operator keeps at most 1,000 runs, and only in memory. Times are UTC.",
     example: "logs ingress-nginx --follow",
     flags: [
-      { flags: "-f, --follow", help: "also print new lines until interrupted" },
+      { flags: "-f, --follow", help: "also print new lines until you interrupt the command" },
       {
         flags: "-o, --output <FORMAT>",
         help: "text, or json with one line for each run",
@@ -129,7 +129,7 @@ export const COMMANDS: readonly CommandRow[] = [
     words: "bundle",
     args: "[FILE]",
     help: "write an archive with states, queues, values without secrets, the last runs with log lines, and metrics",
-    more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory. - is the standard output.",
+    more: "The default FILE is addon-operator-bundle-TIME.tgz in the current directory. If FILE is -, the command writes the archive to the standard output.",
     example: "bundle report.tgz",
     run: async (line, terminal) => (await import("../operator/bundle.ts")).saveBundle(line, terminal),
   },
@@ -138,7 +138,7 @@ export const COMMANDS: readonly CommandRow[] = [
     help: "open the web page of the running operator in the browser",
     more: "The command serves the page on loopback to all users of this machine until you interrupt the command. On a terminal, it also opens a browser.",
     example: "ui --port=9116",
-    flags: [{ flags: "--port <PORT>", help: "port on loopback; default: any free port" }],
+    flags: [{ flags: "--port <PORT>", help: "port on loopback (default: any free port)" }],
     run: async (line, terminal) => (await import("../operator/ui.ts")).serveUi(line, terminal),
   },
   ...OFFLINE_COMMANDS,
@@ -155,16 +155,17 @@ export const COMMANDS: readonly CommandRow[] = [
   }),
   sourceRow("approve", {
     args: "MODULE [VERSION]",
-    help: "approve the waiting update of a module; with VERSION, only this version",
+    help: "approve the waiting update of a module",
+    more: "With VERSION, the command approves only this version.",
     example: "source approve cert-manager 1.5.0",
   }),
   addonRow("status", {
-    help: "print the problems in a cluster and their reasons from its AddonModules",
+    help: "print the problems in a cluster, and their reasons, from its AddonModules",
     more: "The exit code is 0 if all enabled modules are Ready, and otherwise 1.",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
   addonRow("list", {
-    help: "print the modules of a cluster with state, health, drift, version, last run and message",
+    help: "print the modules of a cluster with state, health, drift, version, last run, and message",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
   addonRow("why", { args: "NAME", help: "print the reasons for the state of a module from its AddonModule" }),
@@ -177,8 +178,8 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "completion",
     args: "SHELL",
-    help: "print a script for bash, zsh or fish that completes commands, flags and names of modules",
-    more: "bash: source <(addon-operator completion bash). zsh: source <(addon-operator completion zsh) after compinit. fish: addon-operator completion fish | source.",
+    help: "print a script for bash, zsh, or fish that completes commands, flags, and names of modules",
+    more: "In bash, run `source <(addon-operator completion bash)`. In zsh, run `source <(addon-operator completion zsh)` after compinit. In fish, run `addon-operator completion fish | source`.",
     example: "completion bash",
     run: async ({ args: [shell = ""] }, { print }) => {
       const { completionScript } = await import("../operator/completion.ts");

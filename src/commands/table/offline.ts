@@ -11,14 +11,14 @@ const REGISTRY_FLAGS: readonly Flag[] = [
 ];
 
 const CHART_FLAGS: readonly Flag[] = [
-  { flags: "--chart <CHART>", help: "DIR, FILE.tgz, oci://… or REPO/CHART" },
-  { flags: "--version <VERSION>", help: "version of the chart; default: the newest" },
+  { flags: "--chart <CHART>", help: "DIR, FILE.tgz, oci://…, or REPO/CHART" },
+  { flags: "--version <VERSION>", help: "version of the chart (default: the newest)" },
   { flags: "--repo <URL>", help: "URL of the chart's repository" },
   ...REGISTRY_FLAGS,
 ];
 const VALUES_FLAG: Flag = {
   flags: "--values <FILE>",
-  help: "values: YAML or JSON, with global and the sections of modules",
+  help: "YAML or JSON file with the global values and the sections of modules",
 };
 
 /** A command that needs no operator. It calls the package `offline`, which is loaded only when the command runs. */
@@ -56,15 +56,15 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
     help: "run a hook without a cluster, and print its results",
     example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
     flags: [
-      { flags: "--context <FILE>", help: "the binding context: a JSON array, or one context" },
+      { flags: "--context <FILE>", help: "file with the binding context, as a JSON array or as one context" },
       {
         flags: "--review <FILE>",
-        help: "AdmissionReview or ConversionReview for a webhook binding, instead of a context",
+        help: "file with an AdmissionReview or ConversionReview, instead of a context",
       },
       { flags: "--binding <NAME>", help: "webhook binding that gets the review, if several bindings match" },
-      { flags: "--item <N>", help: "hook of a batch file: its number in `hook list`, or ready" },
+      { flags: "--item <N>", help: "hook of a batch file, as its number in `hook list`, or as ready" },
       VALUES_FLAG,
-      { flags: "--config-values <FILE>", help: "values of the ConfigMap, in the same format" },
+      { flags: "--config-values <FILE>", help: "file with the values of the ConfigMap, in the same format" },
     ],
     work(offline, { args: [path = ""], flags, settings }, { env }) {
       if ((flags.context === undefined) === (flags.review === undefined))
@@ -98,7 +98,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
     help: "create a hook of a module, and a test for the hook",
     example: "new hook ingress-nginx count-pods --on-event Pod",
     flags: [
-      { flags: "--language <LANGUAGE>", help: "bash or python; default: bash", values: LANGUAGES },
+      { flags: "--language <LANGUAGE>", help: "bash or python (default: bash)", values: LANGUAGES },
       { flags: "--on-event <KIND>", help: "run on events of objects of [GROUP/VERSION/]KIND" },
       { flags: "--schedule <CRONTAB>", help: "run on a schedule" },
     ],
@@ -112,7 +112,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "upgrade-chart",
     args: "NAME",
-    help: "print the changes of another version of a module's public chart, and install the chart after your confirmation",
+    help: "print the changes in another version of a module's public chart, and install that version after your confirmation",
     example: "upgrade-chart ingress-nginx --version 4.15.1",
     flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "confirm the changes in advance" }],
     work(offline, { args: [module = ""], flags, settings }, { env, confirm, print }) {
@@ -129,18 +129,18 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "lint",
     args: "DIR...",
-    help: "check modules and hooks without a cluster, or print the RBAC rules they need",
+    help: "check modules and hooks without a cluster, or print the RBAC rules that they need",
     example: "lint modules global-hooks",
     flags: [
       { flags: "--rbac", help: "print the rules that the operator's ServiceAccount needs" },
       {
         flags: "--role",
-        help: "with --rbac: print ServiceAccounts, roles and bindings of the modules with serviceAccountName",
+        help: "with --rbac, print the ServiceAccounts, roles, and bindings of the modules with serviceAccountName",
       },
       VALUES_FLAG,
       {
         flags: "--kube-version <VERSION>",
-        help: "render charts for this version of Kubernetes; default: the version that Helm knows",
+        help: "render charts for this version of Kubernetes (default: the version that Helm assumes)",
       },
     ],
     work({ lintDirs, printRbac }, { args: dirs, flags, settings }, { env }) {
@@ -152,13 +152,13 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source push",
     args: "DIR TARGET",
-    help: "check a module, sign the module, and store it in a registry as TARGET/NAME:VERSION",
+    help: "check and sign a module, and store it in a registry as TARGET/NAME:VERSION",
     more: "The command never replaces the content of a version. COSIGN_PASSWORD is the passphrase of an encrypted key.",
     example: "source push modules/010-cert-manager oci://registry.example.com/modules --key ci.key",
     flags: [
-      { flags: "--key <FILE>", help: "a private key in PEM: ECDSA P-256, or RSA" },
+      { flags: "--key <FILE>", help: "PEM file with a private key (ECDSA P-256 or RSA)" },
       { flags: "--unsigned", help: "store the module without a signature" },
-      { flags: "--version <VERSION>", help: "version of the module; default: the version in Chart.yaml" },
+      { flags: "--version <VERSION>", help: "version of the module (default: the version in Chart.yaml)" },
       { flags: "--tag <TAG>", help: "additional tag, such as a channel" },
       ...REGISTRY_FLAGS,
     ],
@@ -171,7 +171,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source tag",
     args: "REFERENCE TAG",
-    help: "move a tag of a registry, such as a channel, to a version",
+    help: "move a tag, such as a channel, to a version in a registry",
     example: "source tag oci://registry.example.com/modules/cert-manager:1.4.2 stable",
     flags: REGISTRY_FLAGS,
     work: (offline, { args: [reference = "", tag = ""], flags }, { env }) =>
@@ -180,19 +180,19 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source pull",
     args: "REFERENCE DIR",
-    help: "verify a module from a registry, and unpack the module into a new directory",
+    help: "verify a module from a registry, and unpack it into a new directory",
     more: "Without a valid signature, the command unpacks nothing.",
     example:
       "source pull oci://registry.example.com/modules/cert-manager:1.4.2 modules/010-cert-manager --key ci.pub",
     flags: [
-      { flags: "--key <FILE>", help: "public keys in PEM; one of them must verify the signature" },
+      { flags: "--key <FILE>", help: "PEM file with public keys, one of which must verify the signature" },
       {
         flags: "--identity <FILE>",
-        help: "issuer and subject of trusted certificates, for signatures without a key",
+        help: "file with the issuers and subjects of trusted certificates, for signatures without a key",
       },
       {
         flags: "--trusted-root <FILE>",
-        help: "trusted root with authorities and logs for --identity, in the format of Sigstore",
+        help: "file with the trusted root for --identity, in the format of Sigstore",
       },
       { flags: "--unsigned", help: "do not verify the signature" },
       ...REGISTRY_FLAGS,

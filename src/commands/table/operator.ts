@@ -7,12 +7,12 @@ const FORMATS = ["text", "yaml", "json"];
 const GRAPH_FORMATS = ["dot", "mermaid"];
 export const OUTPUT_FLAG: Flag = {
   flags: "-o, --output <FORMAT>",
-  help: "text, yaml or json",
+  help: "text, yaml, or json",
   values: FORMATS,
 };
 const GRAPH_OUTPUT_FLAG: Flag = {
   flags: "-o, --output <FORMAT>",
-  help: "text, dot, mermaid, yaml or json",
+  help: "text, dot, mermaid, yaml, or json",
   values: [...FORMATS, ...GRAPH_FORMATS],
 };
 /** Ignored: scripts for the Go operator set it. */
@@ -119,7 +119,7 @@ function modulePath(name: string, part: string): string {
 export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({
     words: "queue list",
-    help: "print the tasks of the queues, their failures and the time of the next retry",
+    help: "print the tasks of the queues, their failures, and the time of the next retry",
     example: "queue list --watch",
     flags: [SHOW_EMPTY_FLAG, WATCH_FLAG],
     request: requestBuilder("/queue/list", "text"),
@@ -134,7 +134,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({ words: "global list", help: "print the global hooks" }),
   operatorRow({ words: "global values", help: "print the merged global values" }),
   operatorRow({ words: "global config", help: "print the global values in the ConfigMap and the overlay" }),
-  operatorRow({ words: "global patches", help: "print the patches of global values by hooks" }),
+  operatorRow({ words: "global patches", help: "print the patches that hooks make to the global values" }),
   operatorRow({
     words: "global snapshots",
     help: "print the snapshots of kubernetes bindings of global hooks",
@@ -142,8 +142,8 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   {
     ...operatorRow({
       words: "module list",
-      help: "print the enabled modules; on a terminal with state, health, drift, version, last run and message",
-      more: "In a pipe, or with -o, the output contains only names. In a pipe with --watch, the output contains a line for each change.",
+      help: "print the enabled modules",
+      more: "On a terminal, the output is a table with the state, health, drift, version, last run, and message of each module. In a pipe, or with -o, the output contains only names. In a pipe with --watch, the output contains a line for each change.",
       example: "module list --watch",
       flags: [WATCH_FLAG],
     }),
@@ -166,17 +166,17 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     flags: [DIFF_FLAG],
     isText: true,
   }),
-  moduleRow("patches", "print the patches of a module's values by hooks"),
+  moduleRow("patches", "print the patches that hooks make to the values of a module"),
   moduleRow("snapshots", "print the snapshots of kubernetes bindings of the module's hooks"),
   moduleRow(
     "why",
-    "print why a module is enabled or disabled, what it waits for, its failures and its missing objects",
+    "print why a module is enabled or disabled, what it waits for, its failures, and its missing objects",
     { isText: true },
   ),
-  moduleRow("status", "print the state, Ready and Healthy of the AddonModule"),
-  moduleRow("diff", "print what a run would change in the cluster, with dry runs on the API server", {
+  moduleRow("status", "print the state of the AddonModule, and its conditions Ready and Healthy"),
+  moduleRow("diff", "print the changes that a run would make in the cluster", {
     isText: true,
-    more: "The exit code is 10 if there are differences, 0 if there are none, and 1 if the comparison fails.",
+    more: "The command uses dry runs on the API server. The exit code is 10 if there are differences, 0 if there are none, and 1 if the comparison fails.",
     printer: "printDiff",
   }),
   moduleRow("run", "request a run of a module", {
@@ -203,14 +203,14 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     args: "NAME VALUE [DURATION]",
     needs: "a name and a value",
     help: "set a runtime parameter",
-    more: "After DURATION, the previous value returns. Without DURATION, only the log level debug is reset, after 30 minutes.",
+    more: "After DURATION, the operator restores the previous value. Without DURATION, the new value stays. Exception: the operator resets the log level debug after 30 minutes.",
     example: "config set log.level debug 5m",
     request: buildSetRequest,
   }),
   operatorRow({
     words: "plan",
-    help: "print what a start would install, upgrade, delete and purge",
-    more: "If no operator runs, the command computes the plan from the files and the cluster, with the same settings. The exit code is 1 if a start would fail.",
+    help: "print what a start would install, upgrade, delete, and purge",
+    more: "If no operator runs, the command computes the plan from the files and the cluster, and needs the settings of the operator. The exit code is 1 if a start would fail.",
     example: "plan -o json",
     printer: "printPlan",
   }),
@@ -219,7 +219,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     isText: true,
     args: "PATH",
     needs: "a path, such as /discovery",
-    help: "print any path of the debug socket",
+    help: "print the page of the debug socket with this path",
     example: "raw /discovery",
     request: ({ args: [path = ""] }) => getFromSocket(path.startsWith("/") ? path : `/${path}`),
   }),

@@ -192,7 +192,7 @@ it("module list is a table on a terminal, cut where it ends", async () => {
   expect(lines[0]).toMatch(/^NAME +STATE +MESSAGE$/);
   expect(lines.map((line) => line.split(" ")[0])).toEqual(["NAME", "db", "web", "shop", "1", ""]);
   expect(lines.every((line) => line.length <= 60)).toBe(true);
-  expect(lines.at(-2)).toBe("1 more is off");
+  expect(lines.at(-2)).toBe("1 more module is disabled");
 });
 
 it.each([
