@@ -76,7 +76,7 @@ const page = readFileSync(new URL("../../docs/guides/gitops.md", import.meta.url
 
 /** An object for each thing that the table of docs/guides/gitops.md says of an AddonModule. */
 const OBJECTS: Readonly<Record<string, (condition: typeof conditions) => JsonObject>> = {
-  "being deleted": (of) => ({ ...of("Ready=True"), metadata: { generation: 2, deletionTimestamp: "now" } }),
+  "Being deleted": (of) => ({ ...of("Ready=True"), metadata: { generation: 2, deletionTimestamp: "now" } }),
   "no status": () => ({ metadata: { generation: 2 } }),
   "a status of an older generation": (of) => ({ ...of("Ready=True"), metadata: { generation: 3 } }),
   Stalled: (of) => of("Ready=True", "Stalled=True"),

@@ -106,7 +106,7 @@ describe("deploy/prometheus/alertmanager.yaml", () => {
 
 it("every Event of type Warning has its row in docs/guides/gitops.md, with alerts that there are", () => {
   const page = readFileSync(new URL("../../docs/guides/gitops.md", import.meta.url), "utf8");
-  const rows = page.slice(page.indexOf("| Event | alert |")).split("\n").slice(2);
+  const rows = page.slice(page.indexOf("| Event | Alert |")).split("\n").slice(2);
   const words = (cell = ""): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""]) => word);
   const cells = rows.filter((row) => row.startsWith("|")).map((row) => row.split("|"));
   const warnings = Object.entries(EVENT_REASONS).filter(([, { type }]) => type === "Warning");
