@@ -41,7 +41,7 @@ const banner = [
 
 /**
  * V8 lets its young generation grow to three times 16 MiB, most of it garbage; and code of its baseline compiler costs memory
- * without making this program faster (CONTRIBUTING.md, "What is there for speed or memory alone").
+ * without making this program faster (CONTRIBUTING.md, "Code that only improves speed or memory").
  */
 const NODE_FLAGS = "--max-semi-space-size=4 --no-sparkplug";
 

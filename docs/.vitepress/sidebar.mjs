@@ -24,7 +24,7 @@ export const sidebar = [
       guide("on-call", "On call"),
       guide("configure-values", "Configure values"),
       guide("write-hooks", "Write hooks"),
-      guide("webhooks", "Validate, mutate and convert with hooks"),
+      guide("webhooks", "Validate, mutate, and convert with hooks"),
       guide("order-modules", "Order modules"),
       guide("secrets", "Handle secrets"),
       guide("tenancy", "Modules of several teams"),
