@@ -88,7 +88,7 @@ const TABLE = {
   watches: ["gauge", "kubernetes_client_watches", "state", "Watches, by state: open, or broken and retried"],
   statusWrites: ["counter", "status_writes_total", "kind result", "Writes of AddonModules and AddonOperators, by result: written or failed"],
   watchErrors: ["counter", "kubernetes_client_watch_errors_total", "error_type", "Interrupted watches"],
-  bindingMissing: ["counter", "binding_monitor_missing_total", "binding", "Bindings whose watch is missing"],
+  bindingMissing: ["counter", "binding_monitor_missing_total", "binding", "Problems with watches of bindings, such as a missing kind or permission"],
   sourceReady: ["gauge", "source_ready", "source", "1 for a ModuleSource if the operator has verified and stored all of its modules"],
   sourceLastSuccess: ["gauge", "source_last_success_seconds", "source", "Unix time of the last successful check of a ModuleSource, or of the first failed check if no check succeeded"],
   sourceRequests: ["counter", "source_requests_total", "source code", "Requests to registries, by status code, or with the code error if the registry did not respond"],
