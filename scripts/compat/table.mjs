@@ -1,5 +1,5 @@
 // The table of docs/reference/compatibility.md: a run replaces its own rows and leaves the others.
-const head = "| Kubernetes | helm | jq | `sh` | tests | passed | failed | day |";
+const head = "| Kubernetes | Helm | jq | `sh` | Tests | Passed | Failed | Date |";
 const line = "|---|---|---|---|---|---|---|---|";
 const begin = "<!-- made by npm run test:compat -->";
 const end = "<!-- end -->";

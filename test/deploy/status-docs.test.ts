@@ -20,10 +20,11 @@ function states(plural: string): string[] {
 function documented(): Map<string, string[]> {
   const [, section = ""] = docs.split("## States of a module");
   const [table = "", text = ""] = section.split(/\n\n### Reasons of Retrying\n\n/);
+  const [, body = ""] = table.split("|---|\n");
   const reasons = (cell: string): string[] =>
     [...cell.matchAll(/`([A-Z]\w+)`/g)].map(([, word = ""]) => word);
   const found = new Map<string, string[]>();
-  for (const line of table.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {
+  for (const line of body.split("\n").filter((each) => /^\| [A-Z]/.test(each))) {
     const [, state = "", , ready = "", beside = "", reason = ""] = line.split("|").map((cell) => cell.trim());
     const other = ["Reconciling", "Stalled"].includes(beside) ? beside : "";
     const key = [state, ready, other].join(" ").trim();

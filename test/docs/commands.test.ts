@@ -15,7 +15,6 @@ const NAMED_ONLY = new Set([
   "kubectl wait",
   "kubectl wait --all",
   "kubectl wait --for=condition=Ready",
-  "kubectl describe",
   "helm upgrade",
   "helm template",
   "helm push",

@@ -44,7 +44,7 @@ function seriesTable(family: string): string {
       labels.length === 0 ? "–" : labels.map((label) => `\`${label}\``).join(", "),
       help,
     ]);
-  return table(["series", "type", "labels", "meaning"], rows);
+  return table(["Series", "Type", "Labels", "Meaning"], rows);
 }
 
 /** What the page needs of a JSON schema. */

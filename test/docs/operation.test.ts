@@ -38,7 +38,7 @@ test("the limits of the port and the socket are those that docs/reference/operat
   const cells = {
     "headers of a request": `${headerBytes / 1024} KiB, ${headMs / 1000} s`,
     "body of a request": `${bodyBytes / 1024} KiB`,
-    request: `${requestMs / 1000} s`,
+    "duration of a request": `${requestMs / 1000} s`,
   };
   for (const [limit, value] of Object.entries(cells)) expect(text).toContain(`| ${limit} | ${value} |`);
   expect(text).toContain(`| requests of a connection | ${REQUESTS_PER_CONNECTION}. `);

@@ -7,7 +7,7 @@ import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/reference/modules.md, "What public charts hold".
+// docs/reference/modules.md, "Content of public charts".
 
 const { kubectl, json, apply } = cluster();
 
