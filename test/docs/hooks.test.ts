@@ -57,7 +57,9 @@ function table(head: string): string[][] {
 const codes = (cell = ""): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
 
 test("the table of lifecycle bindings says who may have which", () => {
-  const rows = table("Binding | Global | Module | Runs").map((row) => row.join(" | ").split("|"));
+  const rows = table("Binding | Global | Module | When the hook runs").map((row) =>
+    row.join(" | ").split("|"),
+  );
   expect(rows.map(([binding]) => codes(binding)[0])).toEqual(LIFECYCLE);
   for (const [binding = "", global = "", module = ""] of rows) {
     const [name = ""] = codes(binding);
