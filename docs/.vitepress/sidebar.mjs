@@ -50,7 +50,7 @@ export const sidebar = [
       reference("modules", "Modules"),
       reference("hooks", "Hooks"),
       reference("values", "Values"),
-      reference("lifecycle", "Life cycle"),
+      reference("lifecycle", "Lifecycle"),
       reference("operation", "Operation"),
       reference("status", "Status"),
       reference("metrics", "Metrics"),

@@ -1,4 +1,4 @@
-/** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Running: what a hook is given"). */
+/** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Input and output"). */
 
 import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";

@@ -176,7 +176,7 @@ export interface ObjectEvent {
   readonly item: SnapshotItem;
 }
 
-/** Why a hook runs; each is one element of the binding context file (docs/reference/hooks.md, "Running: what a hook is given"). */
+/** Why a hook runs; each is one element of the binding context file (docs/reference/hooks.md, "Input and output"). */
 export type HookTrigger =
   | { readonly type: "lifecycle"; readonly binding: LifecycleBinding }
   | { readonly type: "schedule"; readonly binding: ScheduleBinding }

@@ -1,5 +1,5 @@
 /**
- * Discovery: decides which modules are on (docs/reference/lifecycle.md, "Start-up and converge"), for the operator and for the command
+ * Discovery: decides which modules are on (docs/reference/lifecycle.md, "Startup and converge"), for the operator and for the command
  * `plan`. The *flag* of a module is the value of its setting `…Enabled` (ConfigMap, global hooks or values files).
  */
 

@@ -1,5 +1,5 @@
 /**
- * Decides what a discovery removes (docs/reference/lifecycle.md, "Start-up and converge"). It *deletes* modules that are off, with
+ * Decides what a discovery removes (docs/reference/lifecycle.md, "Startup and converge"). It *deletes* modules that are off, with
  * their hooks, and *purges* releases of this operator without a module (*orphans*). A removal may be blocked: the result says why.
  */
 

@@ -57,7 +57,9 @@ function table(head: string): string[][] {
 const codes = (cell = ""): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
 
 test("the table of lifecycle bindings says who may have which", () => {
-  const rows = table("binding | global | module | runs").map((row) => row.join(" | ").split("|"));
+  const rows = table("Binding | Global | Module | When the hook runs").map((row) =>
+    row.join(" | ").split("|"),
+  );
   expect(rows.map(([binding]) => codes(binding)[0])).toEqual(LIFECYCLE);
   for (const [binding = "", global = "", module = ""] of rows) {
     const [name = ""] = codes(binding);
@@ -68,7 +70,7 @@ test("the table of lifecycle bindings says who may have which", () => {
       const parsed = parseHookConfig(`configVersion: v1\n${name}: 7`, kind);
       const [found] = "config" in parsed ? parsed.config.bindings.lifecycle : [];
       expect([kind, found?.name, found?.order]).toEqual(
-        says.trim() === "yes" ? [kind, name, 7] : [kind, undefined, undefined],
+        says.trim() === "Yes" ? [kind, name, 7] : [kind, undefined, undefined],
       );
     }
   }
@@ -103,7 +105,7 @@ const FIELDS: Readonly<Record<string, readonly [given: string, is: object, fallb
 };
 
 describe("the table of fields of a kubernetes binding", () => {
-  const rows = table("field | meaning | default").map(([field, , fallback]) => ({
+  const rows = table("Field | Meaning | Default").map(([field, , fallback]) => ({
     fields: codes(field),
     fallback,
   }));
@@ -132,7 +134,7 @@ describe("the table of fields of a kubernetes binding", () => {
       expect(bindings("")[1]).toHaveProperty(member, fallback);
       const reported = rows.find(({ fields }) => fields.includes(field))?.fallback ?? "";
       const said =
-        /^`(.*)`$/.exec(reported)?.[1] ?? { "all three": "Added,Modified,Deleted" }[reported] ?? "";
+        /^`(.*)`$/.exec(reported)?.[1] ?? { "All three": "Added,Modified,Deleted" }[reported] ?? "";
       expect(said).toBe(fallback === undefined ? "" : String(fallback as string | number | boolean));
     },
   );
@@ -140,14 +142,14 @@ describe("the table of fields of a kubernetes binding", () => {
 
 const TRIGGERS: Readonly<Record<string, string>> = {
   onStartup: "onStartup: 1",
-  "other lifecycle bindings": "beforeAll: 1",
-  "a schedule": 'schedule: [{crontab: "* * * * *"}]',
-  "the start of a kubernetes binding": "kubernetes: [{kind: Pod, jqFilter: .a}]",
-  "an event": "kubernetes: [{kind: Pod, jqFilter: .a}]",
-  "a group": "kubernetes: [{kind: Pod, group: g}]",
+  "Other lifecycle bindings": "beforeAll: 1",
+  "A schedule": 'schedule: [{crontab: "* * * * *"}]',
+  "The start of a kubernetes binding": "kubernetes: [{kind: Pod, jqFilter: .a}]",
+  "An event": "kubernetes: [{kind: Pod, jqFilter: .a}]",
+  "A group": "kubernetes: [{kind: Pod, group: g}]",
 };
 
-test.each(table("cause | fields"))("the table of contexts: %s: %s", (cause, fields) => {
+test.each(table("Cause | Fields"))("the table of contexts: %s: %s", (cause, fields) => {
   const because = cause.replaceAll("`", "");
   const hook = hookWith(`configVersion: v1\n${TRIGGERS[because] ?? "none"}`, "h", "global");
   const [binding] = hook.config.bindings.kubernetes;
@@ -158,7 +160,7 @@ test.each(table("cause | fields"))("the table of contexts: %s: %s", (cause, fiel
       ? line === undefined
         ? lifecycle(point?.name ?? "onStartup")
         : tick(line)
-      : because === "an event"
+      : because === "An event"
         ? event(binding)
         : sync(binding);
   const snapshots = { byBindingName: () => [], byBindingId: () => [] };
@@ -166,7 +168,7 @@ test.each(table("cause | fields"))("the table of contexts: %s: %s", (cause, fiel
   const [context = {}] = JSON.parse(text) as Record<string, unknown>[];
   const reported = codes(fields).map((each) => each.split(": "));
   const own = Object.keys(context).filter(
-    (key) => key !== "snapshots" || because === "other lifecycle bindings",
+    (key) => key !== "snapshots" || because === "Other lifecycle bindings",
   );
   expect(own.toSorted()).toEqual(reported.map(([key = ""]) => key).toSorted());
   expect(context).toMatchObject(Object.fromEntries(reported.filter(([, value]) => value !== undefined)));
@@ -258,7 +260,7 @@ describe("hooks", () => {
 test("the file with all operations is one, and names all of the table", () => {
   const text = blocks.find(({ kind }) => kind === "KUBERNETES_PATCH_PATH syntax")?.text ?? "";
   const operations = parseObjectOperations(text).map(({ operation }) => operation);
-  const table = page.slice(page.indexOf("| operation |"), page.indexOf("This file contains all nine"));
+  const table = page.slice(page.indexOf("| Operation |"), page.indexOf("This file contains all nine"));
   expect(operations).toHaveLength(9);
   expect([...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)).toEqual(operations);
 });

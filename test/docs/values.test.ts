@@ -139,19 +139,13 @@ const KINDS: Readonly<Record<string, (page: Page, text: string) => void>> = {
   },
   "yaml ConfigMap afterwards": (page, text) => expect(page.data).toEqual(readData(text)),
   "yaml overlay ConfigMap afterwards": (page, text) => expect(page.overlay).toEqual(readData(text)),
-  "text explain": (page, text) => {
-    const wanted = lines(text).map((line) => line.split(/ {2,}/));
+  "yaml explain": (page, text) => {
     const places = {
       "modules/values.yaml": "/modules/values.yaml",
       "module values.yaml": "/modules/010-simple-module/values.yaml",
       ConfigMap: `key ${KEY}`,
     };
-    expect(Object.fromEntries(explainOrigins(page.input, places))).toEqual(Object.fromEntries(wanted));
-  },
-  "text flags": (page, text) => {
-    const { flags, settings, unknownKeys } = page.config;
-    const state = `${flags.get(KEY) === true ? "enabled" : "disabled"}${settings.get(KEY)?.suspended === true ? " suspended" : ""}`;
-    expect([`${KEY} ${state}`, `unknown: ${unknownKeys.join(", ")}`]).toEqual(lines(text));
+    expect(Object.fromEntries(explainOrigins(page.input, places))).toEqual(parseYaml(text, "page").value);
   },
   "text problems": (page, text) => expect(problemsOf(page)).toEqual(lines(text)),
   "text error": (page, text) => {

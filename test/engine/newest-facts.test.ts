@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab, type ModuleSpec } from "../support/engine-lab.ts";
 
-// docs/reference/lifecycle.md, "Start-up and converge": before each single removal, files, flags and ConfigMap are checked again.
+// docs/reference/lifecycle.md, "Startup and converge": before each single removal, files, flags and ConfigMap are checked again.
 
 const NAMES = ["a", "b", "c"];
 const config = Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"]));

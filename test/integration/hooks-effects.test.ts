@@ -7,7 +7,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/reference/hooks.md, "What takes effect when": what a run leaves, in the cluster and in the operator.
+// docs/reference/hooks.md, "Order of effects": what a run leaves, in the cluster and in the operator.
 
 interface Made {
   readonly data?: Record<string, string>;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 
-// docs/reference/hooks.md, "What takes effect when".
+// docs/reference/hooks.md, "Order of effects".
 
 const add = (path: string) => ({ op: "add", path, value: 1 });
 

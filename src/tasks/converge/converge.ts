@@ -1,5 +1,5 @@
 /**
- * The start and the converge, phase by phase (docs/reference/lifecycle.md, "Start-up and converge"). A converge discovers
+ * The start and the converge, phase by phase (docs/reference/lifecycle.md, "Startup and converge"). A converge discovers
  * which modules are enabled, and runs or removes them. It is one task of the queue `main`. Its phase and its findings are
  * in the state: `state.record` changes them, `state.view` shows them. The outcome of a task determines what the queue does next:
  * `expand` puts tasks in front and then runs this task again, `retry` runs it again after a back-off.

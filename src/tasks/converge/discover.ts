@@ -1,5 +1,5 @@
 /**
- * Modules discovery, what follows (removals, CRDs, runs), and the check right before a removal (docs/reference/lifecycle.md, "Start-up and
+ * Modules discovery, what follows (removals, CRDs, runs), and the check right before a removal (docs/reference/lifecycle.md, "Startup and
  * converge"). `state.record` and `state.recordModule` change the state by an event; `state.module` returns the record of a module.
  * A removal is the delete of a disabled module, or the purge of a release that has no module.
  */

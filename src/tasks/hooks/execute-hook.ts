@@ -1,6 +1,6 @@
 /**
- * One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "What takes
- * effect when"). A run handles one or more triggers of the hook, such as events: each becomes a binding context.
+ * One run of a hook: inputs, process, validation of its output, effects in order, and the record (docs/reference/hooks.md, "Order of
+ * effects"). A run handles one or more triggers of the hook, such as events: each becomes a binding context.
  */
 
 import { allowsFailure, collapseGroups, getHookActivation, isReviewBinding } from "../../bindings/index.ts";

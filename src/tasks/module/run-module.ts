@@ -1,5 +1,5 @@
 /**
- * The run of one module, step by step (docs/reference/lifecycle.md, "Start-up and converge"). Some errors end a run in a special way:
+ * The run of one module, step by step (docs/reference/lifecycle.md, "Startup and converge"). Some errors end a run in a special way:
  * FilesUnusable (files of the module are wrong), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
  */
 
