@@ -18,6 +18,7 @@ const NAMED_ONLY = new Set([
   "kubectl describe",
   "helm upgrade",
   "helm template",
+  "helm get values",
   "helm push",
   "helm list",
   "helm rollback",
