@@ -17,6 +17,7 @@ const NAMED_ONLY = new Set([
   "kubectl wait --for=condition=Ready",
   "helm upgrade",
   "helm template",
+  "helm get values",
   "helm push",
   "helm list",
   "helm rollback",

@@ -22,7 +22,7 @@ describe("the image", () => {
     const tools = read("scripts/setup/image-tools.mjs");
     const there = (tool: string): boolean =>
       packages.split(/\s+/).includes(tool) || tools.includes(`"${tool}"`) || image.includes(` ${tool}\n`);
-    const names = reported.replaceAll("`", "").split(/, | and /);
+    const names = reported.replaceAll("`", "").split(/, and |, /);
     expect(names.length).toBeGreaterThan(5);
     expect(names.filter((name) => !there(name))).toEqual([]);
     expect(packages).toContain("${EXTRA_PACKAGES}");
