@@ -13,6 +13,8 @@ export interface PatcherOptions {
   readonly discovery: Pick<Discovery, "resolve">;
   readonly filters: Pick<FilterEngine, "compile">;
   readonly clock: Clock;
+  /** Its abort ends the application before the next operation, and the wait for a deletion. */
+  readonly signal?: AbortSignal;
 }
 
 const CONFLICT_TRIES = 5;
@@ -21,7 +23,7 @@ const DELETE_TIMEOUT_MS = 20_000;
 
 /**
  * Applies the object operations of a hook run in order. After an error it still tries the later operations; any
- * error fails the run. The next attempt repeats all operations, so they must be idempotent.
+ * error fails the run. The next attempt repeats all operations, so they must be idempotent. Throws the reason of an aborted signal.
  */
 export async function applyObjects(
   options: PatcherOptions,
@@ -29,6 +31,7 @@ export async function applyObjects(
 ): Promise<void> {
   const errors: string[] = [];
   for (const operation of operations) {
+    options.signal?.throwIfAborted();
     try {
       await applyOperation(options, operation);
     } catch (error) {
@@ -120,7 +123,7 @@ async function deleteObject(
   target: ResolvedTarget,
   operation: keyof typeof PROPAGATION,
 ): Promise<void> {
-  const { client, clock } = options;
+  const { client, clock, signal } = options;
   try {
     await remove(client, target, { propagationPolicy: PROPAGATION[operation] });
     if (operation !== "Delete") return;
@@ -128,7 +131,8 @@ async function deleteObject(
     while (clock.monotonic() < deadline) {
       // Throws NotFound once the object is deleted.
       await get(client, target);
-      await sleep(clock, DELETE_CHECK_MS);
+      await sleep(clock, DELETE_CHECK_MS, signal);
+      signal?.throwIfAborted();
     }
   } catch (error) {
     if (isNotFound(error)) return;

@@ -98,11 +98,11 @@ function actorOf(ports: Ports, { module }: Hook): ModuleActor | undefined {
   return module === undefined ? undefined : ports.actorOf?.(module);
 }
 
-/** The options for applying the hook's object patches: requests impersonate the account of its module, if it has one. */
-function patcherOptionsFor(ports: Ports, hook: Hook): PatcherOptions {
-  const { patcher } = ports;
+/** The options for applying the object patches of a run: requests impersonate the account of the hook's module, if it has one. */
+function patcherOptionsFor(ports: Ports, { hook, signal }: HookRunRequest): PatcherOptions {
+  const options = { ...ports.patcher, signal };
   const actor = actorOf(ports, hook);
-  return actor === undefined ? patcher : { ...patcher, client: patcher.client.impersonate(actor.user) };
+  return actor === undefined ? options : { ...options, client: options.client.impersonate(actor.user) };
 }
 
 /** Reads the inputs of a hook run: the current snapshots and values. A hook gets the list of enabled modules only after discovery. */
@@ -138,15 +138,16 @@ function sectionKey({ module }: Hook): string {
  */
 async function applyEffects(
   ports: Ports,
-  { hook, triggers }: HookRunRequest,
+  request: HookRunRequest,
   { output, patches }: { output: HookOutput; patches: ValidatedPatches },
 ): Promise<void> {
   const { state, config, logger } = ports;
+  const { hook, triggers } = request;
   const { name, module } = hook;
   const { binding } = triggers[0];
   const forbidden = describeForbiddenEffect(binding, patches, output.answers);
   if (forbidden !== undefined) throw new HookFailure(hook, forbidden);
-  await ports.applyObjects(patcherOptionsFor(ports, hook), output.objects);
+  await ports.applyObjects(patcherOptionsFor(ports, request), output.objects);
   ports.hookMetrics.apply(output.metrics, { hook: name, module });
   if (isReviewBinding(binding)) return;
   const key = sectionKey(hook);

@@ -79,7 +79,8 @@ export function replayInValue(value: Json, operation: PatchOperation, path: stri
 
 /**
  * Converts fresh operations on `section` to those to store: without `test`, and marked (`maps`) where a segment of the path looks like an
- * index but is a key of a map, so that `compactOperations` may fold them. Throws PatchError if an operation does not apply.
+ * index but is a key of a map, so that `compactOperations` may fold them. Throws PatchError if an operation does not apply, or if the
+ * result is no section.
  */
 export function toStoredOperations(
   section: Section | undefined,
@@ -94,6 +95,8 @@ export function toStoredOperations(
     applyStrictly(document, operation);
     if (operation.op !== "test") stored.push(needsMark ? marked : operation);
   }
+  // `null` empties the section, as a removal does.
+  requireValidSection(document.section ?? undefined);
   return stored;
 }
 

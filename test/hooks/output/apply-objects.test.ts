@@ -132,6 +132,21 @@ describe("object patches", () => {
     expect(failures[0]).toMatch(/Delete cm one: still exists after 20s/);
   });
 
+  test("an abort ends the wait for a deletion, and no later operation starts", async () => {
+    const abort = new AbortController();
+    api.on(`DELETE ${ONE}`, ok);
+    api.on(`GET ${ONE}`, ok);
+    const operations = parseObjectOperations(
+      `${JSON.stringify({ operation: "Delete", ...target })}\n${JSON.stringify({ operation: "Create", object: object({}) })}`,
+    );
+    const options = { client, filters, clock, discovery: { resolve }, signal: abort.signal };
+    const done = applyObjects(options, operations).catch(String);
+    while (api.count(`GET ${ONE}`) === 0) await settle();
+    abort.abort(new Error("the operator stops"));
+    expect(await done).toBe("Error: the operator stops");
+    expect(api.count(`POST ${MAPS}`)).toBe(0);
+  });
+
   test.each([
     ["MergePatch", { mergePatch: { data: { a: null } } }, "application/merge-patch+json"],
     ["JSONPatch", { jsonPatch: [{ op: "remove", path: "/data/a" }] }, "application/json-patch+json"],

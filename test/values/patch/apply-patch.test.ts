@@ -180,6 +180,24 @@ describe("copies", () => {
   });
 });
 
+describe("operations to store", () => {
+  it("are refused if they make the section a scalar, like a config patch", () => {
+    expect(() => toStoredOperations({ a: 1 }, [add("/m", 5)])).toThrow("a section must be a map or a list");
+  });
+
+  it.each([
+    ["removed", remove("/m")],
+    ["set to null", add("/m", null)],
+  ])("may leave the section %s", (_, last) => {
+    expect(toStoredOperations({ a: 1 }, [last])).toEqual([last]);
+  });
+
+  it("may pass a scalar on the way to a map", () => {
+    const operations = [add("/m", 5), add("/m", { b: 1 })];
+    expect(toStoredOperations({ a: 1 }, operations)).toEqual(operations);
+  });
+});
+
 describe("replay", () => {
   it.each<[string, Section | undefined, PatchOperation[], Section]>([
     ["leaves out removals of nothing", { a: 1 }, [remove("/m/b"), add("/m/c", 1)], { a: 1, c: 1 }],
