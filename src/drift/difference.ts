@@ -219,7 +219,7 @@ export interface DriftedObject {
   /** Not empty. */
   readonly fields: readonly DriftedField[];
   /** It was restored so often that restores back off. */
-  readonly isContested: boolean;
+  readonly isRepairDelayed: boolean;
 }
 
 export interface Drift {
@@ -261,12 +261,12 @@ export function describeChangesByOthers(drift: Drift): string | undefined {
 }
 
 /** Describes a drifted object for people: its first field, who changed it, and the number of the other fields. */
-export function describeObject({ title, fields, isContested }: DriftedObject): string {
+export function describeObject({ title, fields, isRepairDelayed }: DriftedObject): string {
   const [first] = fields;
   if (first === undefined) return title;
   const others = fields.length - 1;
   const more = others === 0 ? "" : ` and ${others} more field${others === 1 ? "" : "s"}`;
-  const often = isContested ? "; it was restored many times, so restores back off" : "";
+  const often = isRepairDelayed ? "; it was restored many times, so restores back off" : "";
   return `${describeField(first)}${more} of ${title}${often}`;
 }
 

@@ -112,7 +112,7 @@ async function checkWithNodeJq(nodeJq: NodeJq, text: string): Promise<string | u
 
 /**
  * Shortens an error text of jq or gojq to one line: the first line without the name of the program, and what gojq writes
- * after the caret under the wrong place. Both quote the filter, which is left out.
+ * after the caret under the wrong place. Drops the further lines, in which both quote the filter.
  */
 export function shortenJqError(stderr: string): string {
   const lines = stderr.split("\n").map((line) => line.trimEnd());

@@ -69,12 +69,15 @@ const BUILT_IN_KINDS: Readonly<Record<string, string>> = {
   "scheduling.k8s.io": "PriorityClass*",
 };
 
-const GROUP_OF_BUILT_IN = new Map<string, string>();
+/** Names of built-in kinds, by kind and by plural in lower case. */
+const BUILT_IN = new Map<string, KindNames>();
 const CLUSTER_WIDE_KINDS = new Set<string>();
 for (const [group, kinds] of Object.entries(BUILT_IN_KINDS))
-  for (const kind of kinds.toLowerCase().split(" ")) {
-    GROUP_OF_BUILT_IN.set(kind.replace("*", ""), group);
-    if (kind.endsWith("*")) CLUSTER_WIDE_KINDS.add(kind.slice(0, -1));
+  for (const entry of kinds.toLowerCase().split(" ")) {
+    const kind = entry.replace("*", "");
+    const names = { group, plural: toPlural(kind) };
+    BUILT_IN.set(kind, names).set(names.plural, names);
+    if (entry.endsWith("*")) CLUSTER_WIDE_KINDS.add(kind);
   }
 
 /** Maps kinds to groups and plurals: built-in kinds, kinds of CRD files, and a guess for others. */
@@ -118,17 +121,15 @@ export class RestMapper {
     const [group = ""] = apiVersion?.includes("/") === true ? apiVersion.split("/") : [];
     const fromCrd = this.#fromCrds.get(name);
     if (fromCrd !== undefined && (apiVersion === undefined || fromCrd.group === group)) return fromCrd;
-    if (apiVersion !== undefined) return { group, plural: toPlural(name) };
-    const builtInGroup = GROUP_OF_BUILT_IN.get(name) ?? GROUP_OF_BUILT_IN.get(name.replace(/s$/, ""));
-    return { group: builtInGroup ?? "", plural: toPlural(name) };
+    const names = BUILT_IN.get(name) ?? { group: "", plural: toPlural(name) };
+    return apiVersion === undefined ? names : { ...names, group };
   }
 }
 
-/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. Accepts plurals of built-in kinds. */
-function toPlural(name: string): string {
-  const isPlural = !GROUP_OF_BUILT_IN.has(name) && GROUP_OF_BUILT_IN.has(name.replace(/s$/, ""));
-  if (isPlural || name === "endpoints") return name;
-  if (/(s|x|ch|sh)$/.test(name)) return `${name}es`;
-  if (/[^aeiou]y$/.test(name)) return `${name.slice(0, -1)}ies`;
-  return `${name}s`;
+/** The plural of a kind by the English rules that all built-in kinds and most CRDs follow. */
+function toPlural(kind: string): string {
+  if (kind === "endpoints") return kind;
+  if (/(s|x|ch|sh)$/.test(kind)) return `${kind}es`;
+  if (/[^aeiou]y$/.test(kind)) return `${kind.slice(0, -1)}ies`;
+  return `${kind}s`;
 }

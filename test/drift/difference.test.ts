@@ -309,7 +309,7 @@ describe("what is no entry, and very large ones", () => {
             object: "o",
             title: "ConfigMap o",
             fields: compareObjects(live, applied, TERMS).fields,
-            isContested: false,
+            isRepairDelayed: false,
           },
         ]),
       ),

@@ -111,10 +111,10 @@ test("what others have changed is reported with who and what, and counted; also 
   const changed = { field: "spec.replicas", manager: "kubectl", at: 0, removed: false };
   const missing = { field: "spec.paused", manager: undefined, at: undefined, removed: true };
   const title = "Deployment kube-system/web";
-  const object = { object: "kube-system/Deployment/web", title, fields: [changed], isContested: false };
+  const object = { object: "kube-system/Deployment/web", title, fields: [changed], isRepairDelayed: false };
   report("web", object, false);
   report("web", { ...object, fields: [missing, changed, changed] }, true);
-  report("web", { ...object, isContested: true }, false);
+  report("web", { ...object, isRepairDelayed: true }, false);
   expect(events).toEqual([
     `web Drifted: kubectl changed spec.replicas of ${title}`,
     `web Repaired: someone removed spec.paused and 2 more fields of ${title}`,

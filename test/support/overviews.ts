@@ -36,7 +36,12 @@ export function ailingView(): View {
     module: { ...waiting.module, chartVersion: "2.0.0", requires: { modules: { db: "*" } } },
   };
   const fields = [{ field: "spec.replicas", manager: "kubectl", at: undefined, removed: false }];
-  const changed = { object: "shop/Deployment/web", title: "Deployment shop/web", fields, isContested: false };
+  const changed = {
+    object: "shop/Deployment/web",
+    title: "Deployment shop/web",
+    fields,
+    isRepairDelayed: false,
+  };
   const shop = moduleView("shop", { drift: { count: 2, objects: [changed] } });
   const off = moduleView("cache", { enabled: false, enabledBy: "none", release: undefined });
   return viewOf([db, web, shop, off]);

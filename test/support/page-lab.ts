@@ -90,7 +90,7 @@ export function platform(): ModuleView[] {
             {
               object: "monitoring/Deployment/prometheus-operator",
               title: "Deployment monitoring/prometheus-operator",
-              isContested: false,
+              isRepairDelayed: false,
               fields: [
                 { field: "spec.replicas", manager: "kubectl-edit", at: T0 - 1_800_000, removed: false },
               ],

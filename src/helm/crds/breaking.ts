@@ -220,7 +220,8 @@ async function describeLoss(
 
 /**
  * Lists all objects of a resource and passes each to a callback, page by page. Returns why not all objects could be read;
- * undefined after a success, and for a kind that is not served or may not be listed: such a kind counts as one without objects.
+ * undefined after a success, and for a kind that is not served. A kind that may not be listed counts as one without objects:
+ * otherwise an operator with the permissions of the documents could not change a CRD (docs/reference/modules.md, "CRDs that change").
  */
 async function visitObjects(
   resource: ReturnType<typeof toResource>,

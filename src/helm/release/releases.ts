@@ -155,8 +155,9 @@ export class Releases {
   }
 
   /**
-   * Announces the modules that a converge is going to run, in order: their charts may be prefetched, and objects whose
-   * template moved to one of them are retained. Discards the cached capabilities of the server. Never throws.
+   * Announces the modules that a converge is going to run, in order. Until they have started, their charts may be prefetched, and
+   * a deletion keeps an object that one of them is going to apply (`findPendingOwners`). With `areParallel`, nothing is
+   * prefetched: the runs use all processors. Discards the cached capabilities of the server. Never throws.
    */
   announceModules(modules: readonly UpcomingModule[], areParallel = false): void {
     this.#capabilities.forget();

@@ -147,7 +147,7 @@ export class BlobStore implements ArtifactReader, BlobReader {
       this.requireUnsignedAllowed(chart);
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
     }
-    // `findModule` would throw the error of a registry that lacks it.
+    // `findModuleArtifact` would throw the error of a registry that lacks it.
     if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
     const found = await findModuleArtifact(

@@ -105,6 +105,7 @@ async function fetchArtifact(
   const { name, digest, chart } = wanted;
   const fetched = await registry.requestFromAny(chart?.name ?? name, async (repository) => {
     const recording = new RecordingRegistry(repository);
+    // The host is only for messages, which do not depend on the mirror that answers.
     const reference = { host: "registry", name: repository.name, digest };
     const artifact = { repository: recording, reference };
     const { layer } = await (chart === undefined
@@ -117,6 +118,7 @@ async function fetchArtifact(
     onFetched?.(layer.size);
     return store.verifyContent(wanted, keys);
   });
+  // Only for the type: a registry without the artifact is an error here.
   if (fetched === undefined) throw new NotStoredError(`the content ${digest} is not fetched`);
   return fetched;
 }

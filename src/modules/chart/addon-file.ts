@@ -55,7 +55,8 @@ const validate = createValidator(SCHEMA);
 /** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist. */
 export function addonFilePath(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  const usesDeprecatedFile = !isFile(file) && readDeprecatedSettings(dir) !== undefined;
+  const exists = lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+  const usesDeprecatedFile = !exists && readDeprecatedSettings(dir) !== undefined;
   return usesDeprecatedFile ? join(dir, MODULE_FILE) : file;
 }
 

@@ -124,7 +124,7 @@ export async function findModuleArtifact(
   });
 }
 
-/** Reads the manifest of a chart, and verifies its signature and the layer with the archive, as `findModule` does. */
+/** Reads the manifest of a chart, and verifies its signature and the layer with the archive, as `findModuleArtifact` does. */
 export async function findChart(
   source: ReadableRepository,
   signers: readonly Signer[] | undefined,

@@ -104,7 +104,7 @@ export interface ObjectDrift {
   /** The fields that differ from the release now. */
   fields: readonly DriftedField[];
   /** The repair waits for its back-off, since others changed the object repeatedly. */
-  isContested: boolean;
+  isRepairDelayed: boolean;
   checkError: string | undefined;
   checkBackoff: Backoff;
   repairBackoff: Backoff;
@@ -147,8 +147,8 @@ export function selectReportedFields({ fields, contest }: ObjectDrift): readonly
 }
 
 /** Returns when the object may be checked again: after the back-off of checks and, if a repair waits, that of repairs. */
-export function getNextCheckTime({ checkBackoff, repairBackoff, isContested }: ObjectDrift): number {
-  return isContested ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
+export function getNextCheckTime({ checkBackoff, repairBackoff, isRepairDelayed }: ObjectDrift): number {
+  return isRepairDelayed ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
 }
 
 /**
@@ -160,7 +160,7 @@ export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefin
   const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);
   drift.checkBackoff.record(now);
   drift.checkError = undefined;
-  drift.isContested = false;
+  drift.isRepairDelayed = false;
   drift.mustCheckEveryWrite = isShared || fields.length > 0;
   drift.fields = fields;
   return isNewDrift;
@@ -172,7 +172,7 @@ export function newObjectDrift(fieldManagers: FieldManagers): ObjectDrift {
     fieldManagers,
     mustCheckEveryWrite: false,
     fields: [],
-    isContested: false,
+    isRepairDelayed: false,
     checkError: undefined,
     checkBackoff: new Backoff(MIN_CHECK_INTERVAL_MS, TRIES_WITHOUT_DELAY),
     repairBackoff: new Backoff(MIN_REPAIR_INTERVAL_MS, TRIES_WITHOUT_DELAY),

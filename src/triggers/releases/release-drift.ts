@@ -129,7 +129,10 @@ export class ReleaseDrift implements Analyzer {
     return false;
   }
 
-  /** Checks the object whose check is due first, if it is due now; otherwise returns when the next check is due. */
+  /**
+   * Checks the object whose check is due first, if it is due now. Otherwise returns when to call again, in monotonic ms: when the next
+   * check is due, or when a contest ends. In a contest, another field manager undoes each repair; its fields are reported until it ends.
+   */
   check(objects: ObjectStates): number | Promise<void> {
     const { clock, limit, mayCheck } = this.#options;
     // The end of a run checks again.
@@ -191,7 +194,7 @@ export class ReleaseDrift implements Analyzer {
       this.#reportIfChanged(objects);
       return onFound(this.#toDriftedObject(objectState, { ...drift, fields: inspection.fields }), true);
     }
-    drift.isContested = mustRepair;
+    drift.isRepairDelayed = mustRepair;
     if (mustRepair) objectState.isDriftCheckDue = true;
     this.#reportIfChanged(objects);
     if (isNewDrift) onFound(this.#toDriftedObject(objectState, drift), false);
@@ -235,7 +238,7 @@ export class ReleaseDrift implements Analyzer {
   #toDriftedObject({ object }: ObjectState, drift: ObjectDrift): DriftedObject {
     const ref = this.#options.kinds.toObjectRef(object);
     const fields = selectReportedFields(drift);
-    return { object: resourceName(ref), title: titleOf(ref), fields, isContested: drift.isContested };
+    return { object: resourceName(ref), title: titleOf(ref), fields, isRepairDelayed: drift.isRepairDelayed };
   }
 
   /** Reports the drift of the release if it has changed. */

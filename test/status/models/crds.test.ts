@@ -108,7 +108,7 @@ function project() {
         object: "n/Service/s",
         title: "Service n/s",
         fields: [{ field: "spec.type", manager: "m", at: 0, removed: false }],
-        isContested: false,
+        isRepairDelayed: false,
       },
     ]),
     retry: { reason: "HelmFailed", message: "m", failures: 1, since: 0 },

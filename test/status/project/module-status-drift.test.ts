@@ -5,7 +5,7 @@ import type { Drift } from "../../../src/drift/index.ts";
 import { moduleView, T0 } from "../views.ts";
 
 const FIELD = { field: "data.a", manager: "kubectl-edit", at: T0, removed: false };
-const MAP = { object: "n/ConfigMap/m", title: "ConfigMap n/m", fields: [FIELD], isContested: false };
+const MAP = { object: "n/ConfigMap/m", title: "ConfigMap n/m", fields: [FIELD], isRepairDelayed: false };
 
 const conditionsWith = (drift: Drift): readonly string[] =>
   projectModule(moduleView("m", { drift }), {

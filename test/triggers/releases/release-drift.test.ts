@@ -97,7 +97,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     mayCheck: () => !seen.busy,
     onDrift: ({ objects, count, issue = "" }) =>
       void seen.reported.push(
-        `one ${count}: ${objects.map(({ title, isContested }) => `${title}${isContested ? "!" : ""}`).join()}${issue}`,
+        `one ${count}: ${objects.map(({ title, isRepairDelayed }) => `${title}${isRepairDelayed ? "!" : ""}`).join()}${issue}`,
       ),
     onFound: ({ title }, repaired) => void seen.found.push(`${title} ${repaired}`),
   });
