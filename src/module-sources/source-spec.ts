@@ -104,7 +104,11 @@ function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation |
   const { charts: text = "", unsigned = false, plainHttp = false } = spec;
   const charts = normalizeChartLocation(text);
   if (charts === undefined) {
-    report("spec.charts", `"${text}" is not a location of charts`, "write https://HOST/PATH or oci://HOST/PATH");
+    report(
+      "spec.charts",
+      `"${text}" is not a location of charts`,
+      "write https://HOST/PATH or oci://HOST/PATH",
+    );
     return undefined;
   }
   if (!isChartRepository(charts)) {

@@ -114,7 +114,11 @@ it.each<[string, object, string]>([
   ["no place", { registry: undefined }, "spec: needs either registry or charts"],
   ["unsigned modules", { unsigned: true }, "spec.unsigned: requires charts"],
   ["a repository without unsigned", { ...CHARTS, unsigned: false }, "spec.unsigned: is missing"],
-  ["a user in the URL", { ...CHARTS, charts: "https://u:p@charts.example.org" }, "is not a location of charts"],
+  [
+    "a user in the URL",
+    { ...CHARTS, charts: "https://u:p@charts.example.org" },
+    "is not a location of charts",
+  ],
   [
     "mirrors of a repository",
     { ...CHARTS, mirrors: ["oci://m.example/a"] },

@@ -59,10 +59,10 @@ it("reports what cannot run, and why", () => {
   expect(Object.fromEntries(blockedModules)).toEqual({
     a: "none, which is no module",
     b: "a, which is not Ready",
-    c: "d, which needs a person",
+    c: "d, which requires action",
   });
   change("d", { enabled: false });
-  expect(simulateStart(viewOf(views)).blockedModules.get("c")).toBe("d, which is off");
+  expect(simulateStart(viewOf(views)).blockedModules.get("c")).toBe("d, which is disabled");
 });
 
 it("takes objects for there, and goes by the version of Kubernetes", () => {

@@ -61,9 +61,9 @@ it("status groups updates that wait by what they wait for, and still ends with 0
   expect(code).toBe(0);
   expect(out.printed.split("\n").slice(1, -1)).toEqual([
     "",
-    "Updates that wait (addon-operator source list):",
+    "Waiting updates (addon-operator source list):",
     "  for approval: db 1.5.0, shop 2.0.0",
-    "  unknown: the registry cannot be reached: cert",
+    "  unknown, because the registry is unavailable: cert",
   ]);
 });
 
@@ -206,7 +206,7 @@ it.each([
   });
   const [first = "", second = ""] = out.printed.split("\n");
   expect(first.replaceAll(/ {2,}/g, " ")).toBe(heads);
-  expect(second).toContain("helm upgrade: time-out: StatefulSet db/");
+  expect(second).toContain("helm upgrade: timeout: StatefulSet db/");
 });
 
 it("status groups modules that wait for the same cause", async () => {

@@ -105,7 +105,7 @@ const rows: readonly Row[] = [
     ...ill,
   },
   {
-    name: "a module is not healthy, another needs a person",
+    name: "a module is not healthy, another requires action",
     modules: [broken, unhealthy("False")],
     ...bad,
     reason: "ModulesInvalid",
@@ -223,7 +223,7 @@ describe("AddonOperator", () => {
       "a removal fails",
       [good, { ...failing, enabled: false, flag: false }],
       {},
-      "Module c is off; its removal failed and is retried: boom",
+      "Module c is disabled; its removal failed and is retried: boom",
     ],
     [
       "a module fails that is about to be removed",
@@ -351,6 +351,6 @@ it("a removal that is held names the command that confirms it, for this AddonOpe
   const problem = { file: "a", message: "broken" };
   const broken = viewOf([moduleView("web", { problem }), off], { ...deletionLimit(false)(), operator });
   const { message } = projectOperator(broken, { now: T0 }).conditions[0] ?? {};
-  expect(message).toMatch(/^Module web needs a person.*broken/);
+  expect(message).toMatch(/^Module web requires action.*broken/);
   expect(message).toContain(command);
 });
