@@ -87,7 +87,7 @@ function checkRequiredModule(name: string, range: string, { modules }: View): Un
     return { name, reason, message, needsIntervention: true };
   };
   const required = modules.get(name);
-  if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
+  if (required === undefined) return describeUnmet("DependencyMissing", "does not exist");
   if (!required.enabled) {
     const message = required.problem === undefined ? "is disabled" : "is disabled and requires action";
     return describeUnmet("DependencyDisabled", message);

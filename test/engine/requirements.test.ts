@@ -57,7 +57,7 @@ describe("a module that requires another one", () => {
     const lab = await started(spec("a", 1, requires("b", "c", "d")), spec("b", 2, off), spec("c", 3, off));
     expect(hold(lab, "a")).toContain("waits for b, which is disabled and 2 more (since ");
     expect(why(lab, "a")).toEqual(
-      expect.arrayContaining(["and for c, which is disabled", "and for d, which is no module"]),
+      expect.arrayContaining(["and for c, which is disabled", "and for d, which does not exist"]),
     );
   });
 
@@ -76,7 +76,7 @@ describe("a module that requires another one", () => {
 
   it.each<[string, ModuleSpec[], string]>([
     ["that is off", [spec("b", 2, { enabled: false })], "b, which is disabled"],
-    ["that there is none of", [], "b, which is no module"],
+    ["that there is none of", [], "b, which does not exist"],
     ["of another version", [spec("b", 2, { version: "2.0.0" })], "b, which is 2.0.0, not <2"],
     [
       "that cannot be read",
@@ -388,7 +388,7 @@ describe("a module that others require", () => {
     }
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual(["not purged: a: b requires it"]);
-    expect(hold(lab, "b")).toContain("waits for a, which is no module");
+    expect(hold(lab, "b")).toContain("waits for a, which does not exist");
     lab.edit({ bEnabled: "false" });
     await lab.run(5000);
     await lab.run(5000);

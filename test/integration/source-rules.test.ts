@@ -43,7 +43,7 @@ const REFUSED: readonly (readonly [spec: object, message: RegExp])[] = [
   [{ ...MODULES, interval: "29s" }, /spec\.interval: .*must be a duration of at least 30s/],
   [{ ...MODULES, interval: "5" }, /spec\.interval: .*must be a duration of at least 30s/],
   [{ ...MODULES, ...web({}) }, /spec\.modules.web.?: .*needs a version, a digest, or both, or only a tag/],
-  [{ ...MODULES, ...web({ tag: "a", version: "1.0.0" }) }, /spec\.modules.web.?: .*or else a tag alone/],
+  [{ ...MODULES, ...web({ tag: "a", version: "1.0.0" }) }, /spec\.modules.web.?: .*or only a tag/],
   [{ ...MODULES, ...web({ tag: "a/b" }) }, /spec\.modules.web.?\.tag: /],
   [{ ...MODULES, ...web({ version: "" }) }, /spec\.modules.web.?\.version: /],
   [{ ...MODULES, ...web({ digest: "sha256:1" }) }, /spec\.modules.web.?\.digest: /],

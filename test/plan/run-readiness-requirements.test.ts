@@ -37,7 +37,7 @@ describe("what a module requires of another one", () => {
       undefined,
       ">=2",
     ],
-    ["is no module", undefined, "Missing: is no module"],
+    ["is no module", undefined, "Missing: does not exist"],
     ["is disabled", { enabled: false }, "Disabled: is disabled"],
     [
       "is off, and a person is needed",
@@ -125,6 +125,6 @@ describe("what a module requires of another one", () => {
     const before = moduleView("a");
     const modules = { b: "*", c: "*", d: "*" };
     const a = { ...before, module: { ...before.module, requires: { modules } } };
-    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which is no module and 2 more");
+    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which does not exist and 2 more");
   });
 });

@@ -57,7 +57,7 @@ it("reports what cannot run, and why", () => {
   const { waves, blockedModules } = simulateStart(viewOf(views));
   expect(waves).toEqual([["e"]]);
   expect(Object.fromEntries(blockedModules)).toEqual({
-    a: "none, which is no module",
+    a: "none, which does not exist",
     b: "a, which is not Ready",
     c: "d, which requires action",
   });

@@ -234,9 +234,8 @@ function renderModule(row: OverviewRow, style: Style): string {
   if (run !== undefined) facts.push(describeRun(row, run, style));
   if (healthy === "False" && state !== "Unhealthy")
     facts.push(`objects are unhealthy: addon-operator module why ${name}`);
-  const objects = drifted === 1 ? "1 object was" : `${drifted} objects were`;
-  if (drifted > 0)
-    facts.push(`${objects} changed by other field managers: addon-operator module diff ${name}`);
+  const objects = drifted === 1 ? "1 object" : `${drifted} objects`;
+  if (drifted > 0) facts.push(`other field managers changed ${objects}: addon-operator module diff ${name}`);
   facts.push(...warnings.filter((text) => !message.includes(text)));
   const headline = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [headline, ...facts.map((fact) => `  ${fact}`)].join("\n");

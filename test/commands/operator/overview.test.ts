@@ -76,7 +76,7 @@ it("status exits with 1, and lists failures before modules that wait for them", 
   expect(out.printed).not.toContain("\u001b");
   expect(out.printed).toMatch(/^Retrying: Module db failed and is retried: /);
   expect(out.printed).toMatch(
-    /db: Retrying: [^]*tried 3 times since 2025-12-31T23:58:00Z[^]*web: Pending: waits for db[^]*shop: Ready[^]*2 objects were changed/,
+    /db: Retrying: [^]*tried 3 times since 2025-12-31T23:58:00Z[^]*web: Pending: waits for db[^]*shop: Ready[^]*changed 2 objects/,
   );
   expect(out.printed).not.toContain("cache");
 });

@@ -212,7 +212,7 @@ describe("AddonOperator", () => {
   });
 
   it.each<[string, readonly ModuleView[], Partial<View>, string]>([
-    ["two modules run", [running("r"), running("s")], {}, "Module r is being worked on (and 1 more)"],
+    ["two modules run", [running("r"), running("s")], {}, "Module r is in progress (and 1 more)"],
     [
       "two modules fail",
       [failing, { ...failing, name: "e" }],
@@ -223,19 +223,19 @@ describe("AddonOperator", () => {
       "a removal fails",
       [good, { ...failing, enabled: false, flag: false }],
       {},
-      "Module c is disabled; its removal failed and is retried: boom",
+      "Module c is disabled, but its removal failed and is retried: boom",
     ],
     [
       "a module fails that is about to be removed",
       [good, { ...failing, flag: false }],
       {},
-      "Module c is being worked on",
+      "Module c is in progress",
     ],
     [
       "a module waits",
       [good, blocked],
       {},
-      "Module w waits for what it requires: waits for none, which is no module (since 2026-01-01T00:00:00Z)",
+      "Module w waits for a requirement: waits for none, which does not exist (since 2026-01-01T00:00:00Z)",
     ],
     ["a user requested a converge", [good], { requestedToken: "t" }, "Waits for the requested converge"],
     [
@@ -258,7 +258,7 @@ describe("AddonOperator", () => {
 
   it.each<[string, ModuleView, string, string]>([
     ["in place of a message that all is well", good, "HooksFailing", "hook x fails"],
-    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is being worked on"],
+    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is in progress"],
     ["behind what is worse", failing, "ModulesFailing", "Module c failed and is retried: boom; hook x fails"],
   ])("names failing hooks %s", (...row) => {
     const [, module, reason, message] = row;
