@@ -99,7 +99,7 @@ function OperatorState() {
       role="status"
     >
       {connection.value === "lost" && (
-        <State name="Failed" text="Disconnected: the page may be out of date" />
+        <State name="Failed" text="Disconnected: the page can be out of date" />
       )}
       {row !== undefined && <About row={row} />}
     </div>

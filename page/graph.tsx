@@ -63,11 +63,12 @@ function Legend({ places, omitted, unrelated, words }: GraphView & { readonly wo
       />
       <span class="key line">requires</span>
       <span class="key line unmet">not met</span>
-      <span class="key line after">comes after</span>
+      <span class="key line after">runs after</span>
       <span class="faint" role="status">
         {[
           places.size === 0 && (words === "" ? "No module requires another." : "No module matches."),
-          omitted > 0 && `${omitted} more modules are related. Search for one to see its relations.`,
+          omitted > 0 &&
+            `The graph omits ${omitted} related modules. To see a module with its relations, search for its name.`,
           unrelated > 0 && `${unrelated} ${unrelated === 1 ? "module has" : "modules have"} no requirements.`,
         ]
           .filter(Boolean)
@@ -111,7 +112,7 @@ function Drawing({ edges, places }: GraphView) {
       </svg>
       <ol
         ref={list}
-        aria-label="Modules, each after what it requires"
+        aria-label="Modules, each after the modules that it requires"
         onKeyDown={(event) => moveFocus(event, { edges, places })}
       >
         {[...places].map(([name, place]) => (
@@ -173,8 +174,8 @@ function describeNode(name: string, edges: readonly Edge[]): string {
   return [
     state,
     list("met") && `requires ${list("met")}`,
-    list("unmet") && `requires, not met, ${list("unmet")}`,
-    list("after") && `comes after ${list("after")}`,
+    list("unmet") && `unmet requirements: ${list("unmet")}`,
+    list("after") && `runs after ${list("after")}`,
     by && `required by ${by}`,
   ]
     .filter(Boolean)

@@ -179,17 +179,17 @@ function Requirements({ name, requires, requiredBy }: ModuleDetail & { readonly 
       <ul>
         {requires.map(({ name, text, met }) => (
           <li key={name}>
-            requires <ModuleLink name={name} /> {text}{" "}
+            Requires <ModuleLink name={name} /> {text}{" "}
             <State name={met ? "True" : "False"} text={met ? "met" : "not met"} />
           </li>
         ))}
         {requiredBy.map((name) => (
           <li key={name}>
-            required by <ModuleLink name={name} />
+            Required by <ModuleLink name={name} />
           </li>
         ))}
         <li>
-          all related modules: <a href={buildHref("graph", name)}>Graph</a>
+          All related modules: <a href={buildHref("graph", name)}>Graph</a>
         </li>
       </ul>
     </section>
@@ -243,7 +243,7 @@ function Difference({ row }: RowProps) {
   if (response.text.trim() === "") return <p class="hint">A run would change nothing.</p>;
   return (
     <section>
-      <h3>What a run would change now</h3>
+      <h3>Changes that a run would make now</h3>
       <pre class="diff" tabIndex={0} aria-label="Difference">
         {response.text.split("\n").map((line, index) => (
           <span key={index} class={LINE_CLASSES[line.charAt(0)]}>

@@ -54,9 +54,9 @@ export function Modules() {
 const TONE_NAMES: Readonly<Record<Tone, string>> = {
   bad: "Failing",
   wait: "Waiting",
-  busy: "At work",
+  busy: "Running",
   good: "Ready",
-  off: "Off",
+  off: "Disabled",
 };
 
 function Filter() {

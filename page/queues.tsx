@@ -60,8 +60,8 @@ function Task({ task }: { readonly task: TaskRow }) {
 
 /** Name (for the colour) and text of the state of a task; a waiting task displays when it is tried again. */
 function taskState({ running, failures, nextAt }: TaskRow): { name: string; text: string } {
-  if (running) return { name: "Running", text: "runs" };
-  if (nextAt === undefined) return { name: "Disabled", text: "waits" };
+  if (running) return { name: "Running", text: "running" };
+  if (nextAt === undefined) return { name: "Disabled", text: "waiting" };
   const left = formatDuration(Math.max(0, Math.round((nextAt - now.value) / 1000)));
   return { name: failures > 0 ? "Failed" : "Pending", text: `in ${left}` };
 }

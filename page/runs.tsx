@@ -34,7 +34,8 @@ function RunList({ query }: { readonly query: Readonly<Record<string, string>> }
   if (runs.length === 0)
     return (
       <p class="hint">
-        The operator has no record of a run: nothing has run since it started, or it has discarded old runs.
+        The operator has no record of a run. Either no run has started, or the operator has discarded old
+        runs.
       </p>
     );
   const whole = fullRange(runs);
@@ -59,7 +60,7 @@ function fullRange(runs: readonly RunRow[]): TimeRange {
 
 function runState({ endMs, error }: RunRow): { name: string; text: string } {
   if (error !== undefined) return { name: "Failed", text: "failed" };
-  return endMs === undefined ? { name: "Running", text: "runs" } : { name: "Ready", text: "done" };
+  return endMs === undefined ? { name: "Running", text: "running" } : { name: "Ready", text: "done" };
 }
 
 function Run({ run }: { readonly run: RunRow }) {
@@ -128,7 +129,7 @@ function LogLines({ run }: { readonly run: RunRow }) {
   if (lines.length === 0) return <p class="faint">The run has no log lines.</p>;
   return (
     <pre class="diff" tabIndex={0} aria-label="Log lines">
-      {dropped > 0 && <span class="faint">… {dropped} older spans and lines were discarded</span>}
+      {dropped > 0 && <span class="faint">… the operator has discarded {dropped} older spans and lines</span>}
       {lines.map(({ timeMs, level, text }, index) => (
         <span key={index} class={level === "error" ? "out" : undefined}>
           {new Date(timeMs).toISOString().slice(11, 23)} {level.padEnd(5)} {text}

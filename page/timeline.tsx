@@ -20,9 +20,9 @@ const PAN_SHARE = 1 / 4;
 const DRAWN_KINDS: ReadonlySet<string> = new Set(["wait", "hook", "helm"]);
 /** The meaning of the colours by kind. */
 const LEGEND = [
-  ["wait", "waits in its queue"],
+  ["wait", "waiting in the queue"],
   ["hook", "hooks"],
-  ["helm", "helm"],
+  ["helm", "Helm"],
   ["task", "other work"],
   ["failed", "failed"],
 ] as const;
@@ -41,7 +41,7 @@ export function Timeline(props: TimelineProps) {
     <section
       class="timeline"
       tabIndex={0}
-      aria-label="Timeline: plus and minus zoom, arrows move, 0 shows all"
+      aria-label="Timeline. To zoom, press plus or minus. To move, press the arrow keys. To show all runs, press 0."
       onKeyDown={(event) => {
         if (event.ctrlKey || event.metaKey || keys[event.key] === undefined) return;
         event.preventDefault();

@@ -1,13 +1,13 @@
-// A tour on a real cluster: modules installed, configured, switched off and on. Plain Node 20, no dependencies.
-//   npm run demo                            on a control plane of its own; stays up until Ctrl-C
-//   npm run demo -- --once                  checks each step, stops everything and exits 0 or 1
-//   npm run demo -- --kubeconfig FILE       on the cluster of that file; asks before it writes, and cleans up
+// A tour on a real cluster that installs, configures, disables, and enables modules. Plain Node 20, no dependencies.
+//   npm run demo                            on a separate control plane, until Control+C
+//   npm run demo -- --once                  checks each step, stops everything, and exits with 0 or 1
+//   npm run demo -- --kubeconfig FILE       on the cluster of this file. Asks before it writes, and cleans up
 //   … --yes                                 does not ask
-//   … --from-source                         runs src/ and writes no bundle; so also where the checkout cannot be written
-//   … --requirements                        shows another tour: each module in a queue of its own, one of them broken
-//   … --tenants                             shows another tour: modules of two teams, each with an account of its own
-//   … --sources                             shows another tour: a signed module from a registry, whose channel moves
-//   … --verbose                             shows the operator's log as well
+//   … --from-source                         runs src/ and writes no bundle, so it also works in a read-only checkout
+//   … --requirements                        another tour: each module has a separate queue, and one module is broken
+//   … --tenants                             another tour: modules of two teams, each with its own ServiceAccount
+//   … --sources                             another tour: a signed module from a registry, whose channel moves
+//   … --verbose                             also prints the operator's log
 import { offered, parseOptions } from "./demo/ask.mjs";
 import { runScript } from "./run.mjs";
 import { setup } from "./setup.mjs";

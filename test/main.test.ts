@@ -117,7 +117,7 @@ describe("usage", () => {
   it("says that no operator listens, and fails", async () => {
     const ended = await program("queue", "list", `--debug-unix-socket=${join(root, "none")}`);
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toMatch(/^no operator listens on .*; set --debug-unix-socket .*\n$/);
+    expect(ended.stderr).toMatch(/^no operator listens on .* set --debug-unix-socket\. .*\n$/);
   });
 });
 

@@ -44,7 +44,9 @@ export async function offered(env = process.env, ask = agreed) {
     const context = (await of("config", "current-context")).stdout.trim();
     if (!/^(kind|k3d)-/.test(context)) return undefined;
     await of("get", "--raw", "/readyz");
-    return (await ask(`${context} is running. Use it, rather than a control plane of its own?`))
+    return (await ask(
+      `The cluster ${context} is running. Use this cluster instead of a separate control plane?`,
+    ))
       ? file
       : undefined;
   } catch {

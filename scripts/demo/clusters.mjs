@@ -37,7 +37,7 @@ export async function openCluster({ kubeconfig, ...how }) {
 /** The current context of that file alone, whatever becomes of the file meanwhile. */
 async function usersCluster(file, { yes, namespace, say }) {
   const bin = tools(process.env, ["kubectl", "helm"]);
-  if (!existsSync(file)) throw new Error(`--kubeconfig ${file}: there is no such file`);
+  if (!existsSync(file)) throw new Error(`--kubeconfig ${file}: the file does not exist`);
   const view = ["config", "view", "--minify", "--flatten", "--raw", "-o", "json"];
   const config = JSON.parse(await runKubectl({ bin, kubeconfig: file }, view));
   const dir = mkdtempSync(join(tmpdir(), "demo-"));
@@ -66,7 +66,7 @@ async function checked({ kubectl }, namespace) {
   const [allowed] = (await kubectl(["auth", "can-i", "*", "*", "-A"]).catch(({ message }) => message)).split(
     "\n",
   );
-  if (allowed.trim() !== "yes") throw new Error(`the demo needs all rights in the cluster: ${allowed}`);
+  if (allowed.trim() !== "yes") throw new Error(`the demo needs all permissions in the cluster: ${allowed}`);
   const namespaces = await kubectl([
     "get",
     "namespace",
@@ -77,28 +77,33 @@ async function checked({ kubectl }, namespace) {
   const other = [namespace, "shop", "team-orders", "team-billing"].find((name) =>
     namespaces.split(" ").includes(`${name}=`),
   );
-  if (other) throw new Error(`namespace ${other} is there already and not the demo's: nothing was changed`);
+  if (other)
+    throw new Error(`namespace ${other} exists and does not belong to the demo. The demo changed nothing`);
   const found = await kubectl(["get", "crd", "-o", "name"]);
   const crd = crds.find((name) => found.includes(`/${name}.`));
   if (crd && !mine)
     throw new Error(
-      `the cluster has the CRD ${crd}, so an operator may be at work there: nothing was changed`,
+      `the cluster has the CRD ${crd}, so an operator can be active there. The demo changed nothing`,
     );
   return mine || /\b(shop|team-orders|team-billing)=true/.test(namespaces);
 }
 
 async function mustAgree(where) {
   if (!process.stdin.isTTY)
-    throw new Error("the demo writes to that cluster and cannot ask without a terminal: allow it with --yes");
+    throw new Error(
+      "the demo writes to this cluster, and cannot ask without a terminal. To allow it, use --yes",
+    );
   const what =
-    "namespaces addon-operator and shop, CRDs, PriorityClasses, and an annotation on namespaces made meanwhile";
-  if (!(await agreed(`The demo writes to ${where}: ${what}. At the end it removes all of it. Go on?`)))
-    throw new Error("nothing was changed");
+    "the namespaces addon-operator and shop, CRDs, PriorityClasses, and an annotation on new namespaces";
+  if (
+    !(await agreed(`The demo writes to ${where}: ${what}. At the end, it removes these objects. Continue?`))
+  )
+    throw new Error("the demo changed nothing");
 }
 
 /** Needs no operator, so it works whatever has become of one. */
 async function cleanUp({ bin, kubeconfig, kubectl }, namespace, say) {
-  say("removing what the demo made in the cluster …");
+  say("Removing the objects of the demo in the cluster …");
   const query = [
     "get",
     "secret",

@@ -23,10 +23,10 @@ export async function requirements(demo) {
 
 /** Returns the previous section of internal-ca. */
 async function breakOne(demo) {
-  demo.step("Break internal-ca, which trust-bundle requires, and edit others: the others continue");
+  demo.step("Break internal-ca, which trust-bundle requires, and edit other modules, which continue");
   const { data } = await configMapOf(demo, demo.namespace);
   await inNamespace(demo, ["patch", "secret", "internal-ca", "--type=merge", "-p", '{"immutable":true}']);
-  demo.say("Secret internal-ca is immutable now, and the edit requires a new authority");
+  demo.say("The Secret internal-ca is now immutable, and the edit requires a new certificate authority");
   const from = performance.now();
   await setKeys(demo, {
     internalCa: null,
@@ -34,7 +34,7 @@ async function breakOne(demo) {
     priorityClasses: "classes:\n  batch-low:\n    value: -10\n    description: Work that can wait\n",
   });
   await created(demo, "priorityclass/batch-low");
-  demo.say(`PriorityClass batch-low was there ${elapsed(from)} later`);
+  demo.say(`The PriorityClass batch-low existed ${elapsed(from)} later`);
   await settled(demo, ["internal-ca"], { state: "Retrying" });
   await settled(demo, ["trust-bundle"], { requiresMet: "0/1" });
   await table(demo);
@@ -42,7 +42,7 @@ async function breakOne(demo) {
 }
 
 async function explainWaits(demo) {
-  demo.step("Find out which module waits for which, and why: module why, module graph");
+  demo.step("Find the causes with module why and module graph");
   const why = async () => {
     const { stdout } = await demo.operator.cli(["module", "why", "trust-bundle"]);
     expect(/waits for internal-ca, which is not Ready/.test(stdout), "trust-bundle waits for internal-ca");
@@ -50,7 +50,7 @@ async function explainWaits(demo) {
     return stdout;
   };
   const [reported, { stdout: graph }] = await Promise.all([
-    eventually(why, "trust-bundle says for whom it waits"),
+    eventually(why, "the output says which module trust-bundle waits for"),
     demo.operator.cli(["module", "graph"]),
   ]);
   demo.say(`addon-operator module why trust-bundle\n${reported.trimEnd()}`);
@@ -58,18 +58,21 @@ async function explainWaits(demo) {
 }
 
 async function repair(demo, internalCa) {
-  demo.step("Repair it: restore the previous authority");
+  demo.step("Repair internal-ca with the previous certificate authority");
   await setKeys(demo, { internalCa }, { internalCa: "…" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
   await table(demo);
 }
 
 async function blockRemoval(demo) {
-  demo.step("Switch internal-ca off: it stays until trust-bundle is off, too");
+  demo.step("Disable internal-ca, which stays until you disable trust-bundle");
   await setKeys(demo, { internalCaEnabled: "false" });
   await settled(demo, ["internal-ca"], { state: "Pending" });
   const { stdout } = await demo.operator.cli(["module", "why", "internal-ca"]);
-  expect(stdout.includes("off, but stays while trust-bundle requires it"), "internal-ca says why it stays");
+  expect(
+    stdout.includes("disabled, but stays while trust-bundle requires it"),
+    "the output says why internal-ca stays",
+  );
   demo.say(`addon-operator module why internal-ca\n${stdout.trimEnd()}`);
   await setKeys(demo, { trustBundleEnabled: "false" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });

@@ -39,7 +39,7 @@ function tourOf(cluster) {
       steps: tenants,
     };
   if (options.sources)
-    return { shows: "no directory of modules", ...prepareSources(cluster), steps: sources };
+    return { shows: "an empty modules directory", ...prepareSources(cluster), steps: sources };
   if (options.requirements)
     return {
       shows: "examples/",
@@ -55,13 +55,13 @@ async function demo() {
   const bundled = fromSource ? undefined : bundle();
   // Thrown again below, when there is a cluster that can be stopped.
   bundled?.catch(() => {});
-  step(kubeconfig ? `Look at the cluster of ${kubeconfig}` : "Start etcd and kube-apiserver");
+  step(kubeconfig ? `Check the cluster of ${kubeconfig}` : "Start etcd and kube-apiserver");
   running.cluster = await openCluster({ kubeconfig, yes, namespace, say });
-  if (bundled) say(`the operator, bundled: dist/main.js, ${inMiB((await bundled).bytes)}`);
+  if (bundled) say(`The bundle of the operator is dist/main.js, ${inMiB((await bundled).bytes)}`);
   const { cluster } = running;
-  say(`${cluster.server}, everything below ${cluster.dir}`);
+  say(`The API server is ${cluster.server}, and all files are in ${cluster.dir}`);
   const chosen = tourOf(cluster);
-  step(`Create the namespace and the ConfigMap ${namespace}, start the operator on ${chosen.shows}`);
+  step(`Create the namespace and the ConfigMap ${namespace}, and start the operator with ${chosen.shows}`);
   const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: namespace, namespace } };
   await cluster.createNamespace(namespace, [configMap]);
   await chosen.prepare?.();
@@ -108,18 +108,18 @@ function hints() {
     ":",
   );
   const command = fromSource ? `${process.execPath} ${program}` : "addon-operator";
-  step("It stays up until Ctrl-C. In another terminal:");
+  step("The operator runs until you press Control+C. In another terminal, run:");
   say(`
   export KUBECONFIG=${cluster.kubeconfig}
   export PATH=${path}
   export DEBUG_UNIX_SOCKET=${operator.socket}
 
   kubectl -n ${namespace} get addonmodules -o wide --watch
-  kubectl -n ${namespace} edit configmap ${namespace}   # try: priorityClassesEnabled: "false"
-  ${command} status   # what is wrong, and why
-  ${command} ui       # the page, in a browser
+  kubectl -n ${namespace} edit configmap ${namespace}   # for example priorityClassesEnabled: "false"
+  ${command} status   # print the problems and their causes
+  ${command} ui       # open the web page
   ${command} --help
-  edit a file below ${join(root, "examples", "modules")}: it is applied within a second
+  # The operator applies changes of files in ${join(root, "examples", "modules")} within a second.
   kubectl create namespace blog; kubectl label namespace blog guard-rails=true
   kubectl -n blog get quota,limits,netpol
   curl -s ${operator.url}/metrics | grep module
@@ -143,7 +143,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   process.on(signal, () => {
     if (!running.cluster || stopping) process.exit(130);
     interrupted = true;
-    say("\nstopping …");
+    say("\nStopping …");
     void stopAll().then(
       () => process.exit(once ? 130 : 0),
       (error) => (notStopped(error), process.exit(1)),
@@ -151,8 +151,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   });
 
 function notStopped({ message }) {
-  console.error(`\u001b[1mNot everything could be stopped and removed: ${message}\u001b[0m`);
-  if (kubeconfig) console.error("Run the same command again: it first removes what an earlier one left.");
+  console.error(`\u001b[1mThe demo could not stop and remove everything: ${message}\u001b[0m`);
+  if (kubeconfig)
+    console.error("Run the same command again. It first removes the objects of the earlier demo.");
 }
 
 async function main() {
@@ -160,11 +161,11 @@ async function main() {
   if (!once) {
     hints();
     await running.operator.exit;
-    throw new Error("the operator ended by itself");
+    throw new Error("the operator ended unexpectedly");
   }
-  step(kubeconfig ? "Stop the operator, remove what it made" : "Stop the operator and the control plane");
-  if (!(await stopAll())) throw new Error("the operator did not end with 0");
-  step("All steps as expected, nothing left running.");
+  step(kubeconfig ? "Stop the operator and remove its objects" : "Stop the operator and the control plane");
+  if (!(await stopAll())) throw new Error("the exit code of the operator was not 0");
+  step("All steps succeeded, and no process remains.");
 }
 
 try {

@@ -42,7 +42,7 @@ function keyPair(dir) {
 }
 
 async function pushSigned(demo) {
-  demo.step("Write a module, sign it and push it, and let the channel stable name it");
+  demo.step("Create, sign, and push a module, and set the channel stable to its version");
   await push(demo, { version: "1.0.0", text: "Hello", how: ["--key", demo.key] });
   await channel(demo, "1.0.0");
 }
@@ -66,12 +66,12 @@ async function run(demo, args, code = 0) {
   const shown = args.map((arg) => arg.replace(`${demo.cluster.dir}/work/`, ""));
   const { code: ended, stdout, stderr } = await demo.operator.cli(args);
   demo.say(`addon-operator ${shown.join(" ")}\n${`${stdout}${stderr}`.trimEnd()}`);
-  expect(ended === code, `exit code ${code}, and it is ${ended}`);
+  expect(ended === code, `exit code ${code}, but the exit code is ${ended}`);
   return `${stdout}${stderr}`;
 }
 
 async function nameIt(demo) {
-  demo.step("Trust the key, and name module and channel in a ModuleSource");
+  demo.step("Trust the key, and name the module and the channel in a ModuleSource");
   const { namespace, publicPem, registry } = demo;
   const metadata = { name: "addon-operator-keys", namespace };
   const keys = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { "ci.pub": publicPem } };
@@ -90,7 +90,7 @@ async function nameIt(demo) {
   const from = performance.now();
   for (const object of [keys, source]) await inNamespace(demo, ["create", "-f", "-"], JSON.stringify(object));
   await runs(demo, "1.0.0");
-  demo.say(`1.0.0 ran ${elapsed(from)} later`);
+  demo.say(`Version 1.0.0 ran ${elapsed(from)} later`);
   await inNamespace(demo, ["wait", "modulesource/platform", "--for=condition=Ready", "--timeout=60s"]);
   // The AddonModule may come a moment after the ModuleSource is Ready.
   await created(demo, `addonmodule/${MODULE}`, namespace);
@@ -100,19 +100,19 @@ async function nameIt(demo) {
 }
 
 async function moveChannel(demo) {
-  demo.step("Push 1.1.0 and move the channel: a tag moves, nothing is signed again");
+  demo.step("Push version 1.1.0, and move the channel without a new signature");
   await push(demo, { version: "1.1.0", text: "Good morning", how: ["--key", demo.key] });
   await channel(demo, "1.1.0");
   const from = performance.now();
   await run(demo, ["source", "sync", "platform"]);
   await runs(demo, "1.1.0");
-  demo.say(`1.1.0 ran ${elapsed(from)} after the request to check`);
+  demo.say(`Version 1.1.0 ran ${elapsed(from)} after the request for a check`);
   await settled(demo, [MODULE], { "release.revision": "2", state: "Ready" });
   await table(demo);
 }
 
 async function refuseTampered(demo) {
-  demo.step("Somebody who can write to the registry changes the module, and moves the channel to it");
+  demo.step("Push a changed module without a signature, and move the channel to it, like an attacker");
   await push(demo, { version: "1.2.0", text: "Send me your passwords", how: ["--unsigned"] });
   await channel(demo, "1.2.0");
   await run(demo, ["source", "sync", "platform"], 1);
@@ -124,25 +124,25 @@ async function refuseTampered(demo) {
 }
 
 async function restartAlone(demo) {
-  demo.step("Take the registry away, and start the operator again");
+  demo.step("Stop the registry, and restart the operator");
   await demo.registry.close();
   const before = await revision(demo);
   const from = performance.now();
   await demo.restart();
-  demo.say(`ready after ${elapsed(from)}, from the lock and what is on disk`);
+  demo.say(`The operator was ready after ${elapsed(from)}, with the lock and the content on disk`);
   await eventually(async () => {
     const state = ["get", "addonmodule", MODULE, "-o", "jsonpath={.status.state}"];
     expect((await inNamespace(demo, state)) === "Ready", `${MODULE} is Ready`);
   }, `${MODULE} is Ready without the registry`);
   await runs(demo, "1.1.0");
-  expect((await revision(demo)) === before, "the release was not touched");
+  expect((await revision(demo)) === before, "the release is unchanged");
   await eventually(async () => {
     const path = 'jsonpath={.status.conditions[?(@.type=="Reachable")].status}';
     expect(
       (await inNamespace(demo, ["get", "modulesource", "platform", "-o", path])) === "False",
       "not reachable",
     );
-  }, "the ModuleSource says that the registry is away");
+  }, "the ModuleSource reports that the registry is not reachable");
   await run(demo, ["source", "list"]);
   await run(demo, ["status"]);
   await demo.registry.open();

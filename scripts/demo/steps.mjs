@@ -4,7 +4,7 @@ import { eventually } from "../eventually.mjs";
 const MODULES = ["guard-rails", "internal-ca", "namespace-census", "priority-classes", "trust-bundle"];
 
 export async function modulesAreInstalled(demo) {
-  demo.step("The operator is ready: every module has run");
+  demo.step("Wait until the operator is ready and every module has run");
   const wait = ["wait", "--for=condition=Ready", "addonmodule", ...MODULES, "--timeout=30s"];
   // Their objects may come a moment after the operator is ready.
   demo.say((await eventually(() => inNamespace(demo, wait), "every module is Ready")).trimEnd());

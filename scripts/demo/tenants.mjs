@@ -16,7 +16,7 @@ export async function prepareTenants({ cluster, say }) {
     await cluster.kubectl(["create", "--validate=false", "-f", "-"], readFileSync(file, "utf8"));
   }
   say(
-    "team-orders and team-billing each have an account, which may write ConfigMaps and Secrets there, and a Secret",
+    "The namespaces team-orders and team-billing each contain a Secret, and a ServiceAccount that can write ConfigMaps and Secrets",
   );
 }
 
@@ -29,7 +29,7 @@ export async function tenants(demo) {
 }
 
 async function eachActsAsItsAccount(demo) {
-  demo.step("Two modules run, each with the ServiceAccount of its team");
+  demo.step("Run two modules, each with the ServiceAccount of its team");
   await Promise.all(TEAMS.map((team) => created(demo, `addonmodule/${team}`, demo.namespace)));
   await settled(demo, TEAMS, { state: "Ready" });
   await table(demo);
@@ -40,38 +40,38 @@ async function eachActsAsItsAccount(demo) {
 }
 
 async function releasesAreApart(demo) {
-  demo.step("Each release is in the namespace of its team, where the other team cannot read it");
+  demo.step("Check that each release is in the namespace of its team, where the other team cannot read it");
   for (const team of TEAMS) {
     const other = TEAMS.find((each) => each !== team);
     const get = ["get", "secrets", "-l", "owner=helm", "-o", "name", "-n", `team-${team}`];
     const as = (who) => demo.cluster.kubectl([...get, `--as=system:serviceaccount:team-${who}:deployer`]);
     const own = await as(team);
     expect(own.includes(`sh.helm.release.v1.${team}.`), `the release of ${team} is in team-${team}`);
-    demo.say(`the account of ${team} sees in team-${team}: ${own.trimEnd()}`);
+    demo.say(`The ServiceAccount of ${team} finds in team-${team}: ${own.trimEnd()}`);
     const refusal = await as(other).then(
       () => "",
       (error) => /Error from server.*/.exec(String(error))?.[0] ?? "",
     );
     expect(refusal.includes("forbidden"), `${other} may not read the release of ${team}`);
-    demo.say(`the account of ${other}: ${refusal}`);
+    demo.say(`The ServiceAccount of ${other} gets: ${refusal}`);
   }
   const left = await inNamespace(demo, ["get", "secrets", "-l", "owner=helm", "-o", "name"]);
   expect(left === "", "the operator's namespace has no release");
 }
 
 async function hooksReadTheirOwn(demo) {
-  demo.step("A hook of each module has tried to read both Secrets with kubectl");
+  demo.step("Check which Secrets the hook of each module can read with kubectl");
   for (const team of TEAMS) {
     const get = ["get", "configmap", team, "-n", `team-${team}`, "-o", "jsonpath={.data}"];
     const read = JSON.parse(await demo.cluster.kubectl(get));
     for (const other of TEAMS)
       expect((read[other] === "yes") === (other === team), `${team} reads its own Secret`);
-    demo.say(`${team} may read the Secret of: ${JSON.stringify(read)}`);
+    demo.say(`Secrets that ${team} can read: ${JSON.stringify(read)}`);
   }
 }
 
 async function chartsStayAtHome(demo) {
-  demo.step("Have the chart of orders write into the namespace of billing: the API server refuses it");
+  demo.step("Make the chart of orders write to the namespace of billing, which the API server refuses");
   const from = performance.now();
   await setKeys(demo, { orders: "namespace: team-billing\n" });
   const why = async () => {
@@ -84,7 +84,7 @@ async function chartsStayAtHome(demo) {
     return message;
   };
   const message = await eventually(why, "the status names the missing rule");
-  demo.say(`${elapsed(from)} later: ${message}`);
+  demo.say(`The message after ${elapsed(from)} is: ${message}`);
   await setKeys(demo, { orders: null });
   await settled(demo, ["orders"], { state: "Ready" });
   await table(demo);

@@ -23,32 +23,30 @@ export async function tour(demo) {
 }
 
 async function valuesAreKept(demo) {
-  demo.step("Hooks made a cluster id and a certificate authority, and kept them in the ConfigMap");
+  demo.step("Find the cluster ID and the certificate authority that hooks saved in the ConfigMap");
   const [{ data }, certificate] = await Promise.all([configMapOf(demo, demo.namespace), bundleOf(demo)]);
   expect(/^clusterId: /m.test(data.global ?? ""), "the ConfigMap holds global.clusterId");
   expect(/BEGIN CERTIFICATE/.test(data.internalCa ?? ""), "the ConfigMap holds internalCa.ca");
   expect(certificate.includes("BEGIN CERTIFICATE"), "ConfigMap trust-bundle holds the certificate");
   demo.say(`global: ${data.global.trim()}`);
-  demo.say(`ConfigMap trust-bundle: certificate with SHA-256 ${digest(certificate)}`);
+  demo.say(`ConfigMap trust-bundle: certificate with the SHA-256 digest ${digest(certificate)}`);
   return certificate;
 }
 
 async function configMapIsFollowed(demo) {
-  demo.step("Edit the ConfigMap: one more PriorityClass");
+  demo.step("Add a PriorityClass in the ConfigMap");
   const from = performance.now();
   await setKeys(demo, {
     priorityClasses: "classes:\n  batch-low:\n    value: -10\n    description: Work that can wait\n",
   });
   await created(demo, "priorityclass/batch-low");
-  demo.say(
-    `PriorityClass batch-low was there ${elapsed(from)} after kubectl was started to edit the ConfigMap`,
-  );
+  demo.say(`The PriorityClass batch-low existed ${elapsed(from)} after the start of kubectl`);
   await settled(demo, ["priority-classes"], { "release.revision": 2, state: "Ready" });
   await table(demo);
 }
 
 async function clusterIsFollowed(demo) {
-  demo.step("Label a namespace: guard-rails follows");
+  demo.step("Label a namespace, to which guard-rails then adds objects");
   const { kubectl, createNamespace } = demo.cluster;
   await createNamespace("shop");
   await kubectl(["label", "namespace", "shop", "guard-rails=true"]);
@@ -61,7 +59,7 @@ async function clusterIsFollowed(demo) {
 }
 
 async function modulesGoAndCome(demo, certificate) {
-  demo.step("Switch internal-ca off, and trust-bundle, which requires it: that goes first");
+  demo.step("Disable internal-ca and trust-bundle, which requires it and is removed first");
   await setKeys(demo, { internalCaEnabled: "false", trustBundleEnabled: "false" });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Disabled" });
   const left = ["get", "secret,configmap", "-o", "name"];
@@ -69,7 +67,7 @@ async function modulesGoAndCome(demo, certificate) {
     !/secret\/internal-ca$|configmap\/trust-bundle$/m.test(await inNamespace(demo, left));
   await eventually(missing, "Secret internal-ca and ConfigMap trust-bundle are deleted");
   await table(demo);
-  demo.step("Switch both on again: the authority is the same, since it was kept");
+  demo.step("Enable both modules again, with the same certificate authority");
   await setKeys(demo, { internalCaEnabled: null, trustBundleEnabled: null });
   await settled(demo, ["internal-ca", "trust-bundle"], { state: "Ready" });
   const same = async () => digest(await bundleOf(demo)) === digest(certificate);

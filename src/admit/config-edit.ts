@@ -148,6 +148,6 @@ function findNewlyExceededLimit(before: Forecast, after: Forecast): DeletionLimi
 /** Why the edit is refused. An edit with the annotation is stored, and its removals wait for the confirmation. */
 function explainLimitRefusal(limit: DeletionLimitView, { state: { view } }: AdmissionSources): string {
   const annotated = `repeat the edit with the annotation ${CONFIRM_DELETE}: ${limit.token} of the ConfigMap`;
-  const remedy = `leave them on, or ${annotated}, and confirm then: ${formatConfirmCommand(limit, view)}`;
+  const remedy = `leave them enabled, or ${annotated}, and confirm then: ${formatConfirmCommand(limit, view)}`;
   return explainDeletionLimit(limit, view, remedy);
 }

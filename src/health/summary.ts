@@ -120,7 +120,7 @@ function buildCondition(byLevel: ByLevel): HealthCondition {
   const level = PROBLEM_LEVELS.find((each) => byLevel[each].length > 0) ?? "healthy";
   const [first] = byLevel[level];
   if (level === "healthy" || first === undefined) {
-    const message = `All objects are as they should be (${byLevel.healthy.length})`;
+    const message = `All objects are healthy (${byLevel.healthy.length})`;
     return { status: "True", reason: "Healthy", message };
   }
   const isUnhealthy = level === "unhealthy" || level === "lost";

@@ -92,7 +92,7 @@ function parseLocation(spec: Spec, report: ReportProblem): SourceLocation | unde
     return undefined;
   }
   if (text !== undefined) {
-    if (unsigned) report("spec.unsigned", "is for charts alone", "remove it, and sign the modules");
+    if (unsigned) report("spec.unsigned", "requires charts", "remove it, and sign the modules");
     const registry = parseRegistry(text, "spec.registry", report);
     return registry && { registry, charts: undefined, unsigned: false };
   }
@@ -104,7 +104,11 @@ function parseChartLocation(spec: Spec, report: ReportProblem): SourceLocation |
   const { charts: text = "", unsigned = false, plainHttp = false } = spec;
   const charts = normalizeChartLocation(text);
   if (charts === undefined) {
-    report("spec.charts", `"${text}" is no place of charts`, "write https://HOST/PATH or oci://HOST/PATH");
+    report(
+      "spec.charts",
+      `"${text}" is not a location of charts`,
+      "write https://HOST/PATH or oci://HOST/PATH",
+    );
     return undefined;
   }
   if (!isChartRepository(charts)) {
@@ -128,13 +132,13 @@ function parseMirrors(
   const isAllowed =
     location?.charts === undefined || (!location.unsigned && !isChartRepository(location.charts));
   if (mirrors.length > 0 && !isAllowed)
-    report("spec.mirrors", "are for registries whose content is signed", "remove them");
+    report("spec.mirrors", "require a registry with signed content", "remove them");
   return mirrors.flatMap((text, index) => parseRegistry(text, `spec.mirrors[${index}]`, report) ?? []);
 }
 
 /** Parses a registry reference, which must have neither tag nor digest. Returns undefined after it has reported a problem. */
 function parseRegistry(text: string, key: string, report: ReportProblem): SourceSpec["registry"] | undefined {
-  const form = "write oci://HOST/PATH, without tag and digest";
+  const form = "write oci://HOST/PATH, without a tag or a digest";
   try {
     const { host, name, tag, digest } = parseReference(text);
     if (tag === undefined && digest === undefined) return { host, name };
@@ -157,7 +161,7 @@ function checkModuleFields(
   if (location?.charts !== undefined)
     checkChartFields(location.charts, request, (field, ...problem) => report(key + field, ...problem));
   else if (location !== undefined && hasChartFields)
-    report(key, "has chart or module, which are for charts alone", "write addon.yaml into the module");
+    report(key, "has chart or module, which require charts", "write addon.yaml into the module");
 }
 
 /** Reports invalid fields of a module that is a chart. `report` gets keys relative to the module, such as `.chart`. */

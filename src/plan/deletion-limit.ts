@@ -123,7 +123,7 @@ export function formatConfirmCommand(
 export function explainDeletionLimit(
   limit: DeletionLimitView,
   view: Pick<View, "confirmation" | "operator">,
-  remedy = `switch them on again, or confirm: ${formatConfirmCommand(limit, view)}`,
+  remedy = `enable them again, or confirm: ${formatConfirmCommand(limit, view)}`,
 ): string {
   const { modules, installed, removed, token } = limit;
   const { confirmation } = view;

@@ -159,7 +159,7 @@ export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts)
 function disableUnlessProtected({ module, settings, owner }: ModuleFacts, decision: Enablement): Enablement {
   const isInstalled = owner === "ours";
   if (!settings.protected || !isInstalled || decision.problem !== undefined) return decision;
-  const message = "the module is protected but switched off";
-  const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or switch the module on`;
+  const message = "the module is protected but disabled";
+  const remedy = `remove ${module.valuesKey}Protected from the ConfigMap, or enable the module`;
   return { ...decision, problem: { file: module.dir, message, remedy } };
 }

@@ -14,7 +14,7 @@ export interface UnmetRequirement {
   /** The required module, object or Kubernetes. */
   readonly name: string;
   readonly reason: UnmetReason;
-  /** E.g. *is off*. */
+  /** E.g. *is disabled*. */
   readonly message: string;
   /** Nothing in progress will meet the requirement: a user must fix something, or a failed run must be retried. */
   readonly needsIntervention: boolean;
@@ -87,9 +87,9 @@ function checkRequiredModule(name: string, range: string, { modules }: View): Un
     return { name, reason, message, needsIntervention: true };
   };
   const required = modules.get(name);
-  if (required === undefined) return describeUnmet("DependencyMissing", "is no module");
+  if (required === undefined) return describeUnmet("DependencyMissing", "does not exist");
   if (!required.enabled) {
-    const message = required.problem === undefined ? "is off" : "is off and needs a person";
+    const message = required.problem === undefined ? "is disabled" : "is disabled and requires action";
     return describeUnmet("DependencyDisabled", message);
   }
   const version = getInstalledVersion(required);
@@ -104,7 +104,7 @@ function explainNotReady(
   module: ModuleView,
 ): Pick<UnmetRequirement, "message" | "needsIntervention"> | undefined {
   const { problem, retry, blockedSince, unhealthy, unready, suspended } = module;
-  if (problem !== undefined) return { message: "needs a person", needsIntervention: true };
+  if (problem !== undefined) return { message: "requires action", needsIntervention: true };
   if (isSuspendedBeforeInstall(module))
     return { message: "is suspended and not installed", needsIntervention: true };
   const hasFailedOrWaits = retry !== undefined || blockedSince !== undefined;

@@ -57,7 +57,7 @@ export async function previewModule(
 
 /** The outcome for a disabled module that is not deleted yet, because the enabled modules `users` still require it. */
 export function buildRequiredOutcome({ module }: ModuleFacts, users: readonly string[]): ModuleOutcome {
-  return [module.name, "unchanged", `switched off, but ${describeRequiredBy(users)}`];
+  return [module.name, "unchanged", `disabled, but ${describeRequiredBy(users)}`];
 }
 
 /** The outcome for a disabled module: its release is deleted (`isRemoved`), or why it is not. */
@@ -67,7 +67,7 @@ function buildDisabledOutcome(
 ): ModuleOutcome {
   const { enabledBy, enabledReason = "no reason given" } = record;
   const by = enabledBy === "script" ? `its enabled script: ${enabledReason}` : enabledBy;
-  const why = `switched off by ${by}`;
+  const why = `disabled by ${by}`;
   if (isRemoved) return [module.name, "delete", why];
   const hasRelease = owner === "ours";
   if (!hasRelease) return [module.name, "disabled", why];
@@ -102,7 +102,7 @@ async function previewModuleRelease({ releases, state }: Facts, module: Module):
     const { action, why } = await releases.preview({ ...buildHelmInput(state.values, module), signal });
     return [module.name, action, why];
   } catch (error) {
-    // A helm failure may depend on the cluster, so the operator retries; another owner's release needs a person.
+    // A helm failure may depend on the cluster, so the operator retries; another owner's release requires action.
     const hide = createSourceRedactor(state.values, module.valuesKey);
     return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", hide(oneLine(error))];
   }

@@ -199,7 +199,7 @@ const MODULE_EVENTS = {
   confirmationEnded: (record, _, ...ended: [kind: Confirmed, token: string | undefined]) =>
     endConfirmation(record, ...ended),
 
-  /** Discovery has decided to remove the release of the module, which is off. */
+  /** Discovery has decided to remove the release of the module, which is disabled. */
   removalDecided: () => ({ isRemovalDecided: true }),
 
   /** The removal of the module is done: its release is deleted. */

@@ -251,7 +251,7 @@ function warnOfMissingChart({ module, release, enabled, problem }: ModuleView): 
   const isUninstalled = release === undefined || release.status === "uninstalled";
   // A module with unreadable files may still have a chart.
   if (!enabled || module.chart !== "none" || isUninstalled || problem !== undefined) return [];
-  const remedy = `put Chart.yaml and templates/ back into ${module.dir}, or switch the module off to remove the release`;
+  const remedy = `put Chart.yaml and templates/ back into ${module.dir}, or disable the module to remove the release`;
   return [`it has no chart any more, and its release ${release.name} stays as it is: ${remedy}`];
 }
 

@@ -60,7 +60,7 @@ function listFacts(module: ModuleView, status: ModuleStatus | undefined): [strin
     ["Release", release && `${release.name ?? ""}.v${release.revision ?? ""}, ${release.status ?? ""}`],
     ["Last applied", release?.lastDeployed],
     ["Last run", lastRun && describeRun(lastRun)],
-    ["Next try", nextRetryAt],
+    ["Next attempt", nextRetryAt],
   ];
   return facts.flatMap(([name, text]): [string, string][] => (text === undefined ? [] : [[name, text]]));
 }
@@ -75,7 +75,7 @@ function describeSource(module: ModuleView): string | undefined {
 /** Result of a run with the failed step, its cause and its message. */
 function describeRun({ result, step, hook, trigger, message }: NonNullable<ModuleStatus["lastRun"]>): string {
   const stepText = result === "Succeeded" ? undefined : `in ${[step, hook].filter(Boolean).join(" ")}`;
-  const resultText = [result ?? "Under way", stepText].filter(Boolean).join(" ");
+  const resultText = [result ?? "Running", stepText].filter(Boolean).join(" ");
   return [resultText, trigger, message].filter(Boolean).join(": ");
 }
 
@@ -89,7 +89,7 @@ export function buildChartValues(displayed: DisplayedValues, key: string): Value
   const { leaves, note } = buildSectionValues(displayed, key, {});
   return {
     leaves: leaves.map((leaf) => ({ ...leaf, layer: "values.yaml of the chart" })),
-    note: note ?? "The section is empty, so the chart's own values are in force.",
+    note: note ?? "The section is empty, so the chart's own values are in effect.",
   };
 }
 

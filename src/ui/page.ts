@@ -148,7 +148,7 @@ export class Page {
   /** Answers with a static file of the page. */
   async #answerFile(path: string): Promise<PageResponse> {
     const file = await readPageFile(path, this.#sources.dir);
-    if (file === undefined) return errorResponse(404, "the page is not built. Run: npm run build");
+    if (file === undefined) return errorResponse(404, "the page is not built. Run npm run build");
     return { status: 200, ...file, headers: SECURITY_HEADERS };
   }
 
@@ -157,7 +157,7 @@ export class Page {
     if (!this.#viewModel.hasCapacity)
       return errorResponse(
         503,
-        "the operator serves the maximum number of pages already. Close another page and try again",
+        "the operator already serves the maximum number of pages. Close another page, and try again",
       );
     const headers = { ...SECURITY_HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" };
     return { headers, stream: (sink) => this.#viewModel.addViewer(sink) };
@@ -197,7 +197,10 @@ export class Page {
   async #answerDiff(module: Module): Promise<PageResponse> {
     const busyWith = this.#currentDiff?.moduleName ?? module.name;
     if (busyWith !== module.name)
-      return errorResponse(503, `the difference of module ${busyWith} is being computed; try again later`);
+      return errorResponse(
+        503,
+        `the operator is computing the difference of module ${busyWith}. Try again later`,
+      );
     const { secrets, diff } = this.#sources;
     const redactSecrets = (object: JsonObject): Json => redactObject(object, secrets);
     const shared = (this.#currentDiff ??= { moduleName: module.name, text: diff(module, redactSecrets) });

@@ -27,11 +27,11 @@ export function findRefusalReason({ host, origin, site, path }: RequestOrigin): 
   const name = parseHostname(host);
   const isOwnName = name !== undefined && (isIP(name) > 0 || LOCAL_NAMES.test(name));
   if (!isOwnName)
-    return `the page is not served as "${name ?? ""}": use localhost, an address, or the name of its Service`;
+    return `the operator does not serve the page at "${name ?? ""}". Use localhost, an IP address, or the name of its Service`;
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
-    return "other sites may not read this page";
+    return "other sites cannot read this page";
   if (!TRUSTED_SITES.has(site) && !LINKABLE_PATHS.has(path))
-    return "other sites may not load parts of this page";
+    return "other sites cannot load parts of this page";
   return undefined;
 }
 

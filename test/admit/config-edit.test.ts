@@ -93,7 +93,7 @@ describe("an edit that the operator accepts", () => {
       { aEnabledd: "true" },
       ["aEnabledd (did you mean aEnabled?): this key matches no module"],
     ],
-    ["a section of a module that is off", { a: "size: x", aEnabled: "false" }, ["the module is off"]],
+    ["a section of a module that is off", { a: "size: x", aEnabled: "false" }, ["the module is disabled"]],
   ])("%s", async (_, change, warnings) => {
     const answer = check(await world(), change);
     expect(answer).toMatchObject({ allowed: true });
@@ -210,7 +210,7 @@ describe("the deletion limit", () => {
 
 describe("a protected module", () => {
   const message =
-    "the module is protected but switched off (remove aProtected from the ConfigMap, or switch the module on)";
+    "the module is protected but disabled (remove aProtected from the ConfigMap, or enable the module)";
 
   it.each([[undefined], ["false"]])("is not switched off by the flag %s", async (flag) => {
     const lab = await world({ config: { aProtected: "true" } });

@@ -67,10 +67,18 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     ["no duration", { operator: { shutdownTimeout: "30" } }, /shutdownTimeout/],
     ["a collector without a scheme", { operator: { otlp: { endpoint: "collector:4318" } } }, /endpoint/],
     ["more than all traces", { operator: { otlp: { samplingRatio: 2 } } }, /samplingRatio/],
-    ["two replicas without HA", { replicas: 2 }, /set ha.enabled=true/],
-    ["a lease that ends too soon", { ha: { enabled: true, leaseDuration: "32s" } }, /at least 3 s more/],
-    ["an overlay over itself", { config: { overlay: "addon-operator" } }, /overlay must not be/],
-    ["values for no ConfigMap", { config: { create: false, values: { a: {} } } }, /go nowhere/],
+    ["two replicas without HA", { replicas: 2 }, /Set ha.enabled=true/],
+    [
+      "a lease that ends too soon",
+      { ha: { enabled: true, leaseDuration: "32s" } },
+      /at least 3 seconds longer/,
+    ],
+    ["an overlay over itself", { config: { overlay: "addon-operator" } }, /overlay must differ/],
+    [
+      "values for no ConfigMap",
+      { config: { create: false, values: { a: {} } } },
+      /requires config.create=true/,
+    ],
   ])("%s is refused", (_what, values, message) => {
     for (const version of ["helm", "helm3"] as const) expect(() => render(version, values)).toThrow(message);
   });

@@ -196,7 +196,7 @@ describe("debug socket", () => {
     expect([status, body]).toEqual([200, expect.stringContaining("will be retried")]);
     const none = socketPaths({ debugSocket: "/none/socket", tmpDir: "/none/tmp" });
     await expect(queryFirstOperator(none, callOf(["plan"]))).rejects.toThrow(
-      /^no operator listens on \/none\/socket or \/none\/tmp\/debug.socket; set --debug-unix-socket/,
+      /^no operator listens on \/none\/socket or \/none\/tmp\/debug.socket\. .*set --debug-unix-socket/,
     );
   });
 

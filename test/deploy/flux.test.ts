@@ -66,7 +66,7 @@ describe("the expressions of deploy/flux/kustomization.yaml", () => {
   it.each<[string, Conditions, { said: string[]; alone: string }]>([
     ["a failing module", { Ready: "False", Reconciling: "True" }, { said: ["failed"], alone: "InProgress" }],
     [
-      "a module that needs a person",
+      "a module that requires action",
       { Ready: "False", Stalled: "True" },
       { said: ["failed"], alone: "Failed" },
     ],

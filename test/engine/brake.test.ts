@@ -32,14 +32,14 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
     const text =
       "not deleted: a, b, c, d, e: 5 of 5 modules at once are more than --delete-brake allows;" +
-      ` switch them on again, or confirm: kubectl annotate --overwrite -n default addonoperator/addon-operator addon-operator.io/confirm-delete=${tokenOf(lab)}`;
+      ` enable them again, or confirm: kubectl annotate --overwrite -n default addonoperator/addon-operator addon-operator.io/confirm-delete=${tokenOf(lab)}`;
     expect(tokenOf(lab)).toMatch(/^[0-9a-f]{12}$/);
     expect(lab.state.view.removalBlockers).toEqual([{ action: "delete", text }]);
     expect(heldOf(lab)).toEqual(NAMES);
     expect(lab.state.view.modules.get("a")?.problem).toMatchObject({
       message: expect.stringContaining("its removal is blocked"),
       remedy: expect.stringMatching(
-        /^switch it on again, or confirm: kubectl annotate .*confirm-delete=\w{12}$/,
+        /^enable it again, or confirm: kubectl annotate .*confirm-delete=\w{12}$/,
       ),
     });
     expect(lab.quiet).toBe(true);

@@ -176,15 +176,15 @@ it("a module that cannot be loaded at the start counts, and is named", async () 
   const lab = new EngineLab({ modules: [db, broken, { name: "off", problem: "no such key" }] });
   await lab.start();
   expect(overview(lab)).toMatchObject({ state: "Invalid", ready: "False" });
-  expect(overview(lab).message).toBe("Module bad needs a person: values.yaml: no such key");
+  expect(overview(lab).message).toBe("Module bad requires action: values.yaml: no such key");
   expect(projected(lab).operatorStatus.modules?.summary).toBe("1/2");
-  expect(why(lab, "bad")).toMatch(/^Disabled: its files cannot be read; needs a person/);
+  expect(why(lab, "bad")).toMatch(/^Disabled: its files cannot be read; requires action/);
 
   const after = new EngineLab({ modules: [broken] });
   after.addRelease("bad");
   await after.start();
   const reason = "Enabled because its release is in place: its files cannot be read";
-  expect(why(after, "bad")).toMatch(new RegExp(`^${reason}; needs a person`));
+  expect(why(after, "bad")).toMatch(new RegExp(`^${reason}; requires action`));
   expect(conditions(after, "bad")).toContain(`Enabled=True ${reason}`);
 });
 

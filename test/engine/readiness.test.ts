@@ -102,7 +102,7 @@ describe("a module with a readiness probe", () => {
     expect(lab.linesOf("hook two/h")).toHaveLength(1);
   });
 
-  it("with a second probe needs a person", async () => {
+  it("with a second probe requires action", async () => {
     const lab = labOf(
       one(
         probe(() => ({})),

@@ -55,9 +55,9 @@ describe("a module that requires another one", () => {
   it("names all that it waits for, not the first alone", async () => {
     const off = { enabled: false };
     const lab = await started(spec("a", 1, requires("b", "c", "d")), spec("b", 2, off), spec("c", 3, off));
-    expect(hold(lab, "a")).toContain("waits for b, which is off and 2 more (since ");
+    expect(hold(lab, "a")).toContain("waits for b, which is disabled and 2 more (since ");
     expect(why(lab, "a")).toEqual(
-      expect.arrayContaining(["and for c, which is off", "and for d, which is no module"]),
+      expect.arrayContaining(["and for c, which is disabled", "and for d, which does not exist"]),
     );
   });
 
@@ -75,11 +75,19 @@ describe("a module that requires another one", () => {
   });
 
   it.each<[string, ModuleSpec[], string]>([
-    ["that is off", [spec("b", 2, { enabled: false })], "b, which is off"],
-    ["that there is none of", [], "b, which is no module"],
+    ["that is off", [spec("b", 2, { enabled: false })], "b, which is disabled"],
+    ["that there is none of", [], "b, which does not exist"],
     ["of another version", [spec("b", 2, { version: "2.0.0" })], "b, which is 2.0.0, not <2"],
-    ["that cannot be read", [spec("b", 2, { problem: "no YAML" })], "b, which is off and needs a person"],
-    ["that needs a person", [spec("b", 2, { requires: { modules: { b: "*" } } })], "b, which needs a person"],
+    [
+      "that cannot be read",
+      [spec("b", 2, { problem: "no YAML" })],
+      "b, which is disabled and requires action",
+    ],
+    [
+      "that requires action",
+      [spec("b", 2, { requires: { modules: { b: "*" } } })],
+      "b, which requires action",
+    ],
   ])("%s waits, and nothing else does", async (_, others, message) => {
     const lab = await started(spec("a", 1, { requires: { modules: { b: "<2" } } }), ...others, spec("c", 3));
     expect(hold(lab, "a")).toContain(`waits for ${message} (since `);
@@ -160,7 +168,7 @@ describe("a module that requires another one", () => {
     const lab = await started(spec("a", 2, requires("b")), spec("b", 1));
     lab.edit({ bProtected: "true", bEnabled: "false" });
     await lab.run();
-    expect(why(lab, "a").join()).toContain("waits for b, which is off and needs a person");
+    expect(why(lab, "a").join()).toContain("waits for b, which is disabled and requires action");
     expect(lab.linesOf("uninstall")).toEqual([]);
     lab.edit({ bEnabled: undefined });
     await lab.run();
@@ -198,7 +206,7 @@ describe("a module that requires another one", () => {
     lab.edit({ bEnabled: "false" });
     await lab.run(30_000);
     expect(runsOf(lab)).toContain("c");
-    expect(hold(lab, "a")).toContain("waits for b, which is off");
+    expect(hold(lab, "a")).toContain("waits for b, which is disabled");
     expect(lab.state.view.modules.get("a")?.retry).toBeUndefined();
   });
 
@@ -310,15 +318,15 @@ describe("a module that others require", () => {
     lab.edit({ aEnabled: "false", otherEnabled: "false" });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual(["uninstall other"]);
-    expect(hold(lab, "a")).toBe("off, but stays while b, c require it");
+    expect(hold(lab, "a")).toBe("disabled, but stays while b, c require it");
     expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual([
       "not deleted: a: b, c require it",
     ]);
-    expect(why(lab, "b").join()).toContain("waits for a, which is off");
+    expect(why(lab, "b").join()).toContain("waits for a, which is disabled");
     expect(lab.quiet).toBe(true);
     lab.edit({ bEnabled: "false" });
     await lab.run();
-    expect(hold(lab, "a")).toBe("off, but stays while c requires it");
+    expect(hold(lab, "a")).toBe("disabled, but stays while c requires it");
     lab.edit({ cEnabled: "false" });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([
@@ -351,7 +359,7 @@ describe("a module that others require", () => {
       lab.edit({ aEnabled: "false", bEnabled: "false", [key]: value });
       await lab.run();
       expect([...lab.releases.keys()]).toEqual(["a", "b"]);
-      expect(hold(lab, "a")).toBe("off, but stays while b requires it");
+      expect(hold(lab, "a")).toBe("disabled, but stays while b requires it");
       lab.edit({ [key]: undefined });
       await lab.run();
       expect(lab.linesOf("uninstall")).toEqual(["uninstall b", "uninstall a"]);
@@ -380,7 +388,7 @@ describe("a module that others require", () => {
     }
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual(["not purged: a: b requires it"]);
-    expect(hold(lab, "b")).toContain("waits for a, which is no module");
+    expect(hold(lab, "b")).toContain("waits for a, which does not exist");
     lab.edit({ bEnabled: "false" });
     await lab.run(5000);
     await lab.run(5000);

@@ -81,7 +81,7 @@ describe("6 to 8: deletes, purges and the end of a converge", () => {
     expect(lab.quiet).toBe(true);
   });
 
-  it("6: a protected module is not deleted and needs a person; a suspended one stays", async () => {
+  it("6: a protected module is not deleted and requires action; a suspended one stays", async () => {
     const lab = new EngineLab({
       modules: [
         { name: "one", enabled: true },
@@ -95,9 +95,7 @@ describe("6 to 8: deletes, purges and the end of a converge", () => {
     lab.edit({ oneEnabled: "false", twoEnabled: "false" });
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
-    expect(lab.state.view.modules.get("one")?.problem?.message).toBe(
-      "the module is protected but switched off",
-    );
+    expect(lab.state.view.modules.get("one")?.problem?.message).toBe("the module is protected but disabled");
   });
 
   it("suspends all modules by one key: helm, CRDs and removals rest until the key is gone", async () => {

@@ -77,7 +77,7 @@ test(
     }, "status tells what shop waits for");
     expect(globSync(join(home, ".cache/addon-operator/compiled/*")).length > 0).toBe(isBundle);
     const why = await kubectl(`addon why shop -n ${namespace}`);
-    expect(why.stdout).toContain("it requires nowhere, which is no module");
+    expect(why.stdout).toContain("it requires nowhere, which does not exist");
     expect(await kubectl(`addon list -n ${await freshNamespace("empty")}`)).toMatchObject({
       code: 1,
       stdout: "",

@@ -179,9 +179,7 @@ describe("edits that are refused before they are stored", { timeout: 240_000 }, 
 
   test("too many removals, and a protected module without its flag, are refused", async () => {
     const off = await patch({ webEnabled: null, cacheEnabled: null, queueEnabled: null, dbEnabled: null });
-    expect(off.text).toContain(
-      "the module is protected but switched off (remove dbProtected from the ConfigMap",
-    );
+    expect(off.text).toContain("the module is protected but disabled (remove dbProtected from the ConfigMap");
     const all = {
       webEnabled: null,
       cacheEnabled: null,

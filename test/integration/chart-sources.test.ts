@@ -75,7 +75,7 @@ test(
     await expect(source("bad", { ...web, modules: { web: { tag: "stable" } } })).rejects.toThrow("no tags");
     await expect(
       source("bad", { ...api, charts: undefined, unsigned: undefined, registry: api.charts }),
-    ).rejects.toThrow("for charts alone");
+    ).rejects.toThrow("require charts");
     await source("public", web);
     await source("registry", api);
 

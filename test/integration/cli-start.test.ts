@@ -164,10 +164,10 @@ test("a broken module is Invalid, the others go on", async () => {
   await operator.waitReady();
   const why = async (name: string): Promise<string> => (await operator.cli(["module", "why", name])).stdout;
   expect(await why("good")).toContain("nothing is due");
-  expect(await why("values")).toMatch(/needs a person: .*020-values\/values\.yaml/);
-  expect(await why("chart")).toMatch(/needs a person: .*030-chart\/Chart\.yaml/);
-  expect(await why("hook")).toMatch(/needs a person: .*040-hook\/hooks\/bad/);
-  expect(await why("json")).toMatch(/needs a person: .*050-json\/hooks\/bad/);
+  expect(await why("values")).toMatch(/requires action: .*020-values\/values\.yaml/);
+  expect(await why("chart")).toMatch(/requires action: .*030-chart\/Chart\.yaml/);
+  expect(await why("hook")).toMatch(/requires action: .*040-hook\/hooks\/bad/);
+  expect(await why("json")).toMatch(/requires action: .*050-json\/hooks\/bad/);
   const { body } = await operator.http("/status/converge");
   expect(body).toContain("STARTUP_CONVERGE_DONE");
 });

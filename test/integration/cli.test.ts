@@ -86,7 +86,7 @@ test("the command line asks a running operator", { timeout: 240_000 }, async () 
     delete: {},
     purge: {},
     unchanged: { "web-shop": "inputs are the same" },
-    disabled: { off: "switched off by none" },
+    disabled: { off: "disabled by none" },
   });
 
   // What a start would do is seen before it is done, and looking changes nothing.

@@ -44,7 +44,7 @@ describe("the demo on a cluster that is there already", () => {
     async () => {
       const before = await everything();
       const { code, reported } = await onIt("--yes").ended;
-      expect(reported).toContain("All steps as expected, nothing left running.");
+      expect(reported).toContain("All steps succeeded, and no process remains.");
       expect(code).toBe(0);
       expect(await everything()).toBe(before);
       // Another version of Kubernetes prints other columns.
@@ -60,7 +60,7 @@ describe("the demo on a cluster that is there already", () => {
   test("shows what modules require of each other", { timeout: 180_000 }, async () => {
     const before = await everything();
     const { code, reported } = await onIt("--yes", "--requirements").ended;
-    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toContain("All steps succeeded, and no process remains.");
     expect(reported).toMatch(/^trust-bundle: .*; requires internal-ca \(is not Ready\)$/m);
     expect(code).toBe(0);
     expect(await everything()).toBe(before);
@@ -69,7 +69,7 @@ describe("the demo on a cluster that is there already", () => {
   test("shows modules of two teams", { timeout: 180_000 }, async () => {
     const before = await everything();
     const { code, reported } = await onIt("--yes", "--tenants").ended;
-    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toContain("All steps succeeded, and no process remains.");
     expect(reported).toMatch(/missing rule: grant ServiceAccount team-orders\/deployer/);
     expect(code).toBe(0);
     expect(await everything()).toBe(before);
@@ -78,7 +78,7 @@ describe("the demo on a cluster that is there already", () => {
   test("shows a signed module from a registry", { timeout: 180_000 }, async () => {
     const before = await everything();
     const { code, reported } = await onIt("--yes", "--sources").ended;
-    expect(reported).toContain("All steps as expected, nothing left running.");
+    expect(reported).toContain("All steps succeeded, and no process remains.");
     expect(reported).toMatch(/update: .*no valid signature/);
     expect(code).toBe(0);
     expect(await everything()).toBe(before);
@@ -88,14 +88,14 @@ describe("the demo on a cluster that is there already", () => {
     const before = await everything();
     const { code, reported } = await onIt().ended;
     expect(code).toBe(1);
-    expect(reported).toContain("cannot ask without a terminal: allow it with --yes");
+    expect(reported).toContain("cannot ask without a terminal. To allow it, use --yes");
     expect(await everything()).toBe(before);
   });
 
   test("cleans up when it is ended halfway", { timeout: 180_000 }, async () => {
     const before = await everything();
     const { child, ended, says } = onIt("--yes");
-    await says("PriorityClass batch-low was there");
+    await says("PriorityClass batch-low existed");
     child.kill("SIGTERM");
     const { code, reported } = await ended;
     expect(code).toBe(130);
@@ -107,7 +107,7 @@ describe("the demo on a cluster that is there already", () => {
   test("removes what one left that was killed", { timeout: 180_000 }, async () => {
     const before = await everything();
     const first = onIt("--yes");
-    await first.says("The operator is ready");
+    await first.says("Wait until the operator is ready");
     first.child.kill("SIGKILL");
     await first.ended;
     expect(await everything()).not.toBe(before);
@@ -123,6 +123,8 @@ describe("the demo on a cluster that is there already", () => {
     await plane.kubectl(["create", "namespace", "shop"]);
     const { code, reported } = await onIt("--yes").ended;
     expect(code).toBe(1);
-    expect(reported).toContain("namespace shop is there already and not the demo's: nothing was changed");
+    expect(reported).toContain(
+      "namespace shop exists and does not belong to the demo. The demo changed nothing",
+    );
   });
 });

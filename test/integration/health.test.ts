@@ -112,7 +112,7 @@ interface Pod {
   readonly spec: { readonly containers: readonly { readonly image: string }[] };
 }
 
-const WELL = ["True", "Healthy", "All objects are as they should be (2)"] as const;
+const WELL = ["True", "Healthy", "All objects are healthy (2)"] as const;
 
 test("a Deployment that becomes unavailable is reported with the Pod that says why, and when it is back", async () => {
   const { namespace, own, status, says, run } = await prepare();

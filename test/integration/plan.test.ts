@@ -49,7 +49,7 @@ test(
     );
     chmodSync(join(lab.modulesDir, "refuses", "enabled"), 0o755);
     const seen = join(lab.dir, "seen");
-    // Its values break its own schema, so it needs a person; for scripts after it, it is on all the same.
+    // Its values break its own schema, so it requires action; for scripts after it, it is on all the same.
     for (const name of ["asks", "breaks"]) {
       lab.file(`modules/${name}/values.yaml`, `${name}: {size: 1}\n`);
       lab.file(
@@ -81,18 +81,18 @@ test(
     expect(reported).toMatchObject({
       install: {},
       upgrade: {},
-      delete: { leaves: "switched off by none" },
+      delete: { leaves: "disabled by none" },
       purge: { purged: "there is no such module" },
-      unchanged: { stays: "inputs are the same", used: "switched off, but stays requires it" },
+      unchanged: { stays: "inputs are the same", used: "disabled, but stays requires it" },
       suspended: { rests: "helm does not run for it" },
       hooksOnly: { hooked: "it has no chart", looks: "it has no chart" },
-      disabled: { asks: expect.stringContaining("switched off by its enabled script") },
+      disabled: { asks: expect.stringContaining("disabled by its enabled script") },
       invalid: {
         breaks: expect.stringContaining("size"),
         refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/),
       },
       waves: [["hooked", "looks", "rests"]],
-      waits: { stays: "used, which is off" },
+      waits: { stays: "used, which is disabled" },
       notes: [expect.stringContaining("patches of hooks are unknown")],
     });
     const values = JSON.parse(readFileSync(seen, "utf8")) as { global: { enabledModules: string[] } };

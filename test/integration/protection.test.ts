@@ -79,7 +79,7 @@ test("a protected module that is switched off stays, and says so", { timeout: 24
   const { status } = await json<AddonObject>(["get", "addonmodule", "app", "-n", namespace]);
   const stalled = status?.conditions?.find(({ type }) => type === "Stalled");
   expect(stalled).toMatchObject({ status: "True" });
-  expect(stalled?.message).toContain("protected but switched off");
+  expect(stalled?.message).toContain("protected but disabled");
   expect(stalled?.message).toContain("appProtected");
   expect(await maps(namespace)).toEqual(["app"]);
 

@@ -49,7 +49,7 @@ test(
       "the other one is Ready",
     );
     expect(await condition(namespace, "front", "Ready")).toMatch(
-      /^Unknown DependencyDisabled: waits for back, which is off \(since 20/,
+      /^Unknown DependencyDisabled: waits for back, which is disabled \(since 20/,
     );
 
     await edit(namespace, { backEnabled: "true" });
@@ -87,7 +87,7 @@ test(
     await eventually(
       async () =>
         (await condition(namespace, "back", "Ready")) ===
-        "Unknown Pending: off, but stays while front requires it",
+        "Unknown Pending: disabled, but stays while front requires it",
       "what it requires stays",
     );
     expect(await maps(namespace)).toEqual(["back", "front", "other"]);

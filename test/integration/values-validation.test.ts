@@ -98,7 +98,7 @@ test("sections of modules that are off only warn, until they are switched on", a
   const { start, stalled, edit } = await world({ off: "size: large" });
   const operator = await start();
   await operator.waitReady();
-  const warnings = () => operator.lines.filter((line) => /WARN .*off\/size.*integer.*switched on/.test(line));
+  const warnings = () => operator.lines.filter((line) => /WARN .*off\/size.*integer.*enable it/.test(line));
   expect(warnings()).toHaveLength(1);
   await edit({ unrelated: "x" });
   await edit({ offEnabled: "true" });

@@ -112,18 +112,22 @@ it("reads sources of charts", () => {
 it.each<[string, object, string]>([
   ["both places", { charts: "oci://r.example/charts" }, "spec: needs either registry or charts"],
   ["no place", { registry: undefined }, "spec: needs either registry or charts"],
-  ["unsigned modules", { unsigned: true }, "spec.unsigned: is for charts alone"],
+  ["unsigned modules", { unsigned: true }, "spec.unsigned: requires charts"],
   ["a repository without unsigned", { ...CHARTS, unsigned: false }, "spec.unsigned: is missing"],
-  ["a user in the URL", { ...CHARTS, charts: "https://u:p@charts.example.org" }, "is no place of charts"],
+  [
+    "a user in the URL",
+    { ...CHARTS, charts: "https://u:p@charts.example.org" },
+    "is not a location of charts",
+  ],
   [
     "mirrors of a repository",
     { ...CHARTS, mirrors: ["oci://m.example/a"] },
-    "spec.mirrors: are for registries",
+    "spec.mirrors: require a registry",
   ],
   [
     "mirrors of unsigned charts",
     { ...CHARTS, charts: "oci://r.example/charts", mirrors: ["oci://m.example/a"] },
-    "spec.mirrors: are for registries",
+    "spec.mirrors: require a registry",
   ],
   ["no TLS", { ...CHARTS, charts: "http://charts.example.org" }, "spec.charts: is called without TLS"],
   [

@@ -268,8 +268,8 @@ describe.skipIf(program === undefined)(
           /failed\s+run-module postgres-operator\s+after edit\s+95 s ago, took 9 s/,
         );
         const running = page.locator("summary", { hasText: "run-module kafka" });
-        expect(await running.innerText()).toMatch(/runs\s+run-module kafka\s+after start\s+for 52 s/);
-        await page.getByText("waits in its queue").waitFor();
+        expect(await running.innerText()).toMatch(/running\s+run-module kafka\s+after start\s+for 52 s/);
+        await page.getByText("waiting in the queue").waitFor();
       });
 
       it("shows that it is disconnected, and the current state after it reconnects", async () => {
@@ -299,7 +299,7 @@ describe.skipIf(program === undefined)(
         await page.getByText("5 modules have no requirements.").waitFor();
         const drawn = page.getByRole("list", { name: "Modules" }).getByRole("listitem");
         expect(await drawn.filter({ hasText: "grafana" }).filter({ hasText: "Pending" }).textContent()).toBe(
-          "grafanaPending; requires prometheus; requires, not met, loki",
+          "grafanaPending; requires prometheus; unmet requirements: loki",
         );
         await page.getByRole("link", { name: "cert-manager" }).focus();
         for (const key of ["ArrowRight", "ArrowUp", "ArrowDown", "ArrowRight", "ArrowRight"])
@@ -314,7 +314,7 @@ describe.skipIf(program === undefined)(
 
       it("draws the modules related to a module, and follows changes", async () => {
         await visit("module/external-dns");
-        await page.getByText("all related modules").getByRole("link").click();
+        await page.getByText("All related modules").getByRole("link").click();
         const drawn = page.getByRole("list", { name: "Modules" }).getByRole("link");
         await expect
           .poll(() => drawn.allTextContents())
@@ -405,7 +405,7 @@ describe.skipIf(program === undefined)(
 
       it("limits the size of the graph", async () => {
         await visit("graph");
-        await page.getByText("850 more modules are related. Search for one").waitFor();
+        await page.getByText("The graph omits 850 related modules").waitFor();
         await expect.poll(() => page.locator(".node").count()).toBe(150);
         await page.getByRole("searchbox").fill("module-0995");
         await expect

@@ -110,7 +110,7 @@ describe("whether a module is on", () => {
   });
 
   it.each<readonly [string, Change, string]>([
-    ["protected, and off", { ...OFF, ...KEPT, owner: "ours" }, "the module is protected but switched off"],
+    ["protected, and off", { ...OFF, ...KEPT, owner: "ours" }, "the module is protected but disabled"],
     [
       "its release would overwrite another",
       { isReserved: true },

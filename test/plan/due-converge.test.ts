@@ -41,12 +41,12 @@ describe("whether a converge is due, and why", () => {
       "front: requested",
     ],
     [
-      "a token requests a module that needs a person",
+      "a token requests a module that requires action",
       world({}, [{ ...MODULE_ASKED, problem: PROBLEM }]),
       "front: requested",
     ],
     [
-      "the section of a module that needs a person was edited",
+      "the section of a module that requires action was edited",
       world({}, [{ problem: PROBLEM, sectionDigest: "v1-s2" }]),
       "front: ConfigMap changed",
     ],

@@ -51,7 +51,7 @@ describe("whether a module run is due, and why", () => {
     // What keeps it from running.
     ["off", { ...SECTION, enabled: false }, undefined],
     ["off with a release", { ...MOVED, enabled: false }, undefined],
-    ["needs a person", { ...SECTION, problem: PROBLEM }, undefined],
+    ["requires action", { ...SECTION, problem: PROBLEM }, undefined],
     [
       "files of it are missing",
       { ...SECTION, module: { ...moduleView("m").module, missing: { since: 1, what: ["hooks"] } } },

@@ -129,7 +129,7 @@ describe("the plan: tasks and reasons from a view", () => {
       ["front run-module web: ConfigMap section changed"],
     ],
     [
-      "12:00 a module is off, another needs a person: they are left alone",
+      "12:00 a module is off, another requires action: they are left alone",
       {
         db: { ...edited, handled: basis({ section: "v1-s0" }), enabled: false },
         web: { missingObjects: ["ns/Secret/x"], problem: { file: "f", message: "m" } },

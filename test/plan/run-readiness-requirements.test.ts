@@ -37,10 +37,14 @@ describe("what a module requires of another one", () => {
       undefined,
       ">=2",
     ],
-    ["is no module", undefined, "Missing: is no module"],
-    ["is off", { enabled: false }, "Disabled: is off"],
-    ["is off, and a person is needed", { enabled: false, problem }, "Disabled: is off and needs a person"],
-    ["needs a person", { problem }, "NotReady: needs a person"],
+    ["is no module", undefined, "Missing: does not exist"],
+    ["is disabled", { enabled: false }, "Disabled: is disabled"],
+    [
+      "is off, and a person is needed",
+      { enabled: false, problem },
+      "Disabled: is disabled and requires action",
+    ],
+    ["requires action", { problem }, "NotReady: requires action"],
     ["never ran", { phase: "new" }, "NotReady: is not Ready"],
     ["is at work", { activity: "running" }, "NotReady: is not Ready"],
     ["failed", { retry }, "NotReady: is not Ready"],
@@ -75,7 +79,7 @@ describe("what a module requires of another one", () => {
     ["no loss where it is at work", { activity: "running" }, undefined],
     ["no loss where an edit is before it", { configDigest: "v1-c2" }, undefined],
     ["a loss where it failed", { retry }, "it requires b, which is not Ready"],
-    ["a loss where it is off", { enabled: false }, "it requires b, which is off"],
+    ["a loss where it is off", { enabled: false }, "it requires b, which is disabled"],
     ["a loss where it waits itself", { blockedSince: T0 }, "it requires b, which is not Ready"],
   ])("is %s", (_, change, expected) => {
     const { a, view } = requiring("*", change);
@@ -121,6 +125,6 @@ describe("what a module requires of another one", () => {
     const before = moduleView("a");
     const modules = { b: "*", c: "*", d: "*" };
     const a = { ...before, module: { ...before.module, requires: { modules } } };
-    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which is no module and 2 more");
+    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which does not exist and 2 more");
   });
 });

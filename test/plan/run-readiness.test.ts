@@ -54,7 +54,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     ],
     ["a smaller one is done", [first("a", { order: 1, ...OVER }), first("b")], ["b"]],
     ["a smaller one has failed once", [first("a", { order: 1, ...FAILED }), first("b")], ["b"]],
-    ["a smaller one needs a person", [first("a", { order: 1, ...PERSON }), first("b")], ["b"]],
+    ["a smaller one requires action", [first("a", { order: 1, ...PERSON }), first("b")], ["b"]],
     ["a smaller one is off", [first("a", { order: 1, enabled: false }), first("b")], ["b"]],
     ["a larger one runs", [first("a", { order: 1 }), first("b", BEGUN)], ["a"]],
     ["its run is under way", [first("a", BEGUN)], []],
@@ -109,7 +109,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     ["one runs", [first("a", BEGUN), first("b", OVER)], false],
     ["all are done, or failed once", [first("a", OVER), first("b", FAILED)], true],
     ["one is tried again", [first("a", { ...FAILED, activity: "running" })], true],
-    ["one needs a person", [first("a", PERSON)], true],
+    ["one requires action", [first("a", PERSON)], true],
     [
       "one waits for what it requires",
       [first("a", { scheduledRun: undefined, requires: { z: "*" }, blockedSince: 1 })],

@@ -57,12 +57,12 @@ it("reports what cannot run, and why", () => {
   const { waves, blockedModules } = simulateStart(viewOf(views));
   expect(waves).toEqual([["e"]]);
   expect(Object.fromEntries(blockedModules)).toEqual({
-    a: "none, which is no module",
+    a: "none, which does not exist",
     b: "a, which is not Ready",
-    c: "d, which needs a person",
+    c: "d, which requires action",
   });
   change("d", { enabled: false });
-  expect(simulateStart(viewOf(views)).blockedModules.get("c")).toBe("d, which is off");
+  expect(simulateStart(viewOf(views)).blockedModules.get("c")).toBe("d, which is disabled");
 });
 
 it("takes objects for there, and goes by the version of Kubernetes", () => {

@@ -53,7 +53,7 @@ describe("the picture of README.md", () => {
 
   test("is of a demo in which every step came true", () => {
     expect(readFileSync(join(root, "README.md"), "utf8")).toContain("](.github/demo.svg)");
-    expect(displayed.at(-1)).toMatch(/All steps as expected, nothing left running\.$/);
+    expect(displayed.at(-1)).toMatch(/All steps succeeded, and no process remains\.$/);
     expect(tourIn(displayed).length).toBeGreaterThan(20);
   });
 

@@ -82,7 +82,7 @@ describe("the version of the installed chart", () => {
   });
 });
 
-describe("what needs a person", () => {
+describe("what requires action", () => {
   it.each<readonly [string, Partial<ModuleRecord>, string | undefined]>([
     ["nothing", {}, undefined],
     ["a decision that cannot be carried out", { decisionProblem: problem("decision") }, "decision"],

@@ -363,7 +363,7 @@ describe("the record", () => {
     for (const name of ["web", "db"]) expect(state.module(name)?.run.handled.section).toBeUndefined();
   });
 
-  it("a module that needs a person has nothing to work on until its section moves", () => {
+  it("a module that requires action has nothing to work on until its section moves", () => {
     const { state } = lab("web");
     state.recordModule("web", "runRequested", "t1");
     begin(state, "web");

@@ -20,7 +20,7 @@ export function ailingView(): View {
     lastRun: failed,
     retry: {
       reason: "HelmFailed",
-      message: "helm upgrade: time-out: StatefulSet db/db is not ready",
+      message: "helm upgrade: timeout: StatefulSet db/db is not ready",
       failures: 3,
       since: T0 - 120_000,
     },

@@ -48,7 +48,7 @@ export function displayed(name: string, terms: Terms, change: Partial<ModuleView
 const healthy = (total: number): ModuleView["health"] => ({
   status: "True",
   reason: "Healthy",
-  message: `All ${total} objects are as they should be`,
+  message: `All objects are healthy (${total})`,
   counts: { total, current: total, inProgress: 0, failed: 0, terminating: 0, unknown: 0 },
   ailments: [],
   revision: 3,

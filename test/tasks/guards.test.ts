@@ -176,7 +176,7 @@ describe("a module that cannot be read at the first start", () => {
   });
 });
 
-describe("what needs a person", () => {
+describe("what requires action", () => {
   it("is no protected module that is off and has no release", async () => {
     const lab = await started({ modules: [one()], config: { ...OFF, oneProtected: "true" } });
     expect(view(lab)?.problem).toBeUndefined();

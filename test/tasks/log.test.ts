@@ -104,7 +104,7 @@ test("a protected module that is switched off is in the log", async () => {
   expect(lab.logged).toContainEqual([
     "error",
     "Module is invalid",
-    expect.objectContaining({ module: "web", message: "the module is protected but switched off" }),
+    expect.objectContaining({ module: "web", message: "the module is protected but disabled" }),
   ]);
   expect(lab.failures).toEqual([]);
 });

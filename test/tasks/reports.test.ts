@@ -234,7 +234,7 @@ describe("what is reported of a module run", () => {
     expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "section" });
   });
 
-  it("that finds somebody else's release: it needs a person and is not tried again", async () => {
+  it("that finds somebody else's release: it requires action and is not tried again", async () => {
     const lab = await started([one()], {}, (fresh) => {
       fresh.helmFails = () => "foreign";
     });
@@ -461,8 +461,8 @@ describe("what is reported of a discovery", () => {
         level: "error",
         module: "one",
         file: "/modules/one",
-        message: "the module is protected but switched off",
-        remedy: "remove oneProtected from the ConfigMap, or switch the module on",
+        message: "the module is protected but disabled",
+        remedy: "remove oneProtected from the ConfigMap, or enable the module",
       },
     ]);
     expect(reported(lab, "failed ")).toEqual([]);

@@ -110,7 +110,7 @@ describe("what the page serves", () => {
         { path: "/replicas", value: "3", layer: "values.yaml of the chart" },
         { path: "/image/tag", value: '"v1"', layer: "values.yaml of the chart" },
       ],
-      note: "The section is empty, so the chart's own values are in force.",
+      note: "The section is empty, so the chart's own values are in effect.",
     });
     lab.show([{ ...velero, module, values: () => ({ global: {}, velero: { replicas: 1 } }) }]);
     const { leaves } = await json<{ leaves: LeafRow[] }>("/ui/values?name=velero");
@@ -318,7 +318,7 @@ describe("many clients", () => {
     await expect.poll(() => requested).toEqual(["a"]);
     expect(await send("/ui/diff?name=b")).toMatchObject({
       status: 503,
-      body: "the difference of module a is being computed; try again later\n",
+      body: "the operator is computing the difference of module a. Try again later\n",
     });
     resolve("-x\n");
     expect((await Promise.all(same)).map(({ body }) => body)).toEqual(["-x\n", "-x\n"]);

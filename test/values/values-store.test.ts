@@ -295,7 +295,7 @@ describe("who is to blame for values that break the config schema", () => {
     const idle = web({ host: "a" });
     const off = storeOf([{ ...idle, own: { ...idle.own, enabled: false } }]);
     expect(checkDisabledModules(off, candidate)).toMatchObject([
-      { remedy: `the module is off; ${remedy} before it is switched on` },
+      { remedy: `the module is disabled; ${remedy} before you enable it` },
     ]);
   });
 

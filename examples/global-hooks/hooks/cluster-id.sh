@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gives the cluster an id once and keeps it in the ConfigMap.
+# Generates an ID for the cluster once, and saves it permanently.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then
@@ -17,4 +17,4 @@ fi
 
 id="$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')"
 jq -n -c --arg id "$id" '[{op: "add", path: "/global/clusterId", value: $id}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"
-echo "this cluster is now called $id"
+echo "the ID of this cluster is $id"

@@ -30,7 +30,9 @@ export async function saveBundle(
   if (file === "-") writeAll(1, archive);
   else {
     writeNewFile(file, archive);
-    terminal.print(`${file}: ${Math.ceil(archive.length / 1024)} KiB; review it before you share it\n`);
+    terminal.print(
+      `${file}: ${Math.ceil(archive.length / 1024)} KiB. Review the archive before you share it\n`,
+    );
   }
   return 0;
 }

@@ -127,7 +127,7 @@ function runStartMs({ task, spans }: RunView): number {
 /** The line with which a run begins: its task and cause. The task is described by the attribute `about` of its span, else by its name. */
 function startText(run: RunView): string {
   const { task, from: cause, dropped } = run;
-  const droppedText = dropped === 0 ? "" : ` (${dropped} older lines were discarded)`;
+  const droppedText = dropped === 0 ? "" : ` (the operator discarded ${dropped} older lines)`;
   const { about = task.name } = task.attributes;
   // Tasks whose cause is no traced event, such as those of a timer, have the cause `due`, which says nothing.
   const causeText = cause.name === "due" ? "" : ` (${cause.name})`;
@@ -140,7 +140,7 @@ function endEntry(run: RunView, terminal: Terminal): LogEntry | undefined {
   if (!isOver || task.endMs === undefined) return undefined;
   const duration = formatDuration(Math.max(0, task.endMs - runStartMs(run)));
   const { interrupted } = task.attributes;
-  const outcomeWithoutError = interrupted === undefined ? "ended well" : `interrupted: ${interrupted}`;
+  const outcomeWithoutError = interrupted === undefined ? "succeeded" : `interrupted: ${interrupted}`;
   const result = task.error === undefined ? outcomeWithoutError : `failed: ${task.error}`;
   const text = `${formatUtc(task.endMs)} --- ${task.name}: ${result} after ${duration}`;
   const colour = task.error === undefined ? "green" : "red";

@@ -51,7 +51,7 @@ export async function queryFirstOperator(
 }
 
 function noOperatorMessage(paths: string): string {
-  return `no operator listens on ${paths}; set --debug-unix-socket if it uses another socket, or run kubectl addon status, which needs no socket`;
+  return `no operator listens on ${paths}. If the operator uses another socket, set --debug-unix-socket. Without a socket, run kubectl addon status`;
 }
 
 export interface SocketResponse {
@@ -122,7 +122,7 @@ const REMEDY = "check that this is the operator's socket and that the operator i
 function unreachableError(path: string, { message, code }: NodeJS.ErrnoException): Error {
   if (code === "EACCES") {
     const remedy = "run this command as the operator's user, or with kubectl exec in its Pod";
-    return new ProblemError({ file: path, message: "you may not use this socket", remedy });
+    return new ProblemError({ file: path, message: "you are not allowed to use this socket", remedy });
   }
   return new NoOperatorError(noOperatorMessage(`${path} (${message})`));
 }

@@ -233,10 +233,9 @@ function renderModule(row: OverviewRow, style: Style): string {
   if (waitsFor !== undefined && !message.includes(waitsFor)) facts.push(`waits for ${waitsFor}`);
   if (run !== undefined) facts.push(describeRun(row, run, style));
   if (healthy === "False" && state !== "Unhealthy")
-    facts.push(`some of its objects are unhealthy: addon-operator module why ${name}`);
-  const objects = drifted === 1 ? "1 object was" : `${drifted} objects were`;
-  if (drifted > 0)
-    facts.push(`${objects} changed by other field managers: addon-operator module diff ${name}`);
+    facts.push(`objects are unhealthy: addon-operator module why ${name}`);
+  const objects = drifted === 1 ? "1 object" : `${drifted} objects`;
+  if (drifted > 0) facts.push(`other field managers changed ${objects}: addon-operator module diff ${name}`);
   facts.push(...warnings.filter((text) => !message.includes(text)));
   const headline = `\n${style.paint(rowColour(row) ?? "yellow", `${name}: ${state}`)}: ${message}`;
   return [headline, ...facts.map((fact) => `  ${fact}`)].join("\n");
@@ -259,15 +258,15 @@ type Update = NonNullable<NonNullable<OverviewRow["source"]>["next"]>;
 /** The reasons for which updates wait, in the order of the output: what a user has to do comes first. */
 const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["approval", "for approval"],
-  ["older", "for approval, because they lead back"],
-  ["rejected", "for other content: failed and rolled back"],
+  ["older", "for approval, because they are older than the versions in use"],
+  ["rejected", "for other content, because they failed"],
   ["refused", "for content with a valid signature"],
   ["blocked", "for content that fits values and requirements"],
-  ["turn", "for another update to prove itself"],
+  ["turn", "for another update to finish"],
   ["window", "for the next window"],
-  ["age", "until they have been known for long enough"],
-  ["withdrawn", "for the registry: it does not have what the source names"],
-  ["registry", "unknown: the registry cannot be reached"],
+  ["age", "for their minimum age"],
+  ["withdrawn", "for the registry, which does not have the requested content"],
+  ["registry", "unknown, because the registry is unavailable"],
 ];
 
 /** Lines about newer content of modules from a ModuleSource that waits (e.g. for an approval), one for each reason; empty if none waits. */
@@ -278,7 +277,7 @@ function pendingUpdateLines(modules: readonly OverviewRow[]): string[] {
     );
     return names.length === 0 ? [] : [`  ${title}: ${listNames(names, MAX_SHOWN)}`];
   });
-  return lines.length === 0 ? [] : [`\nUpdates that wait (addon-operator source list):`, ...lines];
+  return lines.length === 0 ? [] : [`\nWaiting updates (addon-operator source list):`, ...lines];
 }
 
 /** The name of a module with the version that waits, and until when. */

@@ -17,7 +17,7 @@ const LOOPBACK = "127.0.0.1";
 export async function serveUi(line: CommandLine, terminal: Terminal): Promise<number> {
   const { port } = await startUiServer(line, terminal);
   const address = `http://localhost:${port}/ui/`;
-  terminal.print(`The page is at ${address}. To stop it, press Ctrl-C.\n`);
+  terminal.print(`The page is at ${address}. To stop the server, press Control+C.\n`);
   if (terminal.isTerminal) await openBrowser(address, terminal);
   return new Promise(() => {});
 }

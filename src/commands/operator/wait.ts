@@ -69,7 +69,7 @@ export async function printUntilCondition(
     if (status[condition] === "True") return 0;
     if (!STALLED_STATES.has(status.state)) notStalledAt = clock.monotonic();
     if (clock.monotonic() - notStalledAt >= STALLED_MS)
-      return fail(report, `${module}: the module cannot recover by itself. Fix the problem above`);
+      return fail(report, `${module}: the module cannot recover by itself. Fix the cause in the message`);
     if (clock.monotonic() >= deadline) return fail(report, `${module}: not ${condition} within the timeout`);
     await sleep(clock, CHECK_MS);
   }
@@ -81,7 +81,7 @@ function usualTimeReporter(module: string, report: (text: string) => void): (sta
   return ({ state, usualSeconds }) => {
     if (isReported || state !== "Running" || usualSeconds === undefined) return;
     isReported = true;
-    report(`${module}: a run of it usually takes ${formatDuration(usualSeconds * 1000)}`);
+    report(`${module}: a run usually takes ${formatDuration(usualSeconds * 1000)}`);
   };
 }
 

@@ -108,7 +108,7 @@ export class SourceRemovals {
           if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
           await lockedModules.writeEntry(name, { ...entry, removed: true });
           const fields = { module: name, source: entry.source };
-          logger.info("No ModuleSource names the module any more; it is switched off", fields);
+          logger.info("No ModuleSource names the module any more; the operator disables it", fields);
         }
       });
       this.scheduleRemovals();

@@ -85,7 +85,7 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
   if (unmetRequirement !== undefined) return unmetRequirement.message;
   if (!module.enabled && module.release !== undefined) {
     const dependents = describeDependents(module.name, snapshot.view);
-    if (dependents !== undefined) return `off, but stays while ${dependents}`;
+    if (dependents !== undefined) return `disabled, but stays while ${dependents}`;
   }
   const blockingTask = findHeadOfDelayingQueue(module, snapshot);
   if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask);
@@ -261,7 +261,7 @@ function findAwaitedModule(module: ModuleView, view: View): ModuleView | undefin
 /** Sentences about everything that is wrong with the module or in progress; an empty list if it is Ready and nothing is due. */
 function listReasons(module: ModuleView, snapshot: StateSnapshot): string[] {
   const { problem, retry } = module;
-  const remedy = problem?.retriedAs === undefined ? "needs a person" : "is tried again";
+  const remedy = problem?.retriedAs === undefined ? "requires action" : "is tried again";
   return describeReasons({
     blockers: [
       problem && `${remedy}: ${describeProblem(problem)}`,

@@ -47,7 +47,7 @@ export function drawGraph(nodes: readonly GraphNode[], format: GraphFormat): str
   return `${lines.join("\n")}\n`;
 }
 
-/** One line of the text format, e.g. *web: Ready; requires db (is off)*. */
+/** One line of the text format, e.g. *web: Ready; requires db (is disabled)*. */
 function formatNode({ module, state, requires, after }: GraphNode): string {
   const requirements = requires.map(({ name, unmet }) => (unmet ? `${name} (${unmet.message})` : name));
   const parts = [state];

@@ -92,9 +92,10 @@ export function describeAwaitedTask(task: Task): string {
 export function describeDecision(module: ModuleView): string {
   const text = `${describeEnablement(module)}${explainHowToSwitchOn(module)}`;
   const decision = module.isDiscovered ? text : undefined;
-  if (module.retry?.reason !== "ScriptFailed") return decision ?? "Nothing has decided yet whether it is on";
+  if (module.retry?.reason !== "ScriptFailed")
+    return decision ?? "Nothing has decided yet whether it is enabled";
   const before = decision === undefined ? "before that nothing was decided" : `before that: ${decision}`;
-  return `Its enabled script fails, so it is unknown whether the module should be on; ${before}`;
+  return `Its enabled script fails, so it is unknown whether the module is enabled; ${before}`;
 }
 
 /** A hint how to switch on a module that is off because no setting switches it on; empty for any other module. */

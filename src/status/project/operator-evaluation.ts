@@ -233,11 +233,11 @@ const AGGREGATES = {
   Removing: {
     state: "Retrying",
     reason: "ModulesFailing",
-    text: "is off; its removal failed and is retried",
+    text: "is disabled, but its removal failed and is retried",
   },
-  Running: { state: "Running", reason: "Progressing", text: "is being worked on" },
-  Pending: { state: "Pending", reason: "ModulesBlocked", text: "waits for what it requires" },
-  Invalid: { state: "Invalid", reason: "ModulesInvalid", text: "needs a person" },
+  Running: { state: "Running", reason: "Progressing", text: "is in progress" },
+  Pending: { state: "Pending", reason: "ModulesBlocked", text: "waits for a requirement" },
+  Invalid: { state: "Invalid", reason: "ModulesInvalid", text: "requires action" },
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
 } as const;
 

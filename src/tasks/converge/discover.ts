@@ -43,7 +43,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.record("configHandled", "globals"); // Global values of this moment need no other converge.
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
-  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was switched off and on");
+  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was disabled and enabled again");
   for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   const removals = removalTasks(ports);
   stopDisabledModules(ports);
@@ -205,10 +205,10 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   });
   const foreignMessage = "a release of this name belongs to another owner and is left alone";
   for (const module of foreignModules) recorder.failed(module, "ForeignRelease", foreignMessage);
-  const message = "the module is switched off, but its removal is blocked: it exceeds the deletion limit";
+  const message = "the module is disabled, but its removal is blocked: it exceeds the deletion limit";
   const confirmRemedy =
     deletionLimit === undefined ? "" : `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
-  const remedy = `switch it on again${confirmRemedy}`;
+  const remedy = `enable it again${confirmRemedy}`;
   for (const { name, dir } of limitedModules)
     state.recordModule(name, "problemFound", { file: dir, message, remedy });
   for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
@@ -233,7 +233,7 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   const module = state.tree.modules.find((each) => each.name === name);
   // The release is still an orphan, or its module is still disabled.
   if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
-  logger.info("A module was switched on before its removal; another discovery decides", { module: name });
+  logger.info("A module was enabled before its removal; another discovery decides", { module: name });
   scheduleConverge(ports, SECOND_CHECK_MS);
   return false;
 }

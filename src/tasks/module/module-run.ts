@@ -11,7 +11,7 @@ import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "..
 import { executeHook, describeHookError } from "../hooks/execute-hook.ts";
 import type { Ports } from "../ports.ts";
 
-export const SWITCHED_OFF = "the module was switched off";
+export const SWITCHED_OFF = "the module was disabled";
 
 interface RunStart {
   readonly record: ModuleRecord;

@@ -78,7 +78,7 @@ export function checkDisabledModules(values: ValuesView, candidate: Candidate): 
     .flatMap((key) => checkSection(values, key, candidate))
     .map(({ remedy = "", ...each }) => ({
       ...each,
-      remedy: `the module is off; ${remedy} before it is switched on`,
+      remedy: `the module is disabled; ${remedy} before you enable it`,
     }));
 }
 

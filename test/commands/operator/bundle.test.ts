@@ -145,7 +145,7 @@ const json = (name: string): unknown => JSON.parse(unpacked(name));
 describe("bundle", () => {
   it("writes an archive that tar reads and its owner alone", async () => {
     const [code, said] = await run();
-    expect([code, said]).toEqual([0, expect.stringMatching(/b\.tgz: \d+ KiB; review it/)]);
+    expect([code, said]).toEqual([0, expect.stringMatching(/b\.tgz: \d+ KiB\. Review the archive/)]);
     expect(statSync(join(dir, "b.tgz")).mode & 0o777).toBe(0o600);
     const list = execFileSync("tar", ["-tzf", join(dir, "b.tgz")], { encoding: "utf8" })
       .trim()

@@ -75,7 +75,7 @@ it("prints the runs that are kept, with their lines, cause and end", async () =>
     "2026-01-01T00:00:00Z --- run-module web: ConfigMap changed (edit)",
     '2026-01-01T00:00:01Z INFO  one hook="a b"',
     '2026-01-01T00:00:03Z INFO  two hook="a b"',
-    "2026-01-01T00:00:04Z --- run-module web: ended well after 4s",
+    "2026-01-01T00:00:04Z --- run-module web: succeeded after 4s",
     "",
   ]);
 });
@@ -92,7 +92,7 @@ it("a run begins after its wait in the queue, which does not count", async () =>
   const { printed } = await logs(["web"], [{ cursor: 1, runs: [{ ...view(true, []), spans: [wait] }] }]);
   expect(printed).toBe(
     "2026-01-01T00:00:03Z --- run-module web: ConfigMap changed (edit)\n" +
-      "2026-01-01T00:00:04Z --- run-module web: ended well after 1s\n",
+      "2026-01-01T00:00:04Z --- run-module web: succeeded after 1s\n",
   );
 });
 

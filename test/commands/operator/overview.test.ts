@@ -61,9 +61,9 @@ it("status groups updates that wait by what they wait for, and still ends with 0
   expect(code).toBe(0);
   expect(out.printed.split("\n").slice(1, -1)).toEqual([
     "",
-    "Updates that wait (addon-operator source list):",
+    "Waiting updates (addon-operator source list):",
     "  for approval: db 1.5.0, shop 2.0.0",
-    "  unknown: the registry cannot be reached: cert",
+    "  unknown, because the registry is unavailable: cert",
   ]);
 });
 
@@ -76,7 +76,7 @@ it("status exits with 1, and lists failures before modules that wait for them", 
   expect(out.printed).not.toContain("\u001b");
   expect(out.printed).toMatch(/^Retrying: Module db failed and is retried: /);
   expect(out.printed).toMatch(
-    /db: Retrying: [^]*tried 3 times since 2025-12-31T23:58:00Z[^]*web: Pending: waits for db[^]*shop: Ready[^]*2 objects were changed/,
+    /db: Retrying: [^]*tried 3 times since 2025-12-31T23:58:00Z[^]*web: Pending: waits for db[^]*shop: Ready[^]*changed 2 objects/,
   );
   expect(out.printed).not.toContain("cache");
 });
@@ -206,7 +206,7 @@ it.each([
   });
   const [first = "", second = ""] = out.printed.split("\n");
   expect(first.replaceAll(/ {2,}/g, " ")).toBe(heads);
-  expect(second).toContain("helm upgrade: time-out: StatefulSet db/");
+  expect(second).toContain("helm upgrade: timeout: StatefulSet db/");
 });
 
 it("status groups modules that wait for the same cause", async () => {

@@ -76,7 +76,7 @@ it("reports the usual duration of the current run once", async () => {
   expect(lines).toEqual([
     "web: Pending: so",
     "web: Running: so",
-    "web: a run of it usually takes 6.2s",
+    "web: a run usually takes 6.2s",
     "web: Ready: so",
   ]);
 });
@@ -96,7 +96,7 @@ it("gives up on a Stalled module", async () => {
   expect(await wait("web")).toBe(1);
   expect(lines.slice(1)).toEqual([
     "web: RolledBack: so",
-    "web: the module cannot recover by itself. Fix the problem above",
+    "web: the module cannot recover by itself. Fix the cause in the message",
   ]);
   expect(clock.monotonic()).toBe(5000);
 });

@@ -109,7 +109,7 @@ test("a module's values.yaml is half written, at run time and at a start", async
   pageState.file(file, "appEnabled: true\napp: {size: [1\n");
   await converge(pageState);
   await eventually(
-    async () => expect(await why(first, "app")).toMatch(/needs a person: .*values\.yaml/),
+    async () => expect(await why(first, "app")).toMatch(/requires action: .*values\.yaml/),
     "Invalid",
   );
   // The others go on.
@@ -122,7 +122,7 @@ test("a module's values.yaml is half written, at run time and at a start", async
   expect(await first.stop()).toMatchObject({ code: 0 });
   const second = await pageState.start();
   await second.waitReady();
-  expect(await why(second, "app")).toMatch(/needs a person: .*values\.yaml/);
+  expect(await why(second, "app")).toMatch(/requires action: .*values\.yaml/);
   pageState.file(file, "appEnabled: true\napp: {size: 1}\n");
   await converge(pageState);
   await expectPicture(pageState, second, { ...PICTURES.install, revisions: { app: 1, base: 3 } });

@@ -292,7 +292,7 @@ describe("what is reported of files that cannot count", () => {
     );
   });
 
-  it("a module whose files cannot be listed needs a person and says nothing else", async () => {
+  it("a module whose files cannot be listed requires action and says nothing else", async () => {
     const on = await directories();
     await on.put("m/5-x/values.yaml", "x: {a: 1}\n");
     await on.link("m/5-x/enabled", "enabled");

@@ -93,7 +93,7 @@ describe("a module of a ModuleSource", () => {
     const why = (retriedAs?: "SourceUnavailable") =>
       explain({ web: { module, problem: { ...problem, ...(retriedAs && { retriedAs }) } } }).why.join("\n");
     expect(why("SourceUnavailable")).toContain("is tried again: ModuleSource platform: no answer");
-    expect(why()).toContain("needs a person: ModuleSource platform: no answer");
+    expect(why()).toContain("requires action: ModuleSource platform: no answer");
   });
 
   it("waits for nothing once no source names it", () => {
@@ -121,7 +121,7 @@ describe("an enabled script that fails", () => {
 
 it("a module that nothing was decided of is not said to be off", () => {
   expect(explain({ web: { isDiscovered: false, enabled: false, enabledBy: "none" } }).why[0]).toBe(
-    "Nothing has decided yet whether it is on",
+    "Nothing has decided yet whether it is enabled",
   );
 });
 
@@ -274,7 +274,7 @@ describe("module why: everything that can be said", () => {
     ],
     [
       { web: { problem: { file: "values.yaml", message: "line 3: no map" }, enabledBy: "values" } },
-      ["Enabled by values.yaml of the modules directory", "needs a person: values.yaml: line 3: no map"],
+      ["Enabled by values.yaml of the modules directory", "requires action: values.yaml: line 3: no map"],
     ],
     [
       { web: { activity: "running", lastRun: underWay(NEXT, { step: "beforeHelm" }), enabledBy: "hook" } },

@@ -19,7 +19,7 @@ const nodes = buildGraph(view, ({ enabled }) => (enabled ? "Ready" : "Disabled")
 
 test("a line for each module, with its state and what it lacks", () => {
   expect(drawGraph(nodes, "text")).toBe(
-    "a: Ready; requires b, c (is off), ns/Secret/ca (has not been checked yet); after b\nb: Ready\nc: Disabled\n",
+    "a: Ready; requires b, c (is disabled), ns/Secret/ca (has not been checked yet); after b\nb: Ready\nc: Disabled\n",
   );
 });
 
@@ -61,7 +61,7 @@ test("as data", () => {
       state: "Ready",
       requires: [
         { name: "b", range: ">=1", met: true },
-        { name: "c", range: "*", met: false, reason: "DependencyDisabled", message: "is off" },
+        { name: "c", range: "*", met: false, reason: "DependencyDisabled", message: "is disabled" },
         { name: "ns/Secret/ca", met: false, reason: "DependencyMissing" },
       ],
       after: ["b"],

@@ -105,7 +105,7 @@ const rows: readonly Row[] = [
     ...ill,
   },
   {
-    name: "a module is not healthy, another needs a person",
+    name: "a module is not healthy, another requires action",
     modules: [broken, unhealthy("False")],
     ...bad,
     reason: "ModulesInvalid",
@@ -212,7 +212,7 @@ describe("AddonOperator", () => {
   });
 
   it.each<[string, readonly ModuleView[], Partial<View>, string]>([
-    ["two modules run", [running("r"), running("s")], {}, "Module r is being worked on (and 1 more)"],
+    ["two modules run", [running("r"), running("s")], {}, "Module r is in progress (and 1 more)"],
     [
       "two modules fail",
       [failing, { ...failing, name: "e" }],
@@ -223,19 +223,19 @@ describe("AddonOperator", () => {
       "a removal fails",
       [good, { ...failing, enabled: false, flag: false }],
       {},
-      "Module c is off; its removal failed and is retried: boom",
+      "Module c is disabled, but its removal failed and is retried: boom",
     ],
     [
       "a module fails that is about to be removed",
       [good, { ...failing, flag: false }],
       {},
-      "Module c is being worked on",
+      "Module c is in progress",
     ],
     [
       "a module waits",
       [good, blocked],
       {},
-      "Module w waits for what it requires: waits for none, which is no module (since 2026-01-01T00:00:00Z)",
+      "Module w waits for a requirement: waits for none, which does not exist (since 2026-01-01T00:00:00Z)",
     ],
     ["a user requested a converge", [good], { requestedToken: "t" }, "Waits for the requested converge"],
     [
@@ -258,7 +258,7 @@ describe("AddonOperator", () => {
 
   it.each<[string, ModuleView, string, string]>([
     ["in place of a message that all is well", good, "HooksFailing", "hook x fails"],
-    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is being worked on"],
+    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is in progress"],
     ["behind what is worse", failing, "ModulesFailing", "Module c failed and is retried: boom; hook x fails"],
   ])("names failing hooks %s", (...row) => {
     const [, module, reason, message] = row;
@@ -351,6 +351,6 @@ it("a removal that is held names the command that confirms it, for this AddonOpe
   const problem = { file: "a", message: "broken" };
   const broken = viewOf([moduleView("web", { problem }), off], { ...deletionLimit(false)(), operator });
   const { message } = projectOperator(broken, { now: T0 }).conditions[0] ?? {};
-  expect(message).toMatch(/^Module web needs a person.*broken/);
+  expect(message).toMatch(/^Module web requires action.*broken/);
   expect(message).toContain(command);
 });

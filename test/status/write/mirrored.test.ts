@@ -39,7 +39,14 @@ test("each requirement is shown with its state, what is not met first, and since
   expect(show(viewOf([three, off], found("is not there")))).toMatchObject({
     requiresMet: "1/3",
     requires: [
-      { of: "module", name: "b", range: ">=1", met: false, reason: "DependencyDisabled", message: "is off" },
+      {
+        of: "module",
+        name: "b",
+        range: ">=1",
+        met: false,
+        reason: "DependencyDisabled",
+        message: "is disabled",
+      },
       {
         of: "object",
         name: "ns/Secret/ca",

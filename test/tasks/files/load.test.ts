@@ -163,7 +163,7 @@ describe("a hook that was changed or is gone", () => {
 describe("what is broken", () => {
   const refused = "no such kind";
 
-  it("a hook: its module needs a person, and goes on with it once it is mended", async () => {
+  it("a hook: its module requires action, and goes on with it once it is mended", async () => {
     const lab = await started([one({ hooks: [hook("h", { schedules: [{}] })] })]);
     await converge(lab, [one({ hooks: [hook("h", { schedules: [{}], refused })] })]);
     const problem = { file: "/hooks/one/h", message: refused };
@@ -188,7 +188,7 @@ describe("what is broken", () => {
     expect(view(lab)).toMatchObject({ enabled: false, problem: undefined });
   });
 
-  it("a schema: its module needs a person", async () => {
+  it("a schema: its module requires action", async () => {
     const lab = await started([one({ schema: "type: [", hooks: [hook("h")] })]);
     expect(view(lab)?.problem).toMatchObject({ file: "config-values.yaml" });
     expect(lab.linesOf("helm")).toEqual([]);

@@ -155,7 +155,7 @@ test("a release is healthy once all its objects are Current; whole objects come 
   await clock.advance(1);
   expect(displayed()).toEqual(["Unknown", "NotLookedAt", "Deployment ns/web: has not been checked yet"]);
   await listed("deployments", deployment({ available: 3 }));
-  expect(displayed()).toEqual(["True", "Healthy", "All objects are as they should be (2)"]);
+  expect(displayed()).toEqual(["True", "Healthy", "All objects are healthy (2)"]);
   const counts = { total: 2, current: 2, inProgress: 0, failed: 0, terminating: 0, unknown: 0 };
   expect(last()).toMatchObject({ ailments: [], counts });
   expect([...of("configmaps"), ...of("deployments")].map(({ spec }) => spec.metadataOnly)).toEqual([

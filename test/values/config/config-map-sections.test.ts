@@ -144,7 +144,7 @@ describe("what is merged once", () => {
 });
 
 describe("schemas of a section", () => {
-  it("one that is broken refuses nothing: its module needs a person anyway", () => {
+  it("one that is broken refuses nothing: its module requires action anyway", () => {
     const store = storeOf([moduleOf("web", { schema: "type: [" })]);
     expect(store.schemas("web").validateConfig({ size: "big" })).toEqual([]);
   });
@@ -227,7 +227,7 @@ describe("what is reported of sections that break their schema", () => {
       checkDisabledModules(store, candidate(store, data, overlay)).map(
         ({ key, remedy }) => `${key}: ${remedy}`,
       );
-    const reported = "db/size: the module is off; fix this key before it is switched on";
+    const reported = "db/size: the module is disabled; fix this key before you enable it";
     expect(idle({ web: "{ size: big }", db: "{ size: big }" })).toEqual([reported]);
     expect(idle({}, { db: "{ size: big }" })).toEqual([reported]);
     expect(idle({ db: "{ size: 1 }" })).toEqual([]);

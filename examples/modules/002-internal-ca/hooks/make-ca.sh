@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the certificate authority when there is none.
+# Creates the certificate authority if it does not exist.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then
@@ -29,4 +29,4 @@ openssl req -x509 -newkey rsa:2048 -nodes -sha256 -days "$days" -subj "/CN=$name
 jq -n -c --rawfile key "$work/ca.key" --rawfile certificate "$work/ca.crt" \
   '[{op: "add", path: "/internalCa/ca", value: {key: $key, certificate: $certificate}}]' \
   >"$CONFIG_VALUES_JSON_PATCH_PATH"
-echo "made the certificate authority $name"
+echo "created the certificate authority $name"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hands the certificate of the Secret internal-ca to the chart.
+# Passes the certificate in the Secret internal-ca to the chart.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then
@@ -24,7 +24,7 @@ fi
 
 certificate="$(jq -r '.[-1].snapshots.authority[0].filterResult // "" | @base64d' "$BINDING_CONTEXT_PATH")"
 if [[ -z "$certificate" ]]; then
-  echo "the Secret internal-ca is not there yet"
+  echo "the Secret internal-ca does not exist yet"
   exit 0
 fi
 jq -n -c --arg certificate "$certificate" \

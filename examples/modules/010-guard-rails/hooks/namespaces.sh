@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hands the labelled namespaces to the chart.
+# Passes the names of the labeled namespaces to the chart.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then
@@ -26,7 +26,7 @@ EOF
   exit 0
 fi
 
-# A namespace that is going away takes its objects with it; helm could not create them there anyway.
+# Skip namespaces that Kubernetes deletes: Kubernetes also deletes their objects, and Helm cannot create objects in them.
 jq -c '[.[-1].snapshots.namespaces[].filterResult
         | select(.going | not)
         | {name} + (if (.pods // "" | test("^[0-9]+$")) then {pods} else {} end)]

@@ -30,7 +30,7 @@ def main():
         ignored = json.load(file)["namespaceCensus"]["ignored"]
     found = Counter(item["filterResult"] for item in contexts[-1]["snapshots"]["configmaps"])
     with open(os.environ["METRICS_PATH"], "w") as file:
-        # The group makes a namespace that is gone vanish from the metric, too.
+        # The group removes the series of deleted namespaces.
         print(json.dumps({"action": "expire", "group": "census"}), file=file)
         for namespace, count in sorted(found.items()):
             if namespace not in ignored:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes a report at every full five minutes, and once at start; removes it with the module.
+# Writes a report every five minutes and at start. Deletes the report when the operator removes the module.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes into each new namespace when it was first seen.
+# Annotates each new namespace with the time when the hook first saw it.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then

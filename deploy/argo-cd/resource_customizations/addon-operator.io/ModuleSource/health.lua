@@ -1,5 +1,5 @@
--- ModuleSource follows kstatus: the conditions Ready, Reconciling and Stalled with observedGeneration. Reconciling and
--- Stalled exist only while they are True. Needs no library beyond base.
+-- ModuleSource follows kstatus, with observedGeneration and the conditions Ready, Reconciling, and Stalled. Reconciling and
+-- Stalled exist only while they are True. The script needs only the library base.
 local health = {status = "Progressing", message = "Waiting for the addon operator"}
 
 if obj.metadata.deletionTimestamp ~= nil then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records which Secrets this module may read. Its account may read those of team-billing.
+# Records which Secrets this module can read. Its ServiceAccount can read only the Secrets in team-billing.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then
