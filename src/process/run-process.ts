@@ -208,7 +208,7 @@ async function toResult(
   return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, message };
 }
 
-/** One line for people: why the child was not started, or its exit code and the last line of stderr. */
+/** One line for people: why the child was not started, or its exit code and the reason in stderr. */
 export async function describeExit(exit: Exit, stderr: string, started: StartedCommand): Promise<string> {
   if (exit.kind === "notStarted")
     return `cannot start ${started.file}: ${await describeStartError(started, exit.error)}`;
@@ -216,8 +216,15 @@ export async function describeExit(exit: Exit, stderr: string, started: StartedC
   const obstacle = started.uid === undefined ? undefined : findAccessObstacle(started.file);
   if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
   const ending = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
-  const lastLine = oneLine(stderr.trimEnd().split("\n").at(-1), MESSAGE_LIMIT);
-  return lastLine === "" ? ending : `${ending}: ${lastLine}`;
+  const reason = oneLine(findReason(stderr, exit.code), MESSAGE_LIMIT);
+  return reason === "" ? ending : `${ending}: ${reason}`;
+}
+
+/** The line of stderr that says why a program failed: the last one, or for a Go program that panics (exit code 2) the one before its stack. */
+function findReason(stderr: string, code: number | undefined): string | undefined {
+  const lines = stderr.trimEnd().split("\n");
+  const panic = code === 2 ? lines.findLast((line) => /^(?:panic|fatal error): /.test(line)) : undefined;
+  return panic ?? lines.at(-1);
 }
 
 const START_ERROR_REASONS: Readonly<Record<string, string>> = {

@@ -57,6 +57,13 @@ test("a key that stands twice in a module's values.yaml is warned of", async () 
   expect(lines).toEqual([["warn", expect.stringContaining("replicas"), { module: "web" }]]);
 });
 
+test("a values.yaml of more than 1 MiB is not parsed, and its module is broken", async () => {
+  values(`web: { text: "${"x".repeat(1024 * 1024)}" }\n`);
+  const tree = await read();
+  const problem = { file: path("values.yaml"), message: "is larger than 1 MiB", remedy: "make it smaller" };
+  expect(tree.modules[0]?.problem).toEqual(problem);
+});
+
 test("a file of a module that breaks later is an error, and its mending is reported", async () => {
   const good = await read();
   expect(lines).toEqual([]);

@@ -109,6 +109,11 @@ test("a failure reports the exit code and the last line of stderr", async () => 
   });
 });
 
+test("a Go program that panics is reported with the line before its stack", async () => {
+  const { message } = await runFixture("panics.sh");
+  expect(message).toBe("exit code 2: panic: runtime error: nil pointer");
+});
+
 test("a child that a signal ended says which", async () => {
   const result = await runFixture("suicide.sh");
   expect(result).toMatchObject({ outcome: "failed", signal: "SIGKILL", message: "ended by SIGKILL" });

@@ -3,7 +3,15 @@
 import type { Dispatcher } from "undici";
 
 import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
-import { cutDeepParts, Deadline, orAborted, sleep, systemClock, TokenBucket } from "../../lib/index.ts";
+import {
+  attempt,
+  cutDeepParts,
+  Deadline,
+  orAborted,
+  sleep,
+  systemClock,
+  TokenBucket,
+} from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { ApiConnections, type PoolName } from "./connections.ts";
@@ -105,7 +113,7 @@ export class KubeClient {
         const { body } = await send(this.#parts.pool);
         return body.text();
       });
-      return (text === "" ? undefined : cutDeepParts(JSON.parse(text))) as T;
+      return parseAnswer(text, describeRequest(request, this.credentialsInfo.server)) as T;
     } finally {
       deadline.release();
     }
@@ -250,6 +258,15 @@ function toThrownError(error: unknown, deadline: Deadline, requestName: string):
   if (error instanceof ApiError || error instanceof ConnectionError || error instanceof ProblemError)
     return error;
   return toConnectionError(error, requestName);
+}
+
+/** Parses the body of an answer. Another program may answer in place of the API server. The error of `JSON.parse` is not used: it quotes the body. */
+function parseAnswer(text: string, requestName: string): unknown {
+  if (text === "") return undefined;
+  const value = attempt(() => JSON.parse(text) as unknown);
+  if (value === undefined)
+    throw new Error(`${requestName}: the server answered without JSON; a proxy may be in between`);
+  return cutDeepParts(value);
 }
 
 /** Passes on the chunks of a streamed body. Releases the deadline at its end, and converts its errors as `json` does. */

@@ -6,12 +6,17 @@ import { dirname, join, sep } from "node:path";
 import { oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
-/** Reads a regular file as text. Throws ProblemError if it cannot be read. */
+/** Most bytes of a file that is parsed as a whole, such as a values.yaml: parsing a larger one would block the operator for too long. */
+const MAX_PARSED_BYTES = 1024 * 1024;
+
+/** Reads a regular file as text. Throws ProblemError if it is too large or cannot be read. */
 export function readText(path: string): string {
   try {
+    if (statSync(path).size > MAX_PARSED_BYTES)
+      throw new ProblemError({ file: path, message: "is larger than 1 MiB", remedy: "make it smaller" });
     return readRegularFile(path).toString("utf8");
   } catch (error) {
-    throw new ProblemError(fileProblem(path, error));
+    throw error instanceof ProblemError ? error : new ProblemError(fileProblem(path, error));
   }
 }
 

@@ -198,9 +198,9 @@ class FileWalk {
     const stats = tryStat(path);
     if (stats === undefined) return;
     if (isPartOfChart(rel) && this.#isIgnored(rel, stats.isDirectory())) return;
-    if (stats.isDirectory()) this.#queueDirectory(item, formatInodeId(stats));
-    if (!stats.isFile()) return;
-    const { signature: stamp } = toFoundFile(path, stats);
+    if (stats.isDirectory()) return this.#queueDirectory(item, formatInodeId(stats));
+    // Of a FIFO, socket or device only the presence counts: the times of a device may change all the time.
+    const stamp = stats.isFile() ? toFoundFile(path, stats).signature : "special";
     this.files.push({ rel, path, stamp, mode: stats.mode, size: stats.size });
   }
 

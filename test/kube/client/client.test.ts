@@ -52,6 +52,13 @@ test("an answer that is no Status is not quoted", async () => {
   expect(error).toMatchObject({ status: 502, message: `GET ${api.url}${PATH}: the server answered 502` });
 });
 
+test("an answer that is no JSON names the request, and is not quoted", async () => {
+  const { api, client } = await fake();
+  api.on(`GET ${PATH}`, { take: (response) => void response.end("<html>hunter2</html>") });
+  const failure = `Error: GET ${api.url}${PATH}: the server answered without JSON; a proxy may be in between`;
+  expect(await client.json({ path: PATH }).catch(String)).toBe(failure);
+});
+
 test("what the server quotes of a Secret is left out of the message", async () => {
   const { api, client } = await fake();
   const path = "/api/v1/namespaces/ops/secrets/tls";

@@ -1,7 +1,10 @@
+import { execFile } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { Failures } from "../../../src/lib/index.ts";
@@ -44,6 +47,7 @@ async function put(rel: string, text: string): Promise<void> {
   await writeFile(join(root, rel), text);
 }
 
+const mkfifo = (path: string) => promisify(execFile)("mkfifo", [path]);
 const at = (rel: string): string => join(root, "repo/now", rel);
 const module = (rel: string): string => `repo/v1/modules/${rel}`;
 
@@ -93,6 +97,7 @@ describe("what is reported of a change", () => {
     ["a template in a new directory", ["a"], () => put(module("010-a/templates/sub/y.yaml"), "x")],
     ["values of a module", ["b"], () => put(module("020-b/values.yaml"), "b: {x: 1}\n")],
     ["a hook that may be executed now", ["b"], () => put(module("020-b/hooks/h.sh"), "#!/bin/sh\n")],
+    ["a FIFO, which makes its module Invalid", ["b"], () => mkfifo(join(root, module("020-b/fifo")))],
     ["a schema", ["a"], () => put(module("010-a/openapi/values.yaml"), "type: object\n")],
     ["a template that is gone", ["a"], () => rm(join(root, module("010-a/templates/x.yaml")))],
     ["the script that says whether it is on", "all", () => put(module("010-a/enabled"), "#!/bin/sh\n")],
