@@ -18,3 +18,9 @@ export async function mapInParallel<T, R>(
   });
   return new PQueue({ concurrency: limit }).addAll(jobs);
 }
+
+/** Joins promises for a caller that awaits them only if there are any: undefined where none is pending. */
+export function whenAll(promises: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
+  const pending = promises.filter((promise) => promise !== undefined);
+  return pending.length === 0 ? undefined : Promise.all(pending).then(() => {});
+}
