@@ -1,20 +1,37 @@
 /** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Running: what a hook is given"). */
 
+import { access, constants } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
 import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
-import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
-import { withAccess } from "./actor.ts";
+import { ScratchDir, type Children, type RunRequest, type RunResult } from "../process/index.ts";
+import type { ScratchData } from "../process/index.ts";
+import { withAccess, type ModuleActor } from "./actor.ts";
 import { currentTraceParent } from "../trace/index.ts";
 import { batchArguments, batchEnvironment, describeFailedResult, getTimeLimitMs } from "./batch.ts";
-import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
-import { OutputError, readOutputFile } from "./output/output-files.ts";
+import { OutputError } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
 import { renderContext } from "./render-context.ts";
+
+/** Where hooks and scripts are started, and with which environment. */
+export interface StartSettings {
+  readonly children: Pick<Children, "run">;
+  /** The operator's environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly workingDir: string | undefined;
+  /** `--hook-working-dir`: the operator's working directory (the default), or the file's own directory. */
+  readonly hookWorkingDir?: "operator" | "own" | undefined;
+  /** Creates the files that `env` names, before each start. */
+  readonly prepare?: (() => Promise<void>) | undefined;
+  /** The identity under which hooks run; undefined = the operator's. */
+  readonly actor?: ModuleActor | undefined;
+}
 
 export interface RunSettings extends StartSettings {
   readonly tmpDir: string;
@@ -109,7 +126,7 @@ export async function runHookFile(request: HookFileRun): Promise<HookRunResult> 
     result = await withAccess(request.settings.actor, scratch, (accessVariables) =>
       runProcess(request, { ...fileVariables, ...accessVariables }),
     );
-    await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
+    await recordHookSpans(scratch, OUTPUT_FILES.SPANS_PATH, {
       logger: request.logger.child(request.fields),
       hide: request.hide,
     });
@@ -187,10 +204,42 @@ async function runProcess(request: HookFileRun, variables: Record<string, string
   return result;
 }
 
+/**
+ * Working directory and environment of a hook or script, in every phase. Sets WORKING_DIR, if the operator's own environment
+ * `env` does not, to the configured directory, else to `root`: the hooks directory of a hook, the modules directory of a script.
+ */
+export function buildStartOptions(
+  path: string,
+  root: string,
+  { env, workingDir, hookWorkingDir }: StartSettings,
+): Pick<RunRequest, "cwd" | "env"> {
+  const cwd = hookWorkingDir === "own" ? dirname(path) : process.cwd();
+  return { cwd, env: { WORKING_DIR: workingDir ?? root, ...env } };
+}
+
+/** The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it exists. */
+export async function buildCommand(
+  { path, root }: HookFile,
+  args: readonly string[],
+  settings: StartSettings,
+): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
+  const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
+  const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
+  return { ...program, ...buildStartOptions(path, root, settings) };
+}
+
+/** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */
+async function findVenvPython(root: string): Promise<string | undefined> {
+  const python = join(root, "venv", "bin", "python3");
+  return access(python, constants.X_OK)
+    .then(() => python)
+    .catch(() => undefined);
+}
+
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   const readText = (variable: OutputVariable): Promise<string> =>
-    withVariableName(variable, () => readOutputFile(scratch.path(OUTPUT_FILES[variable])));
+    withVariableName(variable, () => scratch.read(OUTPUT_FILES[variable]));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     readText("CONFIG_VALUES_JSON_PATCH_PATH"),
     readText("VALUES_JSON_PATCH_PATH"),
