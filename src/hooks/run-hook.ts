@@ -3,7 +3,7 @@
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
+import { isReviewBinding } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
 import { ScratchDir, type Children, type RunRequest, type RunResult } from "../process/index.ts";
@@ -17,7 +17,6 @@ import { parseObjectOperations, type ObjectOperation } from "./output/object-ope
 import { OutputError } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
-import { renderContext } from "./render-context.ts";
 
 /** Where hooks and scripts are started, and with which environment. */
 export interface StartSettings {
@@ -44,7 +43,8 @@ export interface RunSettings extends StartSettings {
 export interface HookRunInput {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
-  readonly snapshots: Snapshots;
+  /** The binding context as JSON text. */
+  readonly context: ScratchData;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
   readonly queue: string;
@@ -91,7 +91,7 @@ export interface HookRunResult {
 
 /** Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws. */
 export async function runHook(request: HookRunInput & HookRunTools): Promise<HookRunResult> {
-  const { hook, triggers, snapshots, queue } = request;
+  const { hook, triggers, queue } = request;
   const [firstTrigger] = triggers;
   const logFields = {
     hook: hook.name,
@@ -100,17 +100,15 @@ export async function runHook(request: HookRunInput & HookRunTools): Promise<Hoo
     queue,
     ...(hook.module === undefined ? {} : { module: hook.module }),
   };
-  const context = renderContext({ config: hook.config, triggers, snapshots });
   // Many reviews may arrive at once: their processes must not take the processors from the operator, which answers the others.
   const givesWay = firstTrigger !== undefined && isReviewBinding(firstTrigger.binding);
-  return runHookFile({ ...request, context, fields: logFields, givesWay });
+  return runHookFile({ ...request, fields: logFields, givesWay });
 }
 
 /** A run of a hook file with a given binding context. */
 export interface HookFileRun
-  extends HookRunTools, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
+  extends HookRunTools, Pick<HookRunInput, "context" | "values" | "configValues" | "signal" | "hide"> {
   readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
-  readonly context: ScratchData;
   /** Fields of each log line of its output. */
   readonly fields: LogFields;
   /** Gives way to other work where processors are scarce: many reviews must not delay the queues. */

@@ -6,7 +6,7 @@ import type { Filter } from "../../filter/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { Hook, JsonObject, KubernetesBinding, ObjectEvent } from "../../model/index.ts";
 import type { SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { enqueueHook, type HookQueues } from "../kinds.ts";
+import { enqueueHook, type HookQueues } from "../trigger.ts";
 import { Informer, Sequence, type BindingTimes, type InformerOwner } from "./informer.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 

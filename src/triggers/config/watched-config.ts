@@ -7,7 +7,6 @@ import { readOwner } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
 import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
 import { describeOverlay } from "../../model/index.ts";
-import { traceEvent } from "../../trace/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
 import { ConfigValidator, type ConfigValidatorOptions, type AcceptedConfig } from "./config-validator.ts";
 import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
@@ -185,13 +184,12 @@ export class WatchedConfig {
    * a deleted overlay stays in force, because values of hooks would be lost with it.
    */
   #validate(): void {
-    const { name, overlay } = this.#options;
+    const { state, name, overlay } = this.#options;
     this.#hasUnhandledChange = false;
     this.#validatedConfig = this.#objects.getLatest(name);
     if (overlay !== undefined) this.#validatedOverlay = this.#objects.getLastKnown(overlay.name);
-    traceEvent("edit", { configMap: name }, () =>
-      this.#validator.validate(this.#validatedConfig, this.#validatedOverlay),
-    );
+    state.beginEvent("edit", { configMap: name });
+    this.#validator.validate(this.#validatedConfig, this.#validatedOverlay);
   }
 
   /** Whether either object has another version than the one that was validated last. */
