@@ -93,3 +93,11 @@ export interface QueuesOptions<T extends QueueTask> {
   /** Called with the duration of each operation on a queue. */
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
 }
+
+/** The slots of all queues; a task without the field `slot` needs none. */
+export interface SharedSlots {
+  isFree(task: QueueTask): boolean;
+  acquire(task: QueueTask): void;
+  release(task: QueueTask): boolean;
+  reacquire(task: QueueTask, signal: AbortSignal): Promise<void>;
+}
