@@ -5,9 +5,10 @@ import { GLOBAL, type Attributes, type Hook, type Span, type Tree } from "../mod
 import { currentSpan, newCause } from "../trace/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
 import { applyEvent, PROGRESS_EVENTS, type ModuleEvents } from "./module-events.ts";
-import { collectRunInputs, type ModuleRecord } from "./module-record.ts";
+import type { ModuleRecord } from "./module-record.ts";
 import { ModuleRecords, type ModuleDefaults } from "./module-records.ts";
 import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
+import { collectRunInputs } from "./run-events.ts";
 import { Simulation } from "./simulation.ts";
 import { ValuesRecorder } from "./values-recorder.ts";
 import { BLANK, NO_TREE, type OperatorState, type View } from "./view.ts";
