@@ -22,6 +22,12 @@ interface StateOptions
   readonly chartEnabledModules?: boolean;
 }
 
+/** The result of a read of modules, and the tree before it. */
+export interface TreeRead {
+  readonly before: Tree;
+  readonly tree: Tree;
+}
+
 /** Called after changes. `origin`: the external event that led to them, if one was announced (`beginEvent`). */
 type Listener = (view: View, origin?: Span) => void;
 
@@ -149,6 +155,18 @@ export class State {
     this.#values.setTree(tree);
     this.#modules.setModules(tree.modules);
     this.#discardViewAndNotify();
+  }
+
+  /**
+   * Reads a tree of modules by `read`, which gets the current tree. Reads again if another tree was recorded meanwhile, whose changes the
+   * result would revert. The caller records the result.
+   */
+  async readOnCurrentTree(read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
+    for (;;) {
+      const before = this.#tree;
+      const tree = await read(before);
+      if (this.#tree === before) return { before, tree };
+    }
   }
 
   recordGlobalHooks(hooks: readonly Hook[]): void {
