@@ -5,10 +5,9 @@ import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index
 import { DepthError, oneLine, toError, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
 import { enqueueHook, type HookQueues, type Snapshots } from "../trigger.ts";
-import type { BindingTimes } from "./informer.ts";
+import { SharedObjects, type BindingTimes } from "./informer.ts";
 import { Monitor, sortItems } from "./monitor.ts";
 import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
-import { SharedObjects } from "./shared-objects.ts";
 
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
