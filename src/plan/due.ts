@@ -10,19 +10,13 @@ import type { Queues } from "../queue/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import {
   activeModules,
-  mustRunsWaitForConverge,
-  findStartableScheduledRuns,
-  findModulesAwaitedByConverge,
-  findModulesToRestore,
-} from "./run-readiness.ts";
-import {
-  GLOBALS_CAUSE,
   findConvergeCause,
+  findModulesToRestore,
   findRestartCause,
   findRunCause,
-  hasGlobalConfigChanged,
-  mustReadFilesWithoutConverge,
 } from "./causes.ts";
+import { GLOBALS_CAUSE, hasGlobalConfigChanged, mustReadFilesWithoutConverge } from "./causes.ts";
+import { findModulesAwaitedByConverge, findStartableScheduledRuns } from "./scheduled-runs.ts";
 
 /** Key of the converge task: there is at most one. */
 const CONVERGE_KEY = "reload";
@@ -98,11 +92,17 @@ function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
 
+/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
+function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
+  if (moduleQueues === "main" || isBlocked) return false;
+  return phase === "beforeAll" || phase === "discovery" || phase === "modules";
+}
+
 /** The module runs that are due: runs that the converge has scheduled and that may start now, and runs with a cause of their own. */
 function findDueRuns(view: View): DueTask[] {
-  const scheduledCauses = findStartableScheduledRuns(view);
+  const scheduledCauses = view.moduleQueues === "own" ? findStartableScheduledRuns(view) : undefined;
   return activeModules(view).flatMap((module) => {
-    const cause = scheduledCauses.get(module.name) ?? findRunCause(module, view);
+    const cause = scheduledCauses?.get(module.name) ?? findRunCause(module, view);
     return cause === undefined ? [] : [buildRunTask(module.name, cause, view)];
   });
 }

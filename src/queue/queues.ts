@@ -33,7 +33,7 @@ interface Waiter<T> {
  * - the start: until Synchronization of global hooks in named queues has succeeded;
  * - a converge: until Synchronization of new or changed global hooks in named queues was tried;
  * - the run of a module, which releases its slot meanwhile: for Synchronization of its hooks (`waitForSynchronization`);
- * - a first run in its own queue: for first runs of smaller numbers (`plan/run-readiness.ts`);
+ * - a first run in its own queue: for first runs of smaller numbers (`plan/scheduled-runs.ts`);
  * - removal, reading of hooks, discovery: until the current runs of that module, which they interrupt, have ended.
  */
 export class Queues<T extends QueueTask> {

@@ -248,12 +248,8 @@ export class SharedObjects {
   acquireText(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
-    const sharedText = this.#texts.get(key);
-    if (sharedText !== undefined) {
-      sharedText.referenceCount += 1;
-      return sharedText;
-    }
-    const text: SharedText = { key, bytes: toExactBytes(object), referenceCount: 1 };
+    const text = this.#texts.get(key) ?? { key, bytes: toExactBytes(object), referenceCount: 0 };
+    text.referenceCount += 1;
     // Without a uid, equal keys may mean different objects.
     if (uid !== "") this.#texts.set(key, text);
     return text;
