@@ -186,7 +186,7 @@ function isRequested(token: string | undefined, handled: string | undefined): bo
 }
 
 /** Why a module that has run must run again: a user or a hook changed what its runs use. Undefined if its last run used the present inputs (`handled`). */
-export function findEditCause(module: ModuleView): Cause | undefined {
+function findEditCause(module: ModuleView): Cause | undefined {
   const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
   if (isRequested(requestedToken, handled.token)) return REQUESTED_CAUSE;
   if (files !== undefined && files !== handled.files) return FILES_CAUSE;

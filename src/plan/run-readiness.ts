@@ -74,10 +74,10 @@ export function findLostRequirement(module: ModuleView, view: View): RunBlocker 
   return { awaitedName: name, reason, message: `it requires ${name}, which ${lost.message}` };
 }
 
-export type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
+type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
 
 /** Why a requirement of a module is not met. */
-export interface UnmetRequirement {
+interface UnmetRequirement {
   /** The required module, object or Kubernetes. */
   readonly name: string;
   readonly reason: UnmetReason;
@@ -125,7 +125,7 @@ export function listReportedRequirements(module: ModuleView, view: View): readon
 }
 
 /** Everything that the module lacks before it can run: missing Secrets and ConfigMaps with values first, then unmet requirements. */
-export function listUnmetRequirements(module: ModuleView, view: View): (UnmetRequirement | MissingValues)[] {
+function listUnmetRequirements(module: ModuleView, view: View): (UnmetRequirement | MissingValues)[] {
   return [...toMissingValues(module), ...listRequirements(module, view).flatMap(({ unmet }) => unmet ?? [])];
 }
 
