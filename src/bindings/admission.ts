@@ -3,7 +3,7 @@
  * (docs/reference/hooks.md, "Webhooks"). Functions that read the hook's configuration `complain` about each problem, with its path.
  */
 
-import type { AdmissionBinding, JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
+import type { JsonObject, MutatingBinding, ValidatingBinding } from "../model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
 import type { BindingKind, Complain, BindingReadOptions } from "./kind.ts";
 import { LABEL_SELECTOR, readLabelSelector } from "./kubernetes.ts";
@@ -49,7 +49,7 @@ const WEBHOOK_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 const MAX_NAME_LENGTH = 253;
 
 export const validating: BindingKind<ValidatingBinding> = {
-  ...buildCommonAdmissionParts("kubernetesValidating", "Validating"),
+  shapesByVersion: { v0: {}, v1: { kubernetesValidating: nonEmptyList(ITEM_SHAPE) } },
   read: (config, options) =>
     readAdmissionItems(config, "kubernetesValidating", options).map((each) => ({
       ...each,
@@ -58,26 +58,10 @@ export const validating: BindingKind<ValidatingBinding> = {
 };
 
 export const mutating: BindingKind<MutatingBinding> = {
-  ...buildCommonAdmissionParts("kubernetesMutating", "Mutating"),
+  shapesByVersion: { v0: {}, v1: { kubernetesMutating: nonEmptyList(ITEM_SHAPE) } },
   read: (config, options) =>
     readAdmissionItems(config, "kubernetesMutating", options).map((each) => ({ ...each, type: "mutating" })),
 };
-
-/** The parts that both kinds of admission bindings share. `key` is their configuration key, `type` their name in the binding context. */
-function buildCommonAdmissionParts(
-  key: string,
-  type: string,
-): Omit<BindingKind<AdmissionBinding>, "read" | "buildContext"> & {
-  buildContext: (trigger: { readonly request: JsonObject }) => { type: string; review: JsonObject };
-} {
-  return {
-    shapesByVersion: { v0: {}, v1: { [key]: nonEmptyList(ITEM_SHAPE) } },
-    buildContext: ({ request }) => ({ type, review: { request } }),
-    isReview: true,
-    mayMerge: () => false,
-    getActivation: () => type,
-  };
-}
 
 type Item = Omit<ValidatingBinding, "type">;
 

@@ -31,15 +31,6 @@ const VERSION = /^(?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[a-z0-9]([-a-z0-9]*[a-z0-
 export const conversion: BindingKind<ConversionBinding> = {
   shapesByVersion: { v0: {}, v1: { [KEY]: nonEmptyList(ITEM_SHAPE) } },
   read,
-  buildContext: ({ request, rule }) => ({
-    type: "Conversion",
-    fromVersion: rule.fromVersion,
-    toVersion: rule.toVersion,
-    review: { request },
-  }),
-  isReview: true,
-  mayMerge: () => false,
-  getActivation: () => "Conversion",
 };
 
 /** Reads the conversion bindings of a configuration; complains about invalid names and repeated conversions. */

@@ -2,8 +2,9 @@
 
 import type { JsonObject, KubernetesBinding, LabelSelector } from "../model/index.ts";
 import type { WatchEvent } from "../model/index.ts";
-import { ITEM_FIELDS, SnapshotList, readCommonBinding, snapshotItemMembers, nonEmptyList } from "./kind.ts";
+import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
 import type { BindingKind, Complain, BindingReadOptions } from "./kind.ts";
+import { V0_EVENT_NAMES } from "./trigger.ts";
 import { BOOLEAN_SHAPE, STRING_SHAPE, STRINGS_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
 const LABEL_OPERATOR = { kind: "string", oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] } as const;
@@ -33,8 +34,6 @@ const FIELD_SELECTOR = objectShape(
 const NAME_SELECTOR = objectShape({ matchNames: STRINGS_SHAPE }, { required: ["matchNames"] });
 
 const ALL_EVENTS = ["Added", "Modified", "Deleted"] as const satisfies readonly WatchEvent[];
-
-const V0_EVENT_NAMES = { Added: "add", Modified: "update", Deleted: "delete" } as const;
 
 /** The shape of an item in version 0; unknown keys are tolerated. */
 const V0_ITEM_SHAPE = objectShape(
@@ -81,22 +80,6 @@ export const kubernetes: BindingKind<KubernetesBinding> = {
     v1: { kubernetes: nonEmptyList(ITEM_SHAPE) },
   },
   read,
-  buildContext: (trigger, _, snapshots) =>
-    trigger.type === "synchronization"
-      ? { type: "Synchronization", objects: new SnapshotList(snapshots.byBindingId(trigger.binding.id)) }
-      : {
-          type: "Event",
-          watchEvent: trigger.event.watchEvent,
-          ...Object.fromEntries(snapshotItemMembers(trigger.event.item)),
-        },
-  buildV0Context: (trigger) => {
-    if (trigger.type !== "event") return {};
-    const { watchEvent, kind, namespace, name } = trigger.event;
-    const resourceEvent = V0_EVENT_NAMES[watchEvent];
-    return { resourceEvent, resourceKind: kind, resourceName: name, resourceNamespace: namespace };
-  },
-  mayMerge: ({ type, binding }) => type === "event" || binding.group !== undefined,
-  getActivation: () => "Kubernetes",
 };
 
 /** Reads the kubernetes bindings of a configuration: the items of version 1, or those of version 0. */

@@ -1,7 +1,7 @@
 /** Lifecycle bindings: they run at their point of a module's or the operator's lifecycle (docs/reference/hooks.md, "Lifecycle bindings"). */
 
 import { LIFECYCLE, MAIN_QUEUE, type LifecycleBinding, type LifecycleName } from "../model/index.ts";
-import { snapshotsByName, type BindingKind } from "./kind.ts";
+import type { BindingKind } from "./kind.ts";
 
 export type HookKind = "global" | "module";
 
@@ -25,17 +25,6 @@ export const lifecycle: BindingKind<LifecycleBinding> = {
       const order = config[name];
       return typeof order === "number" ? [createLifecycleBinding(name, order, queue)] : [];
     }),
-  buildContext: ({ binding: { name } }, { bindings }, snapshots) =>
-    name === "onStartup"
-      ? {}
-      : {
-          snapshots: snapshotsByName(
-            bindings.kubernetes.map((each) => each.name),
-            snapshots,
-          ),
-        },
-  mayMerge: () => false,
-  getActivation: ({ name }) => name,
 };
 
 /** The binding of a hook whose configuration contains `NAME: ORDER`, such as `beforeHelm: 10`. */

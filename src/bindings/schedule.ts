@@ -20,9 +20,6 @@ export const schedule: BindingKind<ScheduleBinding> = {
     v1: { schedule: nonEmptyList(V1_ITEM_SHAPE) },
   },
   read,
-  buildContext: () => ({ type: "Schedule" }),
-  mayMerge: () => true,
-  getActivation: () => "Schedule",
 };
 
 /** Reads the schedule bindings of a configuration, and checks their crontabs. */

@@ -6,7 +6,6 @@ import type { Hook, Json, Module } from "../model/index.ts";
 import { drawGraph, explainModule, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
 import { evaluateModule, buildOverview, summarizeState } from "../status/index.ts";
-import { traceEvent } from "../trace/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
@@ -229,9 +228,8 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   run(sources, found, { method }) {
     if (method !== "POST") return errorResponse(405, "module run: use POST");
-    traceEvent("request", { module: found.name }, () =>
-      sources.state.recordModule(found.name, "runRequested"),
-    );
+    sources.state.beginEvent("request", { module: found.name });
+    sources.state.recordModule(found.name, "runRequested");
     return { status: 200, text: `run of ${found.name} requested\n` };
   },
   rollback(sources, found, { method, form }) {
@@ -263,9 +261,8 @@ function requestRollback(
   const revision = revisionText === "" ? undefined : Number(revisionText);
   try {
     const targetRevision = rollbackTarget(name, revision);
-    traceEvent("request", { module: name }, () =>
-      state.recordModule(name, "rollbackRequested", targetRevision),
-    );
+    state.beginEvent("request", { module: name });
+    state.recordModule(name, "rollbackRequested", targetRevision);
     const requestText = `rollback of ${name} to revision ${targetRevision} requested.`;
     const lastsText = "It stays in force until you change chart or values, or request a run.";
     const nextText = `Follow it with: addon-operator module why ${name}`;

@@ -3,7 +3,8 @@
  * operator that made it, in the format of a scheme version. The older Go implementation of the operator wrote other labels or none.
  */
 
-import { oneLine } from "../lib/index.ts";
+import { oneLine, type Logger } from "../lib/index.ts";
+import type { HelmRecorder } from "./binary/helm.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { GO_LABELS, isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
@@ -80,4 +81,15 @@ async function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): 
       cause: error,
     });
   }
+}
+
+/** Logs and counts the adoption of a release that a user installed with helm. Does nothing for any other release. */
+export function reportAdoption(
+  owner: ReleaseOwner | undefined,
+  release: string,
+  { logger, recorder }: { readonly logger: Logger; readonly recorder?: HelmRecorder | undefined },
+): void {
+  if (owner !== "manual") return;
+  logger.warn("Adopting a release that was installed with helm", { release });
+  recorder?.adopted(release);
 }

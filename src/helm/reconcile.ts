@@ -5,18 +5,21 @@
 
 import { provesBroken } from "../health/index.ts";
 import { sleep } from "../lib/index.ts";
-import {
-  buildArtifactLabels,
-  decideBeforeRendering,
-  buildRevisionLabels,
-  planRelease,
-  type ReleasePlan,
-} from "./decide.ts";
+import { reportAdoption } from "./adoption.ts";
+import { HelmError } from "./binary/helm-errors.ts";
+import type { UpgradeOptions } from "./binary/helm.ts";
+import { UnusableChartError } from "./chart/chart.ts";
+import { findOwnCrd } from "./crds/read-crds.ts";
+import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { withHookWatch } from "./hook-watch.ts";
+import { parseDocuments, listHookObjects, listObjectRefs, type RenderedChart } from "./manifest/manifest.ts";
+import { refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
+import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
-import type { RenderedChart } from "./manifest/manifest.ts";
-import { RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
-import { ChartChangedError, withUpgradeOptions } from "./rendering.ts";
+import { retainBeforeUpgrade } from "./objects/retain.ts";
+import { findComparedRevisions, RELEASE_LABELS } from "./release/revisions.ts";
+import { ChartChangedError, renderManifestsFromCopy, withUpgradeOptions } from "./rendering.ts";
+import { recoverPendingRelease, repairRecords } from "./repair-records.ts";
 import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
 import {
   countFailure,
@@ -26,7 +29,7 @@ import {
   rollBack,
 } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
-import { installOrUpgrade, recoverPendingRelease } from "./upgrade.ts";
+import { recordArtifact, updateLabels } from "./update-labels.ts";
 
 type ReconcileResult = Omit<ReleaseOutcome, "release">;
 type ActionResult = Omit<ReconcileResult, "wasRecovered">;
@@ -34,6 +37,8 @@ type ActionResult = Omit<ReconcileResult, "wasRecovered">;
 /** While files of a chart are being written, a run decides again: at most this often, each time after this pause. */
 const MAX_DECISIONS = 10;
 const CHART_CHANGE_PAUSE_MS = 500;
+/** How often records are repaired in one run. A killed helm may change its record more than once after its end was requested. */
+const MAX_REPAIRS = 3;
 
 /**
  * Reconciles a release with as little work as possible: nothing for equal inputs, new labels for an equal manifest, otherwise an
@@ -118,42 +123,6 @@ async function rollBackAndDescribe(reconciliation: Reconciliation, refusal: Refu
   return { action: "rolledBack", refusal: await describeRefusal(reconciliation, refusal) };
 }
 
-/** Updates the labels of a release whose manifest, with this checksum, is equal. Changes nothing if all labels are equal too. */
-async function updateLabels(
-  reconciliation: Reconciliation,
-  release: ReleaseMeta,
-  manifestChecksum: string,
-): Promise<ReconcileResult["action"]> {
-  const labels = buildRevisionLabels(reconciliation, manifestChecksum, false);
-  const differs = (key: string): boolean => release.labels[key] !== labels[key];
-  if (!Object.keys(labels).some(differs)) return "unchanged";
-  const { store, deferredLabels } = reconciliation.tools;
-  reportAdoption(reconciliation);
-  // The owner must be on the server at once. The other labels only save a later rendering, so a converge of many modules
-  // does not wait for them.
-  if (differs(RELEASE_LABELS.managedBy))
-    await store.setLabels(release, labels, reconciliation.request.signal);
-  else {
-    store.deferLabels(release, labels);
-    deferredLabels.schedule(release.name);
-  }
-  return "labelled";
-}
-
-/**
- * Labels the release with the artifact of a registry that its module comes from now. A new artifact may contain the same chart and
- * other hooks of the module, so that no upgrade writes the label.
- */
-function recordArtifact({ tools, request, release }: Reconciliation): void {
-  const labels = buildArtifactLabels({ request });
-  if (release === undefined) return;
-  const isLabelled = Object.entries(labels).every(([key, value]) => release.labels[key] === value);
-  if (isLabelled) return;
-  // Together with labels that are not written yet.
-  tools.store.deferLabels(release, { ...release.deferredLabels, ...labels });
-  tools.deferredLabels.schedule(release.name);
-}
-
 /**
  * Installs or upgrades a release. Counts a failure: when the allowed number of failures is reached, rolls the release back. `rendered`
  * is the chart's rendering, if there is one already; without it, `DeferredLabels` computes the manifest label later.
@@ -161,7 +130,7 @@ function recordArtifact({ tools, request, release }: Reconciliation): void {
 function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart): Promise<ActionResult> {
   const { release } = reconciliation;
   return withUpgradeOptions(reconciliation, async (options) => {
-    reportAdoption(reconciliation);
+    reportAdoption(reconciliation.owner, reconciliation.request.module.name, reconciliation.tools);
     await markInstalledRevisionGood(reconciliation);
     const { historyMax, labels } = getNextUpgradeOptions(reconciliation);
     const allLabels = {
@@ -204,10 +173,83 @@ async function runWithHookWatch(
   }
 }
 
-/** Logs and counts the adoption of a release that a user installed with helm. Does nothing for any other release. */
-function reportAdoption({ owner, tools, request }: Reconciliation): void {
-  if (owner !== "manual") return;
-  const release = request.module.name;
-  tools.logger.warn("Adopting a release that was installed with helm", { release });
-  tools.recorder?.adopted(release);
+/**
+ * Installs or upgrades a release with helm. Before that, protects objects that helm must neither delete nor replace. Repairs the
+ * release's records after known errors of helm, and tries again. `rendered` is the chart's rendering, if there is one already.
+ */
+async function installOrUpgrade(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+  rendered: RenderedChart | undefined,
+): Promise<void> {
+  const { tools, request } = reconciliation;
+  const rendering = rendered ?? (await findReusableRendering(reconciliation));
+  const { objects, hooks } = rendering ?? (await renderContent(reconciliation, options));
+  const problem = findOwnCrd([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
+  if (problem !== undefined) throw new UnusableChartError(problem);
+  // Without a rendering, it checks all recorded objects, because helm may delete any of them.
+  await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
+  for (let repairs = 0; ; repairs += 1) {
+    await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
+    try {
+      return await upgradeAndAdopt(reconciliation, options);
+    } catch (error) {
+      if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
+      const isRepaired = await repairRecords(reconciliation, error.result.stderr);
+      if (!isRepaired) throw error;
+    }
+  }
+}
+
+/**
+ * Renders the chart to find its hooks and CRDs, which need checks before helm runs. Rendering takes time, so a chart whose
+ * files mention neither (its *reach*) is not rendered, and the result is empty.
+ */
+async function renderContent(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+): Promise<Pick<RenderedChart, "objects" | "hooks">> {
+  const { hooks, crds } = reconciliation.chart.reach;
+  if (!hooks && !crds) return { objects: [], hooks: [] };
+  const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
+  return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
+}
+
+/** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */
+function getHookVerb({ tools, request }: Reconciliation): HookRun["verb"] {
+  const status = tools.store.get(request.module.name)?.status ?? "uninstalled";
+  return status === "uninstalled" ? "install" : "upgrade";
+}
+
+/**
+ * The rendering of the last revision, read from its record, which saves a retry with equal inputs from rendering again.
+ * Undefined if the inputs differ, or if templates use `lookup`, whose result may have changed.
+ */
+async function findReusableRendering({
+  tools,
+  request,
+  chart,
+  inputsDigest,
+}: Reconciliation): Promise<RenderedChart | undefined> {
+  const release = tools.store.get(request.module.name);
+  if (release?.labels[RELEASE_LABELS.inputs] !== inputsDigest || chart.reach.lookup) return undefined;
+  return tools.store.readSummary(release);
+}
+
+/**
+ * Runs helm without `--take-ownership`, which would silently overwrite objects of others. If helm refuses existing objects, annotates
+ * those that the release may adopt, and runs helm again. Throws as `adoptExistingObjects` and `Helm.upgradeInstall`.
+ */
+async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
+  const { helm, store } = reconciliation.tools;
+  try {
+    await helm.upgradeInstall(options);
+  } catch (error) {
+    if (!isExistingObjectError(error)) throw error;
+    // helm accepts existing objects that are in the last deployed revision.
+    const deployed = findComparedRevisions(store.revisions(options.release)).at(-1);
+    const recorded = deployed === undefined ? [] : (await store.readSummary(deployed)).objects;
+    await adoptExistingObjects(reconciliation, options, { recorded, refusal: error });
+    await helm.upgradeInstall(options);
+  }
 }

@@ -6,10 +6,8 @@ import { type Logger, oneLine } from "../lib/index.ts";
 import type { ScratchDir, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
 import { homeVariables } from "./actor.ts";
-import { readOutputFile } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
-import { buildStartOptions } from "./command.ts";
-import { withScratchDirectory, type RunSettings } from "./run-hook.ts";
+import { buildStartOptions, withScratchDirectory, type RunSettings } from "./run-hook.ts";
 
 /** One call of a module's `enabled` script. Values are JSON texts. */
 export interface EnabledScriptRun {
@@ -29,6 +27,8 @@ export type EnabledAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
   | { readonly failure: string };
 
+const RESULT_FILE = "enabled-result";
+const REASON_FILE = "enabled-reason";
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_REASON_LENGTH = 500;
 
@@ -80,8 +80,8 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const writtenText = (await readOutputFile(variables.MODULE_ENABLED_RESULT, MAX_ANSWER_BYTES)).trim();
-  const reason = (await readOutputFile(variables.MODULE_ENABLED_REASON, MAX_ANSWER_BYTES)).trim();
+  const writtenText = (await scratch.read(RESULT_FILE, MAX_ANSWER_BYTES)).trim();
+  const reason = (await scratch.read(REASON_FILE, MAX_ANSWER_BYTES)).trim();
   const text = writtenText || lastLine.trim();
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }
@@ -91,8 +91,8 @@ async function writeScriptFiles(scratch: ScratchDir, { values, configValues }: E
   const [CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON] = await Promise.all([
     scratch.write("config-values.json", configValues),
     scratch.write("values.json", values),
-    scratch.write("enabled-result", ""),
-    scratch.write("enabled-reason", ""),
+    scratch.write(RESULT_FILE, ""),
+    scratch.write(REASON_FILE, ""),
   ]);
   return { CONFIG_VALUES_PATH, VALUES_PATH, MODULE_ENABLED_RESULT, MODULE_ENABLED_REASON };
 }

@@ -10,6 +10,5 @@ export { HookLoader } from "./config/loader.ts";
 export { runEnabledScript } from "./enabled-script.ts";
 export { toHookFile, runHookFileOffline, lintHook, type OfflineRun } from "./offline.ts";
 export { buildHookEnvironment } from "./hook-environment.ts";
-export { renderContext } from "./render-context.ts";
 export { runHook } from "./run-hook.ts";
 export type { HookOutput, HookRunInput, HookRunResult, RunSettings } from "./run-hook.ts";

@@ -1,20 +1,36 @@
 /** Runs a hook: writes its input files, starts it, reads its output files (docs/reference/hooks.md, "Input and output"). */
 
-import { isReviewBinding, type Snapshots } from "../bindings/index.ts";
+import { access, constants } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+import { isReviewBinding } from "../bindings/index.ts";
 import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
-import { ScratchDir, type RunResult, type ScratchData } from "../process/index.ts";
-import { withAccess } from "./actor.ts";
+import { ScratchDir, type Children, type RunRequest, type RunResult } from "../process/index.ts";
+import type { ScratchData } from "../process/index.ts";
+import { withAccess, type ModuleActor } from "./actor.ts";
 import { currentTraceParent } from "../trace/index.ts";
 import { batchArguments, batchEnvironment, describeFailedResult, getTimeLimitMs } from "./batch.ts";
-import { buildCommand, type StartSettings } from "./command.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
-import { OutputError, readOutputFile } from "./output/output-files.ts";
+import { OutputError } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
-import { renderContext } from "./render-context.ts";
+
+/** Where hooks and scripts are started, and with which environment. */
+export interface StartSettings {
+  readonly children: Pick<Children, "run">;
+  /** The operator's environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly workingDir: string | undefined;
+  /** `--hook-working-dir`: the operator's working directory (the default), or the file's own directory. */
+  readonly hookWorkingDir?: "operator" | "own" | undefined;
+  /** Creates the files that `env` names, before each start. */
+  readonly prepare?: (() => Promise<void>) | undefined;
+  /** The identity under which hooks run; undefined = the operator's. */
+  readonly actor?: ModuleActor | undefined;
+}
 
 export interface RunSettings extends StartSettings {
   readonly tmpDir: string;
@@ -27,7 +43,8 @@ export interface RunSettings extends StartSettings {
 export interface HookRunInput {
   readonly hook: Hook;
   readonly triggers: readonly HookTrigger[];
-  readonly snapshots: Snapshots;
+  /** The binding context as JSON text. */
+  readonly context: ScratchData;
   readonly values: ScratchData;
   readonly configValues: ScratchData;
   readonly queue: string;
@@ -74,7 +91,7 @@ export interface HookRunResult {
 
 /** Runs a hook and reads its output if the exit code is 0. Applies nothing. Never throws. */
 export async function runHook(request: HookRunInput & HookRunTools): Promise<HookRunResult> {
-  const { hook, triggers, snapshots, queue } = request;
+  const { hook, triggers, queue } = request;
   const [firstTrigger] = triggers;
   const logFields = {
     hook: hook.name,
@@ -83,17 +100,15 @@ export async function runHook(request: HookRunInput & HookRunTools): Promise<Hoo
     queue,
     ...(hook.module === undefined ? {} : { module: hook.module }),
   };
-  const context = renderContext({ config: hook.config, triggers, snapshots });
   // Many reviews may arrive at once: their processes must not take the processors from the operator, which answers the others.
   const givesWay = firstTrigger !== undefined && isReviewBinding(firstTrigger.binding);
-  return runHookFile({ ...request, context, fields: logFields, givesWay });
+  return runHookFile({ ...request, fields: logFields, givesWay });
 }
 
 /** A run of a hook file with a given binding context. */
 export interface HookFileRun
-  extends HookRunTools, Pick<HookRunInput, "values" | "configValues" | "signal" | "hide"> {
+  extends HookRunTools, Pick<HookRunInput, "context" | "values" | "configValues" | "signal" | "hide"> {
   readonly hook: HookFile & Pick<Hook, "id" | "module" | "item">;
-  readonly context: ScratchData;
   /** Fields of each log line of its output. */
   readonly fields: LogFields;
   /** Gives way to other work where processors are scarce: many reviews must not delay the queues. */
@@ -109,7 +124,7 @@ export async function runHookFile(request: HookFileRun): Promise<HookRunResult> 
     result = await withAccess(request.settings.actor, scratch, (accessVariables) =>
       runProcess(request, { ...fileVariables, ...accessVariables }),
     );
-    await recordHookSpans(scratch.path(OUTPUT_FILES.SPANS_PATH), {
+    await recordHookSpans(scratch, OUTPUT_FILES.SPANS_PATH, {
       logger: request.logger.child(request.fields),
       hide: request.hide,
     });
@@ -187,10 +202,42 @@ async function runProcess(request: HookFileRun, variables: Record<string, string
   return result;
 }
 
+/**
+ * Working directory and environment of a hook or script, in every phase. Sets WORKING_DIR, if the operator's own environment
+ * `env` does not, to the configured directory, else to `root`: the hooks directory of a hook, the modules directory of a script.
+ */
+export function buildStartOptions(
+  path: string,
+  root: string,
+  { env, workingDir, hookWorkingDir }: StartSettings,
+): Pick<RunRequest, "cwd" | "env"> {
+  const cwd = hookWorkingDir === "own" ? dirname(path) : process.cwd();
+  return { cwd, env: { WORKING_DIR: workingDir ?? root, ...env } };
+}
+
+/** The command of a hook file. Hooks that end in `.py` use the virtual environment `venv` of their hooks directory, if it exists. */
+export async function buildCommand(
+  { path, root }: HookFile,
+  args: readonly string[],
+  settings: StartSettings,
+): Promise<Pick<RunRequest, "file" | "args" | "cwd" | "env">> {
+  const python = path.endsWith(".py") ? await findVenvPython(root) : undefined;
+  const program = python === undefined ? { file: path, args } : { file: python, args: [path, ...args] };
+  return { ...program, ...buildStartOptions(path, root, settings) };
+}
+
+/** Path of Python in the virtual environment of a hooks directory; undefined if it does not exist. */
+async function findVenvPython(root: string): Promise<string | undefined> {
+  const python = join(root, "venv", "bin", "python3");
+  return access(python, constants.X_OK)
+    .then(() => python)
+    .catch(() => undefined);
+}
+
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   const readText = (variable: OutputVariable): Promise<string> =>
-    withVariableName(variable, () => readOutputFile(scratch.path(OUTPUT_FILES[variable])));
+    withVariableName(variable, () => scratch.read(OUTPUT_FILES[variable]));
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     readText("CONFIG_VALUES_JSON_PATCH_PATH"),
     readText("VALUES_JSON_PATCH_PATH"),

@@ -1,4 +1,4 @@
-/** Works on many items, a few at a time. */
+/** Runs work on many items: a few at a time, or in order; and awaits it only where that is necessary. */
 
 import PQueue from "p-queue";
 
@@ -17,4 +17,39 @@ export async function mapInParallel<T, R>(
     });
   });
   return new PQueue({ concurrency: limit }).addAll(jobs);
+}
+
+/** Joins promises for a caller that awaits them only if there are any: undefined where none is pending. */
+export function whenAll(promises: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
+  const pending = promises.filter((promise) => promise !== undefined);
+  return pending.length === 0 ? undefined : Promise.all(pending).then(() => {});
+}
+
+/**
+ * Runs steps in the order of their arrival, although each first waits for its input. A step runs synchronously if its
+ * input is ready and no earlier step is pending.
+ */
+export class Sequence {
+  #lastTurn: Promise<void> | undefined;
+
+  /** Runs `step` with the result of `input`, which must not reject. The promise, if there is one, resolves after the step. */
+  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
+    if (this.#lastTurn === undefined && !(input instanceof Promise)) {
+      step(input);
+      return undefined;
+    }
+    const earlierTurn = this.#lastTurn;
+    const turn = (async () => {
+      const value = await input;
+      await earlierTurn?.catch(() => {});
+      step(value);
+    })();
+    this.#lastTurn = turn;
+    // Without a pending turn, the next step may run synchronously.
+    const forgetTurn = (): void => {
+      if (this.#lastTurn === turn) this.#lastTurn = undefined;
+    };
+    turn.then(forgetTurn, forgetTurn);
+    return turn;
+  }
 }

@@ -36,11 +36,11 @@ export function connectMetrics(metrics: Metrics, measured: MetricSources): void 
   };
   client.onRequest(makeRequestCounter("main"));
   patchClient.onRequest(makeRequestCounter("object_patcher"));
-  hub.addObserver({
+  hub.observer = {
     onFailure: (type) => metrics.add("watchErrors", { error_type: type }),
     onRelist: ({ resource, namespace = "" }) =>
       metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
-  });
+  };
   metrics.beforeScrape(() => {
     for (const [state, count] of Object.entries(hub.countWatches())) metrics.set("watches", { state }, count);
   });

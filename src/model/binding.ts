@@ -168,6 +168,26 @@ export interface SnapshotItem {
   readonly objectText?: Uint8Array;
 }
 
+/** An item whose object is stored as text and parsed at each access. */
+export class ObjectTextItem implements SnapshotItem {
+  declare readonly filterResult?: Json;
+  readonly objectText: Uint8Array;
+
+  constructor(bytes: Uint8Array, result: Json | undefined) {
+    this.objectText = bytes;
+    if (result !== undefined) this.filterResult = result;
+  }
+
+  get object(): JsonObject {
+    return JSON.parse(Buffer.from(this.objectText).toString("utf8")) as JsonObject;
+  }
+
+  toJSON(): JsonObject {
+    const { object, filterResult } = this;
+    return filterResult === undefined ? { object } : { object, filterResult };
+  }
+}
+
 export interface ObjectEvent {
   readonly watchEvent: WatchEvent;
   readonly kind: string;

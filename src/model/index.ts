@@ -4,3 +4,4 @@ export * from "./json.ts";
 export * from "./module.ts";
 export * from "./problem.ts";
 export * from "./references.ts";
+export * from "./span.ts";

@@ -2,6 +2,7 @@
 
 import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
 import type { Hook, HookTrigger, LifecycleBinding, LifecycleName, ReviewTrigger } from "./binding.ts";
+import type { Span } from "./span.ts";
 
 /** From this number on, tasks of one hook are a flood: also those that are not neighbours are folded, and each group becomes one context. */
 export const FLOOD = 100;
@@ -26,6 +27,8 @@ export interface QueueTask {
   readonly peer?: string;
   /** Runs only while one of the slots that all queues share is free; an urgent task may use one more. */
   readonly slot?: "usual" | "urgent";
+  /** What led to the task, as a span of its trace; without it, the span in which the task is queued. */
+  readonly origin?: Span;
 }
 
 interface Common extends QueueTask {

@@ -6,14 +6,8 @@
 import { basename, dirname, resolve } from "node:path";
 
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
-import { listBindings, isReviewBinding } from "../bindings/index.ts";
-import {
-  buildHookEnvironment,
-  renderContext,
-  toHookFile,
-  runHookFileOffline,
-  lintHook,
-} from "../hooks/index.ts";
+import { listBindings, isReviewBinding, renderContext } from "../bindings/index.ts";
+import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../lib/index.ts";
 import {

@@ -7,7 +7,7 @@ import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
 import { explainInvalidValues, type ModuleSettings } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
-import { findCycleProblem } from "./requirements.ts";
+import { findCycleProblem } from "./requirement-cycles.ts";
 
 /** The facts about a module at one moment. */
 export interface ModuleFacts {

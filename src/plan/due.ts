@@ -4,24 +4,19 @@
  * `main` or, with `--module-queues=own`, in the module's own queue; the converge waits in `main`.
  */
 
-import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey, type Cause, type Task } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
+import type { Cause, Span, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import {
   activeModules,
-  mustRunsWaitForConverge,
-  findStartableScheduledRuns,
-  findModulesAwaitedByConverge,
-  findModulesToRestore,
-} from "./run-readiness.ts";
-import {
-  GLOBALS_CAUSE,
   findConvergeCause,
+  findModulesToRestore,
   findRestartCause,
   findRunCause,
-  hasGlobalConfigChanged,
-  mustReadFilesWithoutConverge,
 } from "./causes.ts";
+import { GLOBALS_CAUSE, hasGlobalConfigChanged, mustReadFilesWithoutConverge } from "./causes.ts";
+import { findModulesAwaitedByConverge, findStartableScheduledRuns } from "./scheduled-runs.ts";
 
 /** Key of the converge task: there is at most one. */
 const CONVERGE_KEY = "reload";
@@ -97,11 +92,17 @@ function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
 
+/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
+function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
+  if (moduleQueues === "main" || isBlocked) return false;
+  return phase === "beforeAll" || phase === "discovery" || phase === "modules";
+}
+
 /** The module runs that are due: runs that the converge has scheduled and that may start now, and runs with a cause of their own. */
 function findDueRuns(view: View): DueTask[] {
-  const scheduledCauses = findStartableScheduledRuns(view);
+  const scheduledCauses = view.moduleQueues === "own" ? findStartableScheduledRuns(view) : undefined;
   return activeModules(view).flatMap((module) => {
-    const cause = scheduledCauses.get(module.name) ?? findRunCause(module, view);
+    const cause = scheduledCauses?.get(module.name) ?? findRunCause(module, view);
     return cause === undefined ? [] : [buildRunTask(module.name, cause, view)];
   });
 }
@@ -222,15 +223,16 @@ export class Engine {
   constructor(state: State, queues: Queues<Task>) {
     this.#state = state;
     this.#queues = queues;
-    state.onChange((view) => this.check(view));
+    state.onChange((view, origin) => this.check(view, origin));
   }
 
-  /** Plans from the view and adds the tasks that are due to the queues. */
-  check(view: View = this.#state.view): void {
+  /** Plans from the view and adds the tasks that are due to the queues. `origin`: the event that led to the view, for traces. */
+  check(view: View = this.#state.view, origin?: Span): void {
     if (this.#isStopped) return;
     const planned = planTasks(view, this.#queues.stalled);
-    if (planned.restartCause !== undefined) return this.#restart(planned.restartCause);
-    for (const dueTask of planned.dueTasks) this.#enqueue(dueTask, planned.dueTasks);
+    if (planned.restartCause !== undefined) return this.#restart(planned.restartCause, origin);
+    const dueTasks = planned.dueTasks.map((due) => ({ ...due, task: withOrigin(due.task, origin) }));
+    for (const dueTask of dueTasks) this.#enqueue(dueTask, dueTasks);
     if (planned.outdatedModules.length > 0) this.#restartOutdated();
   }
 
@@ -266,13 +268,13 @@ export class Engine {
   }
 
   /** Replaces the converge in progress with a new one: drops its waiting steps, interrupts its module runs, and records that none is in progress. */
-  #restart(cause: Cause): void {
+  #restart(cause: Cause, origin: Span | undefined): void {
     const { queue, task } = buildConvergeTask(cause);
     // The new converge schedules runs in the modules' own queues again.
     const isReplaced = (each: Task): boolean =>
       each.group === "converge" || each.kind === "converge" || isRunInOwnQueue(each);
     const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";
-    this.#queues.replace(isReplaced, queue, task);
+    this.#queues.replace(isReplaced, queue, withOrigin(task, origin));
     this.#queues.interrupt(isInterrupted, "the converge restarts");
     this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
   }
@@ -292,3 +294,5 @@ export class Engine {
 function isRunInOwnQueue({ kind, slot }: Task): boolean {
   return kind === "run-module" && slot !== undefined;
 }
+
+const withOrigin = (task: Task, origin: Span | undefined): Task => (origin ? { ...task, origin } : task);

@@ -29,8 +29,10 @@ export {
 } from "./explain/failing-hooks.ts";
 export * from "./explain/origin.ts";
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
-export { findCycleProblem, getPrecedingModules, findCycle, type Requirement } from "./requirements.ts";
+export { findCycleProblem, getPrecedingModules, findCycle } from "./requirement-cycles.ts";
+export { findModulesAwaitedByConverge } from "./scheduled-runs.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
+export { canRestoreWithoutRun } from "./causes.ts";
 export { Engine, choosePosition, planTasks } from "./due.ts";
 export {
   SECOND_CHECK_MS,
@@ -48,11 +50,10 @@ export {
 export {
   describeRunBlocker,
   findLostRequirement,
-  canRestoreWithoutRun,
   canStartRun,
   isRunnable,
-  findModulesAwaitedByConverge,
   findRunBlocker,
+  type Requirement,
   type RunBlocker,
 } from "./run-readiness.ts";
 export { simulateStart } from "./waves.ts";

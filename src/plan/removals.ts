@@ -11,7 +11,7 @@ import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../valu
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
 import { collectModuleFacts, getInstallationId } from "./discovery.ts";
 import type { DiscoveredState, ModuleFacts, ReleaseFacts } from "./discovery.ts";
-import { getRequiredModules } from "./requirements.ts";
+import { getRequiredModules } from "./requirement-cycles.ts";
 
 /** The facts from which removals are decided. */
 export interface RemovalInput extends Omit<Removal, "modulesOff"> {

@@ -1,13 +1,11 @@
 /**
- * Decides which modules may run now: their requirements are met (docs/reference/modules.md, "What a module requires"), and in a
- * *converge* (the run of all modules) it is the turn of their run. Where each module has a queue of its own, a converge only
- * *schedules* a run of each module, and waits for all of them (docs/reference/lifecycle.md, "A queue for each module").
+ * Decides whether a module may run now: it is on, and what it requires (`requires` in its addon.yaml: modules, objects, a Kubernetes version) is
+ * there (docs/reference/modules.md, "What a module requires"). An unmet requirement `needsIntervention` if it will not be met by itself.
  */
 
-import { formatUtc } from "../lib/index.ts";
-import { queueOf, type Cause } from "../model/index.ts";
-import { deriveFromModules, type ModuleView, type View } from "../state/index.ts";
-import { listUnmetRequirements, type UnmetReason } from "./requirements.ts";
+import { formatUtc, isInRange, releaseNumbersOf } from "../lib/index.ts";
+import { requiredKey, type RequiredObject } from "../model/index.ts";
+import { getReleaseVersion, listMissingObjects, type ModuleView, type View } from "../state/index.ts";
 
 /** Whether a module may run: it is on, valid, and its files are there. If files are missing, a second read decides whether it runs without them. */
 export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
@@ -19,95 +17,6 @@ export function canStartRun(module: ModuleView): boolean {
   if (!isRunnable(module) || module.awaitsCrds) return false;
   // While values are missing, the script cannot run, and the run itself reports what is missing.
   return !module.awaitsScript || module.missingValues.length > 0;
-}
-
-/**
- * Names of the modules whose missing (deleted) objects must be restored by a task of its own, because their run, which would restore
- * them, waits for requirements or behind a failing task. `stalledQueues`: names of queues whose first task fails or takes too long.
- */
-export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<string>): string[] {
-  const isRunWaiting = (module: ModuleView): boolean =>
-    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
-    describeRunBlocker(module, view) !== undefined;
-  const modules = activeModules(view).filter((each) => canRestoreWithoutRun(each) && isRunWaiting(each));
-  return modules.map(({ name }) => name);
-}
-
-/**
- * Whether missing objects of a module's release may be restored without a run: the module is installed, stays on, and nothing is
- * about to change its release. A retry restores them itself, unless a hook fails before helm.
- */
-export function canRestoreWithoutRun(module: ModuleView): boolean {
-  const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
-  if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
-  const retryReachesHelm = retry !== undefined && retry.reason !== "HookFailed";
-  return missingObjects.length > 0 && !retryReachesHelm && release?.status === "deployed";
-}
-
-/** A module with a run that the current converge has scheduled and that has not ended. */
-type ModuleWithScheduledRun = ModuleView & { readonly scheduledRun: NonNullable<ModuleView["scheduledRun"]> };
-
-function hasScheduledRun(module: ModuleView): module is ModuleWithScheduledRun {
-  return module.scheduledRun !== undefined && isRunnable(module);
-}
-
-/** Whether first runs of modules with larger numbers wait for this module: until its first try has ended or takes too long, if it can start. */
-function blocksLaterFirstRuns(module: ModuleView, view: View): boolean {
-  const hasTried = module.phase === "ready" || module.retry !== undefined || module.isStuck;
-  if (hasTried || !hasScheduledRun(module) || !canStartRun(module)) return false;
-  return findRunBlocker(module, view) === undefined;
-}
-
-/**
- * The modules whose scheduled run may start now in the current converge, each with its cause; pure. Discovery schedules a
- * run of each enabled module. Modules that have run before, or that require something, start at once. First runs start in
- * the order of the modules' numbers: runs of equal numbers together, when those of smaller numbers have ended, failed, or
- * wait for something themselves. A run that takes longer than `LONG_RUN_MS`, or waits behind a failing hook in its queue,
- * blocks no other. The titles in `test/plan/run-readiness.test.ts` list the cases.
- */
-export function findStartableScheduledRuns(view: View): ReadonlyMap<string, Cause> {
-  const { phase, isBlocked } = view.converge;
-  // A failed step of the converge must not delay the modules' own queues.
-  const mayQueuesStart = phase === "scheduledRuns" || (phase === "modules" && isBlocked);
-  if (!mayQueuesStart) return new Map();
-  const candidates = activeModules(view).filter(hasScheduledRun);
-  const blocking = candidates.filter((each) => blocksLaterFirstRuns(each, view));
-  // Infinity if none blocks others.
-  const lowestBlockingOrder = Math.min(...blocking.map(orderOf));
-  const due = candidates.filter((each) => {
-    if (each.scheduledRun.hasBegun || !canStartRun(each)) return false;
-    return ignoresOrder(each) || orderOf(each) <= lowestBlockingOrder;
-  });
-  return new Map(due.map(({ name, scheduledRun }) => [name, scheduledRun.cause]));
-}
-
-/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
-export function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
-  if (moduleQueues === "main" || isBlocked) return false;
-  return phase === "beforeAll" || phase === "discovery" || phase === "modules";
-}
-
-/** Whether a module starts regardless of its number: numbers order only first runs, and only of modules without `requires`. */
-function ignoresOrder({ phase, module }: ModuleView): boolean {
-  return phase === "ready" || module.requires !== undefined;
-}
-
-function orderOf({ module }: ModuleView): number {
-  return module.order;
-}
-
-/** Names of the modules with smaller numbers for whose first run this module waits. */
-export function findBlockingFirstRuns({ module }: ModuleView, view: View): string[] {
-  const blockers = activeModules(view).filter(
-    (each) => orderOf(each) < module.order && blocksLaterFirstRuns(each, view),
-  );
-  return blockers.map(({ name }) => name);
-}
-
-/** Names of the modules for which the current converge still waits: their scheduled run has neither ended nor failed, and is not stuck. */
-export function findModulesAwaitedByConverge(view: View): string[] {
-  const awaited = activeModules(view).filter((each) => hasScheduledRun(each) && !each.isStuck);
-  return awaited.map(({ name }) => name);
 }
 
 /** What keeps a module's run from starting. */
@@ -165,92 +74,167 @@ export function findLostRequirement(module: ModuleView, view: View): RunBlocker 
   return { awaitedName: name, reason, message: `it requires ${name}, which ${lost.message}` };
 }
 
-export const REQUESTED_CAUSE: Cause = { kind: "requested" };
-export const FILES_CAUSE: Cause = { kind: "files" };
+type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
 
-/** How much the plan has to check of a module. `new`: only its first run is due, which a converge starts; without a converge, the plan starts it. */
-type Activity = "idle" | "new" | "active";
-
-/** Caches by the map of views, which is immutable. */
-const cachedActiveModules = new WeakMap<
-  View["modules"],
-  Record<"idle" | "converging", readonly ModuleView[]>
->();
-
-/**
- * The modules that run, wait, or have a task due, in the order of the tree. While a converge is under way, new modules are left out:
- * the converge itself begins their first run. The plan checks only these modules, because it runs after each change of the state.
- */
-export function activeModules(view: Pick<View, "modules" | "converge">): readonly ModuleView[] {
-  const { modules, converge } = view;
-  const lists = cachedActiveModules.get(modules) ?? findActiveModules(modules);
-  cachedActiveModules.set(modules, lists);
-  return converge.phase === "idle" ? lists.idle : lists.converging;
+/** Why a requirement of a module is not met. */
+interface UnmetRequirement {
+  /** The required module, object or Kubernetes. */
+  readonly name: string;
+  readonly reason: UnmetReason;
+  /** E.g. *is disabled*. */
+  readonly message: string;
+  /** Nothing in progress will meet the requirement: a user must fix something, or a failed run must be retried. */
+  readonly needsIntervention: boolean;
 }
 
-/** Computes both lists of `activeModules`: for the time without a converge, and for a converge, which starts new modules itself. */
-function findActiveModules(modules: View["modules"]): Record<"idle" | "converging", readonly ModuleView[]> {
-  const notIdle: ActiveModule[] = [];
-  // Runs after each change of any module: a loop takes a tenth of the time of `filter`.
-  for (const each of deriveFromModules(modules, toActiveModule)) if (each !== undefined) notIdle.push(each);
-  return {
-    idle: notIdle.map(({ view }) => view),
-    converging: notIdle.filter(({ activity }) => activity === "active").map(({ view }) => view),
+/** One entry of `requires` in `addon.yaml`, and whether it is met. */
+export interface Requirement {
+  readonly of: "module" | "object" | "kubernetes";
+  /** A module, an object as `namespace/Kind/name`, or Kubernetes. */
+  readonly name: string;
+  /** The range of versions. */
+  readonly range?: string;
+  /** Undefined if the requirement is met. */
+  readonly unmet: UnmetRequirement | undefined;
+}
+
+/** Checks everything that a module requires: Kubernetes, modules, then objects, in the order of `addon.yaml`. */
+export function listRequirements({ module }: Pick<ModuleView, "module">, view: View): Requirement[] {
+  const { modules = {}, objects = [], kubernetes } = module.requires ?? {};
+  const requirements: Requirement[] = [];
+  if (kubernetes !== undefined) requirements.push(checkKubernetesVersion(kubernetes, view));
+  for (const [name, range] of Object.entries(modules))
+    requirements.push({ of: "module", name, range, unmet: checkRequiredModule(name, range, view) });
+  for (const object of objects) {
+    const unmet = checkRequiredObject(object, view);
+    requirements.push({ of: "object", name: formatObjectName(object), unmet });
+  }
+  return requirements;
+}
+
+/**
+ * The requirements that the status of an enabled module reports. After the module's first run, a requirement that will be met again
+ * by itself counts as met: e.g. the required module is only being upgraded.
+ */
+export function listReportedRequirements(module: ModuleView, view: View): readonly Requirement[] {
+  if (!module.enabled || module.module.requires === undefined) return [];
+  const hasRun = module.phase === "ready" && module.blockedSince === undefined;
+  return listRequirements(module, view).map((each) =>
+    hasRun && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
+  );
+}
+
+/** Everything that the module lacks before it can run: missing Secrets and ConfigMaps with values first, then unmet requirements. */
+function listUnmetRequirements(module: ModuleView, view: View): (UnmetRequirement | MissingValues)[] {
+  return [...toMissingValues(module), ...listRequirements(module, view).flatMap(({ unmet }) => unmet ?? [])];
+}
+
+/** E.g. `namespace/Kind/name`. */
+function formatObjectName({ kind, namespace, name }: RequiredObject): string {
+  return [namespace, kind, name].filter(Boolean).join("/");
+}
+
+/** Compares the version of the API server with the required range. Before the first converge has read the version, the requirement is unmet. */
+function checkKubernetesVersion(range: string, { serverVersion }: View): Requirement {
+  const name = "Kubernetes";
+  const version = serverVersion === undefined ? undefined : releaseNumbersOf(serverVersion);
+  const requirement = { of: "kubernetes", name, range } as const;
+  if (isInRange(version, range)) return { ...requirement, unmet: undefined };
+  const isVersionKnown = serverVersion !== undefined;
+  const message = isVersionKnown ? `is ${version ?? "without a version"}, not ${range}` : NOT_CHECKED_YET;
+  const unmet = { name, reason: "DependencyMissing", message, needsIntervention: isVersionKnown } as const;
+  return { ...requirement, unmet };
+}
+
+const NOT_CHECKED_YET = "has not been checked yet";
+
+/** Checks that a required module exists, is on, has a version in the range and is Ready. Returns undefined if all of that is so. */
+function checkRequiredModule(name: string, range: string, { modules }: View): UnmetRequirement | undefined {
+  const describeUnmet = (reason: UnmetReason, message: string): UnmetRequirement => {
+    return { name, reason, message, needsIntervention: true };
   };
+  const required = modules.get(name);
+  if (required === undefined) return describeUnmet("DependencyMissing", "does not exist");
+  if (!required.enabled) {
+    const message = required.problem === undefined ? "is disabled" : "is disabled and requires action";
+    return describeUnmet("DependencyDisabled", message);
+  }
+  const version = getInstalledVersion(required);
+  if (!isInRange(version, range))
+    return describeUnmet("DependencyMissing", `is ${version ?? "without a version"}, not ${range}`);
+  const notReady = explainNotReady(required);
+  return notReady && { name, reason: "DependencyNotReady", ...notReady };
 }
 
-/** A module that is not idle. */
-interface ActiveModule {
-  readonly view: ModuleView;
-  readonly activity: Activity;
+/** Why a module that is on is not Ready; undefined if it is Ready. */
+function explainNotReady(
+  module: ModuleView,
+): Pick<UnmetRequirement, "message" | "needsIntervention"> | undefined {
+  const { problem, retry, blockedSince, unhealthy, unready, suspended } = module;
+  if (problem !== undefined) return { message: "requires action", needsIntervention: true };
+  if (isSuspendedBeforeInstall(module))
+    return { message: "is suspended and not installed", needsIntervention: true };
+  const hasFailedOrWaits = retry !== undefined || blockedSince !== undefined;
+  if (!hasAppliedCurrentConfig(module))
+    return { message: "is not Ready", needsIntervention: hasFailedOrWaits };
+  // The health of a suspended module is ignored, because nothing repairs it.
+  if (suspended) return undefined;
+  // `unhealthy` and `unready` are undefined if Ready does not require health and the module has no probe.
+  if (unhealthy !== undefined)
+    return { message: "is not healthy", needsIntervention: unhealthy.status === "False" };
+  return (
+    unready && { message: "does not pass its readiness probe", needsIntervention: unready.status === "False" }
+  );
 }
 
-/** The module with its activity, which `deriveFromModules` caches; undefined if it is idle. */
-function toActiveModule(view: ModuleView): ActiveModule | undefined {
-  const activity = getActivity(view);
-  return activity === "idle" ? undefined : { view, activity };
-}
-
-/** Classifies a module: `active` if it runs, waits, or has a task due; `new` if only its first run is due, which a converge starts; else `idle`. */
-function getActivity(module: ModuleView): Activity {
-  const { enabled, requestedToken, handled, phase } = module;
-  if (!isAtRest(module)) return "active";
-  if (!enabled) return isRequested(requestedToken, handled.token) ? "active" : "idle";
-  if (phase !== "ready") return "new";
-  return findEditCause(module) === undefined && findRepairCause(module) === undefined ? "idle" : "active";
-}
-
-/** Whether nothing runs for the module, and nothing is scheduled, blocked, broken or missing. Its inputs are not compared here. */
-function isAtRest(module: ModuleView): boolean {
-  const { activity, retry, blockedSince, scheduledRun, isStuck, problem, missingObjects } = module;
-  if (activity !== "none" || retry !== undefined || scheduledRun !== undefined || isStuck) return false;
-  return blockedSince === undefined && problem === undefined && missingObjects.length === 0;
-}
-
-/** Whether a request token is not handled yet. */
-export function isRequested(token: string | undefined, handled: string | undefined): boolean {
-  return token !== undefined && token !== handled;
-}
-
-/** Why a module that has run must run again: a user or a hook changed what its runs use. Undefined if its last run used the present inputs (`handled`). */
-export function findEditCause(module: ModuleView): Cause | undefined {
-  const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
-  if (isRequested(requestedToken, handled.token)) return REQUESTED_CAUSE;
-  if (files !== undefined && files !== handled.files) return FILES_CAUSE;
-  // The section of the ConfigMap has changed, or content of a Secret or ConfigMap that it refers to (`sources`).
-  if (sectionDigest !== handled.section) return cause?.kind === "sources" ? cause : { kind: "section" };
-  return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
+/** Reads the last check of a required object. Returns undefined if the object is as required. */
+function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRequirement | undefined {
+  const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
+  const finding = objects.get(requiredKey(object));
+  if (finding === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
+  if (finding.message === undefined) return undefined;
+  return { ...unmet, message: finding.message, needsIntervention: true };
 }
 
 /**
- * Why a module that has run must run again: its release is unhealthy or was changed, or objects of it are missing. Undefined
- * otherwise, and for a module without a chart, because its runs leave the release alone.
+ * The installed version of a module. After a run it is the version of the chart that ran: the release may have an older one,
+ * because a version that changes no object creates no revision. Before a run it is the release's, else the chart's.
  */
-export function findRepairCause(view: ModuleView): Cause | undefined {
-  if (view.suspended || view.module.chart === "none") return undefined;
-  if (view.nextRunRollsBack) return { kind: "unhealthy" };
-  const [object] = view.missingObjects;
-  if (object !== undefined) return { kind: "absent", object };
-  if (!view.isReleaseChangedByHand) return undefined;
-  return { kind: "release", status: view.release?.status ?? "missing" };
+function getInstalledVersion(view: ModuleView): string | undefined {
+  const versionOfLastRun = view.phase === "ready" ? view.handled.version : undefined;
+  return versionOfLastRun ?? getReleaseVersion(view) ?? view.module.chartVersion;
+}
+
+/** Whether a module was suspended before its first installation: its run succeeds without helm, but nothing is installed. */
+function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): boolean {
+  const isInstalled = release !== undefined && release.status !== "uninstalled";
+  return suspended && !isInstalled && module.chart !== "none";
+}
+
+/** Whether a module's last run succeeded with the current configuration, and its release is still intact. */
+function hasAppliedCurrentConfig(module: ModuleView): boolean {
+  const { phase, activity, retry, blockedSince, rollbackReason, handled } = module;
+  if (phase !== "ready" || activity !== "none") return false;
+  if (retry !== undefined || blockedSince !== undefined || rollbackReason !== undefined) return false;
+  if (handled.config !== module.configDigest || handled.token !== module.requestedToken) return false;
+  return isReleaseIntact(module);
+}
+
+/** Whether the release is as the last run left it. The release of a suspended module counts as intact, because nothing repairs it. */
+function isReleaseIntact(module: ModuleView): boolean {
+  if (module.suspended) return true;
+  const { releaseReadError, isReleaseChangedByHand } = module;
+  return listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand;
+}
+
+/** A Secret or ConfigMap with values for which a module waits. */
+type MissingValues = Omit<UnmetRequirement, "reason"> & { readonly reason: "ValuesMissing" };
+
+/** Splits the recorded texts about missing Secrets and ConfigMaps into name and message, in the form of unmet requirements. */
+function toMissingValues({ missingValues }: Pick<ModuleView, "missingValues">): MissingValues[] {
+  return missingValues.map((text) => {
+    // E.g. "Secret default/db-values, which does not exist".
+    const [name = "", message = ""] = text.split(", which ");
+    return { name, reason: "ValuesMissing", message, needsIntervention: true };
+  });
 }

@@ -1,12 +1,13 @@
 /**
  * Simulates in which order a start runs modules, in waves (docs/reference/commands.md, "plan"). It starts nothing: it applies the rules
- * of `run-readiness.ts` to copies of the view in which runs count as started or succeeded.
+ * of `scheduled-runs.ts` to copies of the view in which runs count as started or succeeded.
  */
 
 import { requiredKey } from "../model/index.ts";
 import type { ModuleView, View } from "../state/index.ts";
 import { findRunCause } from "./causes.ts";
-import { isRunnable, findStartableScheduledRuns, findRunBlocker } from "./run-readiness.ts";
+import { isRunnable, findRunBlocker } from "./run-readiness.ts";
+import { findStartableScheduledRuns } from "./scheduled-runs.ts";
 
 /** The order in which a start runs modules. */
 interface StartOrder {

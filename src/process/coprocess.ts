@@ -4,7 +4,7 @@ import { systemClock } from "../lib/index.ts";
 import type { Child, ChildHost, LaunchSpec } from "./child.ts";
 import { GroupTerminator, sendSignal } from "./termination.ts";
 import { LastBytes, LineSplitter } from "./output.ts";
-import { describeExit } from "./run-process.ts";
+import { describeExit } from "./exit-message.ts";
 
 /** What to start, and the receiver of its answers. */
 export interface CoprocessOptions extends Omit<LaunchSpec, "stdin" | "uid"> {

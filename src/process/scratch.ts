@@ -1,18 +1,17 @@
 /**
  * Private temporary directories and files. The name of a directory contains the pid and the start time of its process, so that a later process
- * can determine which directories were left behind.
+ * can determine which directories were left behind (`stale-dirs.ts`).
  */
 
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, writeFileSync } from "node:fs";
-import { chown, mkdir, mkdtemp, open, readdir, readFile, rename, rmdir, unlink } from "node:fs/promises";
+import { chown, mkdir, mkdtemp, open, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { findPrivateDirProblem, oneLine, succeeds, type Clock } from "../lib/index.ts";
-import { readStatSync, readStat } from "./proc.ts";
+import { findPrivateDirProblem, oneLine, succeeds } from "../lib/index.ts";
+import { readStatSync } from "./proc.ts";
 import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
-import { endOrphanedProcesses, type EndOrphansOptions } from "./termination.ts";
 
 /** What can be written to a file; iterables are written piece by piece, each waited for. */
 export type ScratchData =
@@ -47,12 +46,8 @@ function getErrnoCode(error: unknown): string {
 
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
-/** Grace time for orphaned hooks of an earlier operator. */
-const GRACE_MS = 3000;
 const MAX_SYNC_BYTES = 2 * 1024 * 1024;
-/** `<prefix>.<pid>-<start time>.<random>`: the pid and the start time identify the process. */
-const DIR_NAME = /^.+\.(\d+)-(\d+)\.[A-Za-z0-9]{6}$/;
-
+const MAX_READ_BYTES = 64 * 1024 * 1024;
 /** How a directory is used. */
 interface ScratchOptions {
   /** `dispose` does not remove the directory (`--debug-keep-tmp-files`). */
@@ -88,32 +83,6 @@ export class ScratchDir {
     }
   }
 
-  /**
-   * Removes the directories that earlier operator processes have left below `tmpDir`, after it has ended the children of those
-   * processes. Returns the number of removed directories. Never throws.
-   */
-  static async removeStaleDirs(tmpDir: string, clock: Clock): Promise<number> {
-    const names = await readdir(tmpDir).catch((): string[] => []);
-    const areStale = await Promise.all(names.map(isStaleDirName));
-    const dirs = names.filter((_, index) => areStale[index]).map((name) => join(tmpDir, name));
-    if (dirs.length === 0) return 0;
-    // An orphaned hook would run in parallel with the next run of the same hook. Orphans found by KUBECONFIG alone are
-    // helm processes, which get a longer grace time (`Helm.endOrphanedProcesses`).
-    const namesStaleDir = (each: string): boolean =>
-      !each.startsWith("KUBECONFIG=") && dirs.some((dir) => each.includes(`${dir}/`));
-    const options = { clock, graceMs: GRACE_MS };
-    await endOrphanedProcesses((environment) => environment.some(namesStaleDir), options);
-    const removed = await Promise.all(dirs.map(tryRemoveDir));
-    return removed.filter(Boolean).length;
-  }
-
-  /** Ends all processes whose environment names a temporary directory of this process: hooks that still run, and what they have started. */
-  static async endOwnProcesses(tmpDir: string, options: EndOrphansOptions): Promise<void> {
-    const namesOwnDir = (each: string): boolean =>
-      each.includes(`${tmpDir}/`) && each.includes(OWN_PROCESS_PART);
-    await endOrphanedProcesses((environment) => environment.some(namesOwnDir), options);
-  }
-
   path(name: string): string {
     return join(this.dir, name);
   }
@@ -145,6 +114,19 @@ export class ScratchDir {
       throw new ScratchError(this.#root, error);
     }
     return path;
+  }
+
+  /**
+   * Reads a file that a child may have written or removed: a missing one counts as empty. Throws for a larger one than `limit` bytes, and
+   * for anything but a regular file: reading a FIFO or device might never end.
+   */
+  async read(name: string, limit = MAX_READ_BYTES): Promise<string> {
+    const path = this.path(name);
+    const info = await stat(path).catch(() => undefined);
+    if (info === undefined) return "";
+    if (!info.isFile()) throw new Error("it is no plain file any more");
+    if (info.size > limit) throw new Error(`it has ${info.size} bytes, more than ${limit}`);
+    return info.size === 0 ? "" : readFile(path, "utf8");
   }
 
   /** Removes the directory with its content, unless the option `keep` is set. Never throws. */
@@ -276,20 +258,12 @@ function makeDirNamePrefix(prefix: string): string {
   return `${safePrefix}${OWN_PROCESS_PART}`;
 }
 
-/** Whether the process that made the directory of this name has ended. Another start time means that a later process has got its pid. */
-async function isStaleDirName(name: string): Promise<boolean> {
-  const [, pid, startTime] = DIR_NAME.exec(name) ?? [];
-  if (pid === undefined) return false; // Not a name of ours.
-  const process = await readStat(Number(pid));
-  return process?.hasEnded === true || (process?.startTime ?? UNKNOWN_START) !== startTime;
-}
-
 /** Removes a directory with its content; false if that fails. */
-function tryRemoveDir(dir: string): Promise<boolean> {
+export function tryRemoveDir(dir: string): Promise<boolean> {
   return succeeds(removeTree(dir));
 }
 
 /** Stands for the start time of a process that does not exist, and of all processes where there is no /proc. */
-const UNKNOWN_START = "0";
+export const UNKNOWN_START = "0";
 /** Part of the names of all directories of this process. */
-const OWN_PROCESS_PART = `.${process.pid}-${readStatSync("self")?.startTime ?? UNKNOWN_START}.`;
+export const OWN_PROCESS_PART = `.${process.pid}-${readStatSync("self")?.startTime ?? UNKNOWN_START}.`;

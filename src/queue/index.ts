@@ -1,3 +1,2 @@
-export { RateLimits } from "./limits.ts";
 export { Queues, type WaitUntil } from "./queues.ts";
 export * from "./types.ts";

@@ -6,7 +6,7 @@
 import { WallTimes, sleep } from "../lib/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../model/index.ts";
 import type { Failure, Outcome, QueuePosition, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import { Slots } from "./limits.ts";
+import type { SharedSlots } from "./types.ts";
 import { Worker } from "./worker.ts";
 
 const STOP_REASON = "the operator stops";
@@ -33,7 +33,7 @@ interface Waiter<T> {
  * - the start: until Synchronization of global hooks in named queues has succeeded;
  * - a converge: until Synchronization of new or changed global hooks in named queues was tried;
  * - the run of a module, which releases its slot meanwhile: for Synchronization of its hooks (`waitForSynchronization`);
- * - a first run in its own queue: for first runs of smaller numbers (`plan/run-readiness.ts`);
+ * - a first run in its own queue: for first runs of smaller numbers (`plan/scheduled-runs.ts`);
  * - removal, reading of hooks, discovery: until the current runs of that module, which they interrupt, have ended.
  */
 export class Queues<T extends QueueTask> {
@@ -213,4 +213,64 @@ export class Queues<T extends QueueTask> {
 /** Sorts the queue `main` before all others. */
 function queueRank(name: string): number {
   return name === MAIN_QUEUE ? 0 : 1;
+}
+
+/** A run that released its slot while it waited for something, and continues once it has a slot again. */
+interface WaitingRun {
+  readonly task: QueueTask;
+  readonly resumeRun: () => void;
+}
+
+/** A counting semaphore for tasks with a `slot`; tasks without one are not limited. */
+class Slots implements SharedSlots {
+  readonly #limit: number;
+  #inUse = 0;
+  readonly #waiting = new Set<WaitingRun>();
+
+  constructor(limit = Infinity) {
+    this.#limit = limit;
+  }
+
+  /** Whether the task may run: it needs no slot, or one is free. One extra slot is reserved for urgent tasks, so that usual ones never block them. */
+  isFree({ slot }: QueueTask): boolean {
+    if (slot === undefined) return true;
+    return this.#inUse < (slot === "urgent" ? this.#limit + 1 : this.#limit);
+  }
+
+  acquire({ slot }: QueueTask): void {
+    if (slot !== undefined) this.#inUse += 1;
+  }
+
+  /** Gives the slot of a task back; returns whether it had one. */
+  release({ slot }: QueueTask): boolean {
+    if (slot !== undefined) this.#inUse -= 1;
+    return slot !== undefined;
+  }
+
+  /**
+   * For a run that released its slot while it waited: resolves when the task has a slot again. An interrupted run does not wait: it is about
+   * to end, and has a slot beyond the limit until then.
+   */
+  async reacquire(task: QueueTask, signal: AbortSignal): Promise<void> {
+    if (this.isFree(task) || signal.aborted) return this.acquire(task);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const run: WaitingRun = { task, resumeRun: () => resolve() };
+    this.#waiting.add(run);
+    signal.addEventListener("abort", run.resumeRun, { once: true });
+    await promise;
+    signal.removeEventListener("abort", run.resumeRun);
+    // `resumeWaitingRuns` acquires the slot itself and removes the run from the set; an abort does neither.
+    const isInterrupted = this.#waiting.delete(run);
+    if (isInterrupted) this.acquire(task);
+  }
+
+  /** Resumes runs that wait for a slot, the longest waiting first, as far as slots are free. */
+  resumeWaitingRuns(): void {
+    for (const run of this.#waiting) {
+      if (!this.isFree(run.task)) continue;
+      this.acquire(run.task);
+      this.#waiting.delete(run);
+      run.resumeRun();
+    }
+  }
 }

@@ -4,8 +4,8 @@
  * with its peers, which have the same `peer`.
  */
 
-import { FLOOD, type QueueTask } from "../model/index.ts";
-import { getTaskOrigin, type Span } from "../trace/index.ts";
+import { FLOOD, type QueueTask, type Span } from "../model/index.ts";
+import { getTaskOrigin } from "../trace/index.ts";
 import type { WallTimes } from "../lib/index.ts";
 import type { Failure, TaskView } from "./types.ts";
 
@@ -105,11 +105,11 @@ export class TaskList<T extends QueueTask> {
   }
 
   /** Puts tasks before everything that is not running, in the given order. Drops waiting tasks with the same keys. `from` is the span of their traces. */
-  prepend(tasks: readonly T[], now: number, from = getTaskOrigin()): void {
+  prepend(tasks: readonly T[], now: number, from?: Span): void {
     const keys = new Set(tasks.map((task) => task.key));
     this.remove((task) => task.key !== undefined && keys.has(task.key));
     const isPrepended = this.head?.running === true;
-    const items = tasks.map((task) => ({ ...createItem(task, now), from, isPrepended }));
+    const items = tasks.map((task) => ({ ...createItem(task, now, from), isPrepended }));
     this.items.splice(isPrepended ? 1 : 0, 0, ...items);
   }
 
@@ -200,11 +200,15 @@ function getSharedBatch<T extends QueueTask>({ tasks: [first] }: QueueItem<T>): 
   return first?.alone === true ? undefined : first?.batch;
 }
 
-function createItem<T extends QueueTask>(task: T, now: number): QueueItem<T> {
+function createItem<T extends QueueTask>(
+  task: T,
+  now: number,
+  from = task.origin ?? getTaskOrigin(),
+): QueueItem<T> {
   return {
     tasks: [task],
     enqueuedAt: now,
-    from: getTaskOrigin(),
+    from,
     waitingSince: now,
     failures: 0,
     message: undefined,

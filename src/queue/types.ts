@@ -1,8 +1,7 @@
 /** Tasks of queues, their outcomes, and what is displayed of them. */
 
 import type { Clock, RetryBounds } from "../lib/index.ts";
-import type { QueueTask } from "../model/index.ts";
-import type { Span } from "../trace/index.ts";
+import type { QueueTask, Span } from "../model/index.ts";
 
 /** A run that takes longer than this is reported, and no longer blocks tasks that do not need its result. */
 export const LONG_RUN_MS = 5 * 60_000;
@@ -93,4 +92,12 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly onDrop?: (queue: string, task: T) => void;
   /** Called with the duration of each operation on a queue. */
   readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
+}
+
+/** The slots of all queues; a task without the field `slot` needs none. */
+export interface SharedSlots {
+  isFree(task: QueueTask): boolean;
+  acquire(task: QueueTask): void;
+  release(task: QueueTask): boolean;
+  reacquire(task: QueueTask, signal: AbortSignal): Promise<void>;
 }

@@ -9,13 +9,13 @@ import { withoutActiveSpan } from "../trace/index.ts";
 import { TaskList, type QueueItem } from "./task-list.ts";
 import { LONG_RUN_MS } from "./types.ts";
 import type { Outcome, QueuePosition, QueueAction, QueueView, QueuesOptions, RunContext } from "./types.ts";
-import type { Slots } from "./limits.ts";
+import type { SharedSlots } from "./types.ts";
 
 /** A superseded run may end by itself within this time; a longer one is interrupted. */
 const INTERRUPT_AFTER_MS = 3000;
 
 interface SharedWorkerParts<T extends QueueTask> extends QueuesOptions<T> {
-  readonly sharedSlots: Slots;
+  readonly sharedSlots: SharedSlots;
   /** Converts monotonic times for display. */
   readonly wall: WallTimes;
   /** Called when a slot was given back while its run goes on. */

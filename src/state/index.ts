@@ -19,7 +19,7 @@ export type {
   ConvergePhase,
 } from "./run-record.ts";
 export { deriveFromModules, getReleaseVersion } from "./module-records.ts";
-export { State } from "./state.ts";
+export { State, type TreeRead } from "./state.ts";
 export type { Simulation } from "./simulation.ts";
 export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";
 export type {

@@ -14,7 +14,7 @@ import {
 } from "../helm/index.ts";
 import type { EnabledBy, Hook, Module, Problem, WaitingUpdate } from "../model/index.ts";
 import { buildHelmInput, type ValuesView } from "../values/index.ts";
-import { NEVER_RAN, type RunInputs, type RunRecord } from "./run-record.ts";
+import { NEVER_RAN, type RunRecord } from "./run-record.ts";
 
 /** A decision of modules discovery about one module. */
 export interface Enablement {
@@ -137,17 +137,6 @@ export function buildCrdRequest(
 ): CrdRequest {
   const files = listEnabledCrdFiles(module, () => buildHelmInput(values, module).values);
   return { release: module.name, files, confirmed: confirmedCrds };
-}
-
-/**
- * Collects the inputs that a run of the module would use now: digests of ConfigMap and values, the token of the request, how often its
- * files were read, and the chart's version. The plan compares them with those of the last run.
- */
-export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunInputs {
-  const { module, files, requestedToken: token } = record;
-  const configDigests = values.digests.configBasis(module);
-  const valuesDigest = values.mergedSection(module.valuesKey).digest;
-  return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
 }
 
 /** Whether the module's files cannot be used: unlike other problems, this forbids to remove the module, too. */

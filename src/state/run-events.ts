@@ -4,9 +4,21 @@
  */
 
 import type { Cause } from "../model/index.ts";
-import type { ConfigBasis } from "../values/index.ts";
+import type { ConfigBasis, ValuesView } from "../values/index.ts";
+import type { ModuleRecord } from "./module-record.ts";
 import { NEVER_RAN } from "./run-record.ts";
 import type { LastRun, ModuleActivity, RetryView, RunInputs, RunRecord, ScheduledRun } from "./run-record.ts";
+
+/**
+ * Collects the inputs that a run of the module would use now: digests of ConfigMap and values, the token of the request, how often its
+ * files were read, and the chart's version. The plan compares them with those of the last run.
+ */
+export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunInputs {
+  const { module, files, requestedToken: token } = record;
+  const configDigests = values.digests.configBasis(module);
+  const valuesDigest = values.mergedSection(module.valuesKey).digest;
+  return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
+}
 
 /** Resets the record to the state before a first run, but keeps what the status displays, and the inputs that the plan compares. */
 export function resetRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {

@@ -3,8 +3,9 @@
 import type { Tree } from "../model/index.ts";
 import type { ParsedConfig, ValuesStore, ValuesView } from "../values/index.ts";
 import { applyEvent } from "./module-events.ts";
-import { collectRunInputs, type Enablement, type ModuleRecord } from "./module-record.ts";
+import type { Enablement, ModuleRecord } from "./module-record.ts";
 import { buildModuleView, type ModuleDefaults } from "./module-records.ts";
+import { collectRunInputs } from "./run-events.ts";
 import type { ModuleView } from "./view.ts";
 
 /** The part of `State` that a simulation reads. */

@@ -1,12 +1,14 @@
 /** The state: the single record of everything that the operator knows. All other packages read its immutable view. */
 
-import type { Clock, KnownSecrets } from "../lib/index.ts";
-import { GLOBAL, type Hook, type Tree } from "../model/index.ts";
+import { yieldToEventLoop, type Clock, type KnownSecrets } from "../lib/index.ts";
+import { GLOBAL, type Attributes, type Hook, type Span, type Tree } from "../model/index.ts";
+import { currentSpan, newCause } from "../trace/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
 import { applyEvent, PROGRESS_EVENTS, type ModuleEvents } from "./module-events.ts";
-import { collectRunInputs, type ModuleRecord } from "./module-record.ts";
+import type { ModuleRecord } from "./module-record.ts";
 import { ModuleRecords, type ModuleDefaults } from "./module-records.ts";
 import { OPERATOR_EVENTS, type EventContext, type OperatorEvents } from "./operator-events.ts";
+import { collectRunInputs } from "./run-events.ts";
 import { Simulation } from "./simulation.ts";
 import { ValuesRecorder } from "./values-recorder.ts";
 import { BLANK, NO_TREE, type OperatorState, type View } from "./view.ts";
@@ -20,6 +22,15 @@ interface StateOptions
   readonly chartEnabledModules?: boolean;
 }
 
+/** The result of a read of modules, and the tree before it. */
+export interface TreeRead {
+  readonly before: Tree;
+  readonly tree: Tree;
+}
+
+/** Called after changes. `origin`: the external event that led to them, if one was announced (`beginEvent`). */
+type Listener = (view: View, origin?: Span) => void;
+
 /**
  * The single record of everything that is known. It changes by events (`operator-events.ts`, `module-events.ts`), by a tree of modules
  * that was read, and by new values (`inputs`). `plan/` decides from `view` what to do. Listeners are called once for several changes
@@ -30,7 +41,7 @@ export class State {
   readonly inputs: ValuesRecorder;
   readonly #values: ValuesStore;
   readonly #context: EventContext;
-  readonly #listeners: ((view: View) => void)[] = [];
+  readonly #listeners: Listener[] = [];
   readonly #modules: ModuleRecords;
   readonly #moduleDefaults: ModuleDefaults;
   readonly #secrets: KnownSecrets | undefined;
@@ -40,6 +51,8 @@ export class State {
   #isNotifying = false;
   #notifyLater: NodeJS.Immediate | undefined;
   #view: View | undefined;
+  /** The event that `beginEvent` has announced. */
+  #origin: Span | undefined;
 
   constructor(options: StateOptions) {
     const { clock, secrets, ready = "applied", onFailure = "retry", chartEnabledModules = false } = options;
@@ -59,8 +72,21 @@ export class State {
   }
 
   /** Registers a listener, which gets the view after each change; several changes at once cause one call. */
-  onChange(listener: (view: View) => void): void {
+  onChange(listener: Listener): void {
     this.#listeners.push(listener);
+  }
+
+  /**
+   * Announces the external event that leads to the changes which are recorded next: listeners get it as their origin, a span of traces. It
+   * ends with these changes, at the latest with this turn of the event loop. Has no effect within a span, which is the origin then.
+   */
+  beginEvent(name: string, attributes: Attributes): void {
+    if (currentSpan() !== undefined) return;
+    const origin = newCause(name, attributes);
+    this.#origin = origin;
+    void yieldToEventLoop().then(() => {
+      if (this.#origin === origin) this.#origin = undefined;
+    });
   }
 
   get values(): ValuesView {
@@ -131,6 +157,18 @@ export class State {
     this.#discardViewAndNotify();
   }
 
+  /**
+   * Reads a tree of modules by `read`, which gets the current tree. Reads again if another tree was recorded meanwhile, whose changes the
+   * result would revert. The caller records the result.
+   */
+  async readOnCurrentTree(read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
+    for (;;) {
+      const before = this.#tree;
+      const tree = await read(before);
+      if (this.#tree === before) return { before, tree };
+    }
+  }
+
   recordGlobalHooks(hooks: readonly Hook[]): void {
     this.#globalHooks = hooks;
     this.#discardViewAndNotify();
@@ -169,7 +207,9 @@ export class State {
     this.#isNotifying = false;
     clearImmediate(this.#notifyLater);
     this.#notifyLater = undefined;
-    for (const listener of this.#listeners) listener(this.view);
+    for (const listener of this.#listeners) listener(this.view, this.#origin);
+    // A change that a listener has recorded follows from the same event.
+    if (!this.#isNotifying) this.#origin = undefined;
   }
 
   /** Builds the view from the recorded state, and adds the fields that can be derived from it. */

@@ -4,13 +4,13 @@
  */
 
 import { GLOBAL, type Cause, type Hook } from "../model/index.ts";
-import { configBasisFor, collectConfigFacts, validateConfig, type ValuesStore } from "../values/index.ts";
+import { applyConfig, configBasisFor, collectConfigFacts, type ValuesStore } from "../values/index.ts";
 import type {
+  AppliedConfig,
   ParsedConfig,
   PatchOperation,
   ReadConfig,
   SourceContent,
-  ValidatedConfig,
   ValidatedPatches,
 } from "../values/index.ts";
 import type { ModuleEvents } from "./module-events.ts";
@@ -18,14 +18,16 @@ import type { ModuleRecord } from "./module-record.ts";
 import type { OperatorEvents } from "./operator-events.ts";
 import type { ConfigView, View } from "./view.ts";
 
-export interface ConfigObservation extends Pick<ConfigView, "condition" | "problems" | "resourceVersion"> {
+type ObservedConfig = Pick<ConfigView, "condition" | "problems" | "resourceVersion">;
+
+export interface ConfigObservation extends ObservedConfig {
   /** New content to apply; undefined keeps the last valid content. */
   readonly content?: ParsedConfig;
   readonly overlay?: ParsedConfig | undefined;
 }
 
 /** What to report of a ConfigMap that was read. `unknownKeys`: new keys that match no module. */
-export interface ConfigResult extends Pick<ValidatedConfig, "problems" | "warnings" | "changed"> {
+export interface ConfigResult extends AppliedConfig {
   readonly unknownKeys: readonly string[];
 }
 
@@ -51,34 +53,37 @@ export class ValuesRecorder {
   }
 
   /**
-   * Records an observation of the ConfigMap, and applies its content if it is valid (else `content` is undefined). `overlay` is the
-   * content of a second ConfigMap that is merged over it. Returns the keys that match no module and were not reported before.
+   * Records an observation of the ConfigMap, and applies its content if there is any. `overlay` is the content of a second ConfigMap that
+   * is merged over it. Returns the keys that match no module and were not reported before.
    */
-  recordConfig(seen: ConfigObservation, cause: Cause): string[] {
-    const knownUnknownKeys = this.#state.view.config.unknownKeys;
-    const { condition, problems, resourceVersion, content, overlay } = seen;
+  recordConfig({ content, overlay, ...seen }: ConfigObservation, cause: Cause): string[] {
     if (content !== undefined) this.#applyChange(() => this.#values.setConfig(content, overlay), cause);
-    const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
-    this.#state.record("configObserved", config);
-    this.#onValuesChanged();
-    return config.unknownKeys.filter((key) => !knownUnknownKeys.includes(key));
+    return this.#recordObserved(seen);
   }
 
   /** Validates the content of the ConfigMap, applies it if it is valid, and records its problems otherwise. Returns what to report. */
   applyConfig(read: ReadConfig, resourceVersion: string): ConfigResult {
-    const { content, overlay, problems, ...reported } = validateConfig(this.#values, read);
+    const result = this.#applyChange(() => applyConfig(this.#values, read), { kind: "config" });
+    const { problems } = result;
     const condition = problems.length === 0 ? "ok" : "invalid";
-    const accepted = condition === "ok" ? { content, overlay } : {};
-    const seen = { condition, problems, resourceVersion, ...accepted } as const;
-    return { ...reported, problems, unknownKeys: this.recordConfig(seen, { kind: "config" }) };
+    return { ...result, unknownKeys: this.#recordObserved({ condition, problems, resourceVersion }) };
   }
 
   /** Applies the content that an earlier process accepted before the ConfigMap became invalid. Returns false if that content is not valid any more. */
   applyAcceptedConfig(read: ReadConfig): boolean {
-    const { content, overlay, problems } = validateConfig(this.#values, read);
+    const { problems } = this.#applyChange(() => applyConfig(this.#values, read), { kind: "config" });
     if (problems.length > 0) return false;
-    this.recordConfig({ ...this.#state.view.config, content, overlay }, { kind: "config" });
+    this.#recordObserved(this.#state.view.config);
     return true;
+  }
+
+  /** Records the state of the ConfigMap and facts about the content in force. Returns the keys that match no module and were not reported before. */
+  #recordObserved({ condition, problems, resourceVersion }: ObservedConfig): string[] {
+    const knownUnknownKeys = this.#state.view.config.unknownKeys;
+    const config = { condition, problems, resourceVersion, ...collectConfigFacts(this.#values) };
+    this.#state.record("configObserved", config);
+    this.#onValuesChanged();
+    return config.unknownKeys.filter((key) => !knownUnknownKeys.includes(key));
   }
 
   /**
@@ -110,11 +115,11 @@ export class ValuesRecorder {
   /**
    * Applies a change of the inputs of values. Compares the digests before and after it: each module whose section has changed
    * gets the cause of its next run and, if globals or flags have changed, the next converge gets its cause. A module that is
-   * off needs no run for the change.
+   * off needs no run for the change. Returns what `change` does.
    */
-  #applyChange(change: () => void, cause: Cause): void {
+  #applyChange<R>(change: () => R, cause: Cause): R {
     const before = this.#values.digests.configDigests();
-    change();
+    const result = change();
     const after = this.#values.digests.configDigests();
     const causesConverge = after.globalConfig !== before.globalConfig;
     if (causesConverge) this.#state.record("factsObserved", { globalCause: cause });
@@ -127,6 +132,7 @@ export class ValuesRecorder {
       const isOff = isDiscovered && !enabled;
       if (isOff && !causesConverge) this.#state.recordModule(name, "runNotNeeded");
     }
+    return result;
   }
 
   /** Records a hook's patches of the values under a key. Returns the number of patches once, when it exceeds the limit for a warning. */

@@ -1,13 +1,14 @@
 /**
  * Runs the tasks of the queues: each kind by its function, and records its progress in the state. `ports` are the interfaces to other packages
- * (`tasks/ports.ts`); the outcome shows the queue whether the task is done, is retried, or runs again after other tasks (`expand`).
+ * (`tasks/ports.ts`); the outcome shows the queue whether the task is done, is retried, or runs again after other tasks (`expand`). The queues ask
+ * here how often a hook may run.
  */
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
-import { yieldToEventLoop, oneLine, type Timer } from "../lib/index.ts";
+import { TokenBucket, yieldToEventLoop, oneLine, type Clock, type Timer } from "../lib/index.ts";
 import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
@@ -158,4 +159,40 @@ function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<
 function taskName(task: Task): string {
   const subject = task.kind === "hook" ? task.hook.id : moduleOf(task);
   return subject === undefined ? task.kind : `${task.kind} ${subject}`;
+}
+
+/** The limits that hooks set on their runs (`settings` of their configuration): a token bucket for each hook. */
+export class RateLimits {
+  readonly #clock: Clock;
+  /** By hook id, each with the settings that it was made for. */
+  readonly #buckets = new Map<string, { minIntervalMs: number; burst: number; bucket: TokenBucket }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Milliseconds until the task may run. */
+  waitMs(task: Task): number {
+    return Math.ceil(this.#getBucket(task)?.waitMs ?? 0);
+  }
+
+  /** Records that the task runs now. Does not wait for the token: the caller has waited as `waitMs` said. */
+  consume(task: Task): void {
+    void this.#getBucket(task)?.takeToken();
+  }
+
+  /**
+   * The token bucket of the task's hook; undefined for a task without a limit. A hook that was loaded again may have another
+   * limit: then its bucket is replaced by a full one.
+   */
+  #getBucket(task: Task): TokenBucket | undefined {
+    if (task.kind !== "hook") return undefined;
+    const { minIntervalMs = 0, burst = 1 } = task.hook.config.settings ?? {};
+    if (minIntervalMs <= 0) return undefined;
+    const existing = this.#buckets.get(task.hook.id);
+    if (existing?.minIntervalMs === minIntervalMs && existing.burst === burst) return existing.bucket;
+    const bucket = new TokenBucket({ qps: 1000 / minIntervalMs, burst }, this.#clock);
+    this.#buckets.set(task.hook.id, { minIntervalMs, burst, bucket });
+    return bucket;
+  }
 }

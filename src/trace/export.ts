@@ -4,7 +4,8 @@
  */
 
 import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
-import { withoutActiveSpan, type Span, type SpanListener } from "./tracer.ts";
+import type { Span } from "../model/index.ts";
+import { withoutActiveSpan, type SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
 
 /** Most queued spans, and the batch size. */

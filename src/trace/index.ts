@@ -3,7 +3,7 @@ export { RunRing, type RunView } from "./run-ring.ts";
 export {
   Tracer,
   currentSpan,
-  traceEvent,
+  newCause,
   recordFinishedSpan,
   getTaskOrigin,
   withoutActiveSpan,
@@ -11,4 +11,4 @@ export {
   currentTraceParent,
   currentVisibleTraceId,
 } from "./tracer.ts";
-export type { OpenSpan, Span } from "./tracer.ts";
+export type { OpenSpan } from "./tracer.ts";

@@ -4,7 +4,7 @@ import { SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetry/api";
 import { JsonTraceSerializer } from "@opentelemetry/otlp-transformer";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 
-import type { Span } from "./tracer.ts";
+import type { Span } from "../model/index.ts";
 
 type OtlpSpan = Parameters<typeof JsonTraceSerializer.serializeRequest>[0][number];
 

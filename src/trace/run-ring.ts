@@ -5,7 +5,8 @@
  */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
-import { currentSpan, type Span, type SpanListener } from "./tracer.ts";
+import type { Span } from "../model/index.ts";
+import { currentSpan, type SpanListener } from "./tracer.ts";
 
 /** Limits of the ring; the oldest run is dropped first. */
 interface RingBounds {

@@ -5,31 +5,8 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
-import { yieldToEventLoop, oneLine, systemClock, type Clock } from "../lib/index.ts";
-
-type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
-
-/** Names, counts and codes; flat, so that every backend can display them. */
-export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
-
-/**
- * A unit of work, in progress without `endMs`. Times are milliseconds since the epoch. Consumers redact the texts before
- * display: few spans are displayed, and more secrets are known by then.
- */
-export interface Span {
-  /** 32 hexadecimal digits, shared by all spans of one cause. */
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly parentId?: string | undefined;
-  /** Span id of its task; for a task, its own. */
-  readonly taskId?: string | undefined;
-  readonly kind: SpanKind;
-  readonly name: string;
-  readonly attributes: Attributes;
-  readonly startMs: number;
-  readonly endMs?: number;
-  readonly error?: string | undefined;
-}
+import { oneLine, systemClock, type Clock } from "../lib/index.ts";
+import type { Attributes, Span } from "../model/index.ts";
 
 /** Random ids as in W3C trace contexts. Their version and variant digits keep them from being all zero. */
 const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
@@ -40,7 +17,7 @@ const newSpanId = (): string => {
 
 /** What is known of a span at its start. */
 export interface SpanStart {
-  readonly kind: SpanKind;
+  readonly kind: Span["kind"];
   readonly name: string;
   readonly attributes?: Attributes;
 }
@@ -64,8 +41,7 @@ export interface OpenSpan {
 interface TraceContext {
   readonly span: Span;
   readonly outer: TraceContext | undefined;
-  /** Undefined within a cause: only the tasks that it leads to are recorded. */
-  readonly recorder: Tracer | undefined;
+  readonly recorder: Tracer;
   isOver: boolean;
 }
 
@@ -88,7 +64,7 @@ export function currentSpan(): Span | undefined {
 /** The current span as W3C `traceparent`, with which child processes and requests join the trace; undefined without a collector. The end `01` means "sampled". */
 export function currentTraceParent(): string | undefined {
   const context = currentContext();
-  if (context?.recorder === undefined) return undefined;
+  if (context === undefined) return undefined;
   const { traceId, spanId } = context.span;
   const isExported = context.recorder.isExported(traceId);
   return isExported === undefined ? undefined : `00-${traceId}-${spanId}-${isExported ? "01" : "00"}`;
@@ -97,7 +73,7 @@ export function currentTraceParent(): string | undefined {
 /** The current trace id, if users can look it up: in the collector or, without one, in the last runs. */
 export function currentVisibleTraceId(): string | undefined {
   const context = currentContext();
-  if (context?.recorder === undefined) return undefined;
+  if (context === undefined) return undefined;
   const { traceId } = context.span;
   const isLeftOutBySampling = context.recorder.isExported(traceId) === false;
   return isLeftOutBySampling ? undefined : traceId;
@@ -124,39 +100,24 @@ async function runInContext<R>(
 /** Runs `work` within a new child of the current span. Outside a task, `work` runs without a span. */
 export function span<R>(start: SpanStart, work: (span: OpenSpan) => Promise<R>): Promise<R> {
   const context = currentContext();
-  return context?.recorder === undefined
-    ? work(UNRECORDED_SPAN)
-    : context.recorder.span(context.span, start, work);
+  return context === undefined ? work(UNRECORDED_SPAN) : context.recorder.span(context.span, start, work);
 }
 
 /** Records work that has ended already as a child of the current span. Does nothing outside a task. */
 export function recordFinishedSpan(start: SpanStart, end: SpanEnd): void {
   const context = currentContext();
-  context?.recorder?.recordFinishedSpan(context.span, start, end);
+  context?.recorder.recordFinishedSpan(context.span, start, end);
 }
 
 /** The cause of a task that is queued now: the current span, or outside all spans (in a timer) a new cause named `due`. */
 export function getTaskOrigin(): Span {
-  return currentSpan() ?? makeCause("due");
+  return currentSpan() ?? newCause("due");
 }
 
-/** The first span of a new trace. Its name says which external event happened. */
-function makeCause(name: string, attributes: Attributes = {}): Span {
+/** The first span of a new trace, the origin of the tasks that it leads to. Its name says which external event happened. */
+export function newCause(name: string, attributes: Attributes = {}): Span {
   const ids = { traceId: newTraceId(), spanId: newSpanId() };
   return { ...ids, kind: "cause", name, attributes, startMs: systemClock.now() };
-}
-
-/**
- * Calls `handleEvent` so that the tasks which it queues have the event as their cause. Within a span, which already is their
- * cause, it only calls `handleEvent`.
- */
-export function traceEvent(name: string, attributes: Attributes, handleEvent: () => void): void {
-  if (currentContext() !== undefined) return handleEvent();
-  const span = makeCause(name, attributes);
-  const inner: TraceContext = { span, recorder: undefined, outer: undefined, isOver: false };
-  // The event queues its tasks in the same turn of the event loop; timers that it sets do not belong to it.
-  void yieldToEventLoop().then(() => (inner.isOver = true));
-  store.run(inner, handleEvent);
 }
 
 /** Listener for spans, whose texts are not redacted yet. Its methods must be cheap and never throw. */

@@ -7,7 +7,6 @@ import { type Logger, Memo, oneLine } from "../lib/index.ts";
 import { REQUESTED_AT } from "../model/index.ts";
 import { CONFIRM_DELETE } from "../plan/index.ts";
 import { hasConfirmations, type State } from "../state/index.ts";
-import { traceEvent } from "../trace/index.ts";
 import type { WatchedConfig } from "./config/watched-config.ts";
 
 /** Bounds the memory: who may create AddonModules could create any number. */
@@ -88,10 +87,8 @@ export class Annotations {
     } catch (error) {
       logger.warn("The ConfigMap cannot be read", { error: oneLine(error) });
     }
-    traceEvent("request", { module }, () =>
-      module === undefined
-        ? state.record("convergeRequested", token)
-        : state.recordModule(module, "runRequested", token),
-    );
+    state.beginEvent("request", { module });
+    if (module === undefined) state.record("convergeRequested", token);
+    else state.recordModule(module, "runRequested", token);
   }
 }

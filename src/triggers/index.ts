@@ -1,4 +1,4 @@
-export { AcceptedConfig } from "./config/config-validator.ts";
+export { AcceptedConfig } from "./config/config-objects.ts";
 export { WatchedConfig } from "./config/watched-config.ts";
 export { WatchedReleases } from "./releases/watched-releases.ts";
 export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";

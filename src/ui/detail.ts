@@ -4,8 +4,8 @@ import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot }
 import type { ModuleView } from "../state/index.ts";
 import { omitUndefined, type ModuleStatus, type DisplayedValues } from "../status/index.ts";
 import { listLeaves, formatMessage } from "../lib/index.ts";
-import { isJsonObject, asString, member, type Json, type JsonObject } from "../model/index.ts";
-import type { RunRing, RunView, Span } from "../trace/index.ts";
+import { isJsonObject, asString, member, type Json, type JsonObject, type Span } from "../model/index.ts";
+import type { RunRing, RunView } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
 
 /** Builds the details of one module for the page. `status` is undefined on a follower, which does not write statuses. */

@@ -6,8 +6,7 @@
 import { digest, digestJson } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { Json, JsonObject, Module, Section } from "../model/index.ts";
-import { findSection, type ParsedConfig } from "./config/config-map.ts";
-import { keepsRelease, type ModuleSettings } from "./config/module-settings.ts";
+import { findSection, keepsRelease, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { SourcesView } from "./sources/section-sources.ts";
 
 /** Digests of the ConfigMap: of the part for all modules, and of each module's part, by module name. */

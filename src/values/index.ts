@@ -1,7 +1,7 @@
-export { checkConfig, checkDisabledModules, collectConfigFacts } from "./config/check-config.ts";
-export { validateConfig } from "./config/check-config.ts";
-export type { ConfigFacts, ReadConfig, ValidatedConfig } from "./config/check-config.ts";
-export { changedKeys, findSection, parseConfigMap, reparseConfigMap } from "./config/config-map.ts";
+export { applyConfig, changedKeys, checkConfig, checkDisabledModules } from "./config/check-config.ts";
+export { collectConfigFacts } from "./config/check-config.ts";
+export type { ConfigFacts, ReadConfig, AppliedConfig } from "./config/check-config.ts";
+export { findSection, parseConfigMap, reparseConfigMap } from "./config/config-map.ts";
 export { withSection } from "./config/config-map.ts";
 export type { ParsedConfig } from "./config/config-map.ts";
 export { CONFIG_MAP_LIMIT, patchConfigMapKey, diffForOverlay, patchSections } from "./config/config-write.ts";
@@ -16,7 +16,7 @@ export {
   suspendingKey,
   type DriftMode,
   type ModuleSettings,
-} from "./config/module-settings.ts";
+} from "./config/config-map.ts";
 export { configBasisFor, type ConfigBasis } from "./digests.ts";
 export { mergeSectionLayers, withOverlay } from "./layers.ts";
 export {

@@ -1,11 +1,11 @@
 /**
- * Merges the layers of values (docs/reference/values.md, "Layers"). In the ConfigMap and its overlay, null removes what weaker layers set:
+ * Merges the layers of values and of flags, which enable modules (docs/reference/values.md, "Layers"). In the ConfigMap and its overlay, null removes what weaker layers set:
  * hooks get no such nulls, helm gets them, because they also remove defaults of the chart.
  */
 
 import { digestJson, type KnownSecrets } from "../lib/index.ts";
 import { combineMembers, isJsonObject, mapMembers, merge, mergeLayers } from "../model/index.ts";
-import type { Json, JsonObject, Section } from "../model/index.ts";
+import type { EnabledBy, Json, JsonObject, Module, Section } from "../model/index.ts";
 import type { ParsedConfig } from "./config/config-map.ts";
 import { replayStoredPatches, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
@@ -134,4 +134,30 @@ export function listSecretPaths({
 function computeOnce<T extends object | string>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());
+}
+
+/** The merged flag of a module. */
+export interface ModuleFlag {
+  readonly enabled: boolean;
+  /** The layer that decided it. */
+  readonly by: EnabledBy;
+  /** The module's `values.yaml` cannot be read, and no layer above it sets the flag: a user may have enabled the module there. */
+  readonly isUnknown?: true;
+}
+
+/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag of a global hook. */
+export function mergeFlag(
+  { valuesKey, own, common }: Module,
+  config: ParsedConfig | undefined,
+  byHook: boolean | undefined,
+): ModuleFlag {
+  const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
+    ["configmap", config?.flags.get(valuesKey)],
+    ["hook", byHook],
+    ["module-values", own.enabled],
+    ["values", common.enabled],
+  ];
+  const [by, enabled = false] = strongestFirst.find(([, flag]) => flag !== undefined) ?? ["none"];
+  const isSetAbove = byHook !== undefined || config?.flags.has(valuesKey) === true;
+  return own.isUnreadable === true && !isSetAbove ? { enabled, by, isUnknown: true } : { enabled, by };
 }

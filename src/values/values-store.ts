@@ -7,11 +7,11 @@
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
 import type { JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
-import { findSection, type ModuleFlag, type ParsedConfig, mergeFlag } from "./config/config-map.ts";
+import { findSection, NO_SETTINGS, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
-import { NO_SETTINGS, type ModuleSettings } from "./config/module-settings.ts";
 import { Digests } from "./digests.ts";
-import { mergeLazily, withOverlay, type LazyMergedValues, type SectionInput } from "./layers.ts";
+import { mergeFlag, mergeLazily, withOverlay } from "./layers.ts";
+import type { LazyMergedValues, ModuleFlag, SectionInput } from "./layers.ts";
 import {
   describeLocatedViolations,
   explainOrigins,

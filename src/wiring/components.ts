@@ -24,10 +24,10 @@ import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
 import { Engine, mustKeepObjects } from "../plan/index.ts";
-import { RateLimits, type Queues } from "../queue/index.ts";
+import type { Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
-import { taskQueues, type Ports } from "../tasks/index.ts";
+import { RateLimits, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
   WatchedConfig,

@@ -12,7 +12,7 @@ import {
   requestServerVersion,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
-import { ScratchDir, isLibcUnavailable, ensureTempDir } from "../process/index.ts";
+import { endOwnProcesses, ensureTempDir, isLibcUnavailable, removeStaleDirs } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { reportTree } from "../modules/index.ts";
@@ -80,7 +80,7 @@ export class Operator {
   async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
     await ensureTempDir(settings.tmpDir);
-    await ScratchDir.removeStaleDirs(settings.tmpDir, clock);
+    await removeStaleDirs(settings.tmpDir, clock);
     await checkConnection(client, signal);
     await this.#base.actors.checkUserIds();
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
@@ -137,7 +137,7 @@ export class Operator {
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
-    await ScratchDir.removeStaleDirs(settings.tmpDir, this.#base.clock);
+    await removeStaleDirs(settings.tmpDir, this.#base.clock);
     this.#moduleSources = moduleSources;
     const crds = settings.manageCrds ? applyOwnCrds(this.#base) : Promise.resolve();
     await Promise.all([
@@ -190,7 +190,7 @@ export class Operator {
     const { children, settings, clock } = this.#base;
     children.startOnlyWhile(() => false);
     const graceMs = CHILDREN_GRACE_MS;
-    const endBackgroundProcesses = ScratchDir.endOwnProcesses(settings.tmpDir, { clock, graceMs });
+    const endBackgroundProcesses = endOwnProcesses(settings.tmpDir, { clock, graceMs });
     await Promise.all([children.endAll(graceMs), endBackgroundProcesses]);
   }
 }

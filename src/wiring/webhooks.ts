@@ -17,9 +17,10 @@ import {
 import { oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
-import type { Queues, RateLimits } from "../queue/index.ts";
+import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
-import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks, type Ports } from "../tasks/index.ts";
+import { HookWebhooks, ReviewRuns, removeLeftoverWebhooks } from "../tasks/index.ts";
+import type { Ports, RateLimits } from "../tasks/index.ts";
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";

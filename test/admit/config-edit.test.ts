@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { checkConfigEdit, type AdmissionSources, type ReviewAnswer } from "../../src/admit/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
-import { CONFIG_MAP_LIMIT, validateConfig } from "../../src/values/index.ts";
+import { applyConfig, CONFIG_MAP_LIMIT } from "../../src/values/index.ts";
 import { describeProblem } from "../../src/model/index.ts";
 import { EngineLab, type ModuleSpec } from "../support/engine-lab.ts";
 
@@ -70,7 +70,7 @@ describe("an edit that the operator would not accept", () => {
     const lab = await world();
     const change = { a: "size: big\nother: 1", b: "size: 1.5", cEnabled: "x" };
     const read = { name: "addon-operator", data: { ...lab.data, ...change }, overlay: undefined };
-    const { problems } = validateConfig(lab.state.values, read);
+    const { problems } = applyConfig(lab.state.values.fork(), read);
     expect(problems.length).toBeGreaterThan(0);
     expect(check(lab, change).message).toBe(problems.map(describeProblem).join("; "));
   });

@@ -3,7 +3,7 @@ import type { Hook, HookTask, ScheduleBinding } from "../../src/model/index.ts";
 import { createSources } from "../../src/bindings/index.ts";
 import { bindingsWith } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
-import { renderContext } from "../../src/hooks/index.ts";
+import { renderContext } from "../../src/bindings/index.ts";
 import { hookWith } from "../hooks/build.ts";
 import { hookOf } from "../hooks/build.ts";
 

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { renderContext } from "../../src/bindings/index.ts";
 import {
   HookLoader,
   toHookFile,
@@ -9,7 +10,6 @@ import {
   parseHookConfig,
   parseMetrics,
   parseObjectOperations,
-  renderContext,
 } from "../../src/hooks/index.ts";
 import type { HookOutput } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { decodeRelease, changeEncodedRecord, summarize } from "../../src/helm/release/record.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
-import { OutputError, parseMetrics, parseObjectOperations, renderContext } from "../../src/hooks/index.ts";
+import { renderContext } from "../../src/bindings/index.ts";
+import { OutputError, parseMetrics, parseObjectOperations } from "../../src/hooks/index.ts";
 import { OutputLog } from "../../src/hooks/output/output-log.ts";
 import { DepthError, createLogger } from "../../src/lib/index.ts";
 import { HookMetricError, HookMetrics } from "../../src/metrics/index.ts";

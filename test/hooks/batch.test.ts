@@ -5,6 +5,7 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
+import { renderContext } from "../../src/bindings/index.ts";
 import { HookLoader, runHookFileOffline, lintHook, runHook } from "../../src/hooks/index.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
@@ -290,7 +291,11 @@ describe("a run", () => {
     return runHook({
       hook,
       triggers: [trigger],
-      snapshots: { byBindingName: () => [{ filterResult: "a" }], byBindingId: () => [] },
+      context: renderContext({
+        config: hook.config,
+        triggers: [trigger],
+        snapshots: { byBindingName: () => [{ filterResult: "a" }], byBindingId: () => [] },
+      }),
       values: "{}",
       configValues: "{}",
       queue: "main",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
-import type { StartSettings } from "../../src/hooks/command.ts";
+import type { StartSettings } from "../../src/hooks/run-hook.ts";
 import { silentLogger } from "../../src/lib/index.ts";
 import { Children } from "../../src/process/index.ts";
 

@@ -11,7 +11,7 @@ import {
   runHook,
   type RunSettings,
 } from "../../src/hooks/index.ts";
-import type { Snapshots } from "../../src/bindings/index.ts";
+import { renderContext, type Snapshots } from "../../src/bindings/index.ts";
 import type { LogFields, Logger } from "../../src/lib/index.ts";
 import type { Hook, HookTrigger } from "../../src/model/index.ts";
 import { OutputLog } from "../../src/hooks/output/output-log.ts";
@@ -77,7 +77,7 @@ function start({
   return runHook({
     hook,
     triggers,
-    snapshots,
+    context: renderContext({ config: hook.config, triggers, snapshots }),
     values: '{"global":{}}',
     configValues: "{}",
     settings: {

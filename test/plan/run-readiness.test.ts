@@ -1,183 +1,130 @@
 import { describe, expect, it } from "vitest";
 
-import { describeCause } from "../../src/model/index.ts";
-import { planTasks, findModulesAwaitedByConverge } from "../../src/plan/index.ts";
-import type { ModuleView, View } from "../../src/state/index.ts";
-import { moduleView, viewOf } from "../status/views.ts";
+import { describeRunBlocker, findLostRequirement, findRunBlocker } from "../../src/plan/index.ts";
+import { requiredKey } from "../../src/model/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
 
-type Change = Partial<ModuleView> & { readonly order?: number; readonly requires?: Record<string, string> };
+const retry = { reason: "HelmFailed", message: "no quota", failures: 1, since: T0, nextAt: T0 } as const;
+const problem = { file: "values.yaml", message: "no YAML" };
 
-/** A module that the converge under way is to run for the first time. */
-function first(name: string, { order = 5, requires, ...change }: Change = {}): ModuleView {
-  const module = { ...moduleView(name).module, order };
-  const turn = { cause: { kind: "start-up" }, hasBegun: false } as const;
-  const wanted =
-    requires === undefined ? module : { ...module, requires: { modules: requires, objects: [] } };
-  return moduleView(name, { phase: "new", scheduledRun: turn, module: wanted, ...change });
+const unhealthy = (status: "Unknown" | "False") => ({ status, reason: "Progressing", message: "m" });
+
+/** A module that requires another one, which is as said. */
+function requiring(range: string, change: Partial<ModuleView> | undefined) {
+  const before = moduleView("a");
+  const a = {
+    ...before,
+    blockedSince: T0,
+    module: { ...before.module, requires: { modules: { b: range } } },
+  };
+  return { a, view: viewOf(change === undefined ? [a] : [a, moduleView("b", change)]) };
 }
 
-const BEGUN = { scheduledRun: { cause: { kind: "start-up" }, hasBegun: true }, activity: "running" } as const;
-const OVER = { scheduledRun: undefined, phase: "ready" } as const;
-const FAILED = {
-  scheduledRun: undefined,
-  retry: { reason: "HelmFailed", message: "no", failures: 1, since: 0 },
-} as const;
-const PERSON = { problem: { file: "values.yaml", message: "no YAML" } } as const;
-
-const HANDLED = { globalConfig: "c1", globals: "g1" };
-
-function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "scheduledRuns"): View {
-  const view = viewOf(modules, { moduleQueues: "own", convergeDigests: HANDLED, secondCheck: false });
-  return { ...view, converge: { ...view.converge, phase, handled: HANDLED } };
-}
-
-/** Modules whose run begins, and the converge where its rest does. */
-function reported(view: View): string[] {
-  return planTasks(view).dueTasks.map(({ queue, task }) => {
-    const name = task.kind === "run-module" ? task.module : task.kind;
-    const cause = "cause" in task ? `: ${describeCause(task.cause)}` : "";
-    return `${queue}: ${name}${cause}`;
-  });
-}
-
-const runOf = (name: string): string => `module/${name}: ${name}: start-up`;
-
-describe("the modules whose turn it is, with a queue for each module", () => {
-  it.each<readonly [string, readonly ModuleView[], readonly string[]]>([
-    ["equal numbers", [first("a"), first("b")], ["a", "b"]],
-    ["a smaller number first", [first("a", { order: 1 }), first("b")], ["a"]],
-    ["a smaller one runs", [first("a", { order: 1, ...BEGUN }), first("b")], []],
+describe("what a module requires of another one", () => {
+  it.each<[string, Partial<ModuleView> | undefined, string | undefined, string?]>([
+    ["is Ready", {}, undefined],
+    ["is of a version in the range", {}, undefined, ">=1 <2"],
     [
-      "one of two smaller ones runs",
-      [first("a", { order: 1, ...BEGUN }), first("b", { order: 1, ...OVER }), first("c")],
-      [],
-    ],
-    ["a smaller one is done", [first("a", { order: 1, ...OVER }), first("b")], ["b"]],
-    ["a smaller one has failed once", [first("a", { order: 1, ...FAILED }), first("b")], ["b"]],
-    ["a smaller one requires action", [first("a", { order: 1, ...PERSON }), first("b")], ["b"]],
-    ["a smaller one is off", [first("a", { order: 1, enabled: false }), first("b")], ["b"]],
-    ["a larger one runs", [first("a", { order: 1 }), first("b", BEGUN)], ["a"]],
-    ["its run is under way", [first("a", BEGUN)], []],
-    [
-      "it ran before, a smaller number runs",
-      [first("a", { order: 1, ...BEGUN }), first("b", { phase: "ready" })],
-      ["b"],
+      "has another version in place",
+      { release: release("b", { chartVersion: "2.1.0" }) },
+      "Missing: is 2.1.0, not <2",
+      "<2",
     ],
     [
-      "a smaller one that ran before blocks no other",
-      [first("a", { order: 1, phase: "ready", ...BEGUN }), first("b")],
-      ["b"],
+      "ran with another version, which changed no object",
+      { release: release("b", { chartVersion: "1.0.0" }), handled: basis({ version: "2.1.0" }) },
+      undefined,
+      ">=2",
     ],
+    ["is no module", undefined, "Missing: does not exist"],
+    ["is disabled", { enabled: false }, "Disabled: is disabled"],
     [
-      "nor does one whose first run failed before, or takes too long",
-      [
-        first("a", {
-          order: 1,
-          retry: { reason: "HookFailed", message: "no", failures: 1, since: 0 },
-          ...BEGUN,
-        }),
-        first("b", { order: 1, isStuck: true, ...BEGUN }),
-        first("c"),
-      ],
-      ["c"],
+      "is off, and a person is needed",
+      { enabled: false, problem },
+      "Disabled: is disabled and requires action",
     ],
+    ["requires action", { problem }, "NotReady: requires action"],
+    ["never ran", { phase: "new" }, "NotReady: is not Ready"],
+    ["is at work", { activity: "running" }, "NotReady: is not Ready"],
+    ["failed", { retry }, "NotReady: is not Ready"],
+    ["waits itself", { blockedSince: T0 }, "NotReady: is not Ready"],
+    ["lacks objects", { missingObjects: ["n/Secret/s"] }, "NotReady: is not Ready"],
+    ["has lost its release", { isReleaseChangedByHand: true }, "NotReady: is not Ready"],
+    ["has a record that cannot be read", { releaseReadError: "it is cut" }, "NotReady: is not Ready"],
+    ["is not healthy yet", { unhealthy: unhealthy("Unknown") }, "NotReady: is not healthy"],
+    ["is not healthy", { unhealthy: unhealthy("False") }, "NotReady: is not healthy"],
+    ["is suspended, and not healthy", { suspended: true, unhealthy: unhealthy("False") }, undefined],
+    ["has an edit before it", { configDigest: "v1-c2" }, "NotReady: is not Ready"],
+    ["has a request before it", { requestedToken: "t" }, "NotReady: is not Ready"],
+    ["answered a request", { requestedToken: "t", handled: basis({ token: "t" }) }, undefined],
     [
-      "it requires something: no number blocks it",
-      [
-        first("a", { order: 1, ...BEGUN }),
-        first("b", { requires: { c: "*" } }),
-        first("c", { ...OVER, order: 9 }),
-      ],
-      ["b"],
+      "was suspended before it was installed",
+      { suspended: true, release: undefined },
+      "NotReady: is suspended and not installed",
     ],
-    [
-      "a smaller one waits for what it requires: it blocks no other",
-      [first("a", { order: 1, requires: { z: "*" }, scheduledRun: undefined, blockedSince: 1 }), first("b")],
-      ["b"],
-    ],
-    [
-      "the same, before its turn came",
-      [first("a", { order: 1, requires: { z: "*" } }), first("b")],
-      ["a", "b"],
-    ],
-  ])("%s", (_what, modules, expected) => {
-    expect(reported(during(modules)).filter((line) => !line.startsWith("main"))).toEqual(expected.map(runOf));
+    ["is suspended without objects", { suspended: true, missingObjects: ["n/Secret/s"] }, undefined],
+  ])("%s", (...[, change, expected, range = "*"]) => {
+    const { a, view } = requiring(range, change);
+    const wait = findRunBlocker(a, view);
+    expect(wait && `${wait.reason.replace("Dependency", "")}: ${wait.message.replace("b, which ", "")}`).toBe(
+      expected,
+    );
+    expect(describeRunBlocker(a, view)?.message).toBe(
+      wait && `waits for ${wait.message} (since 2026-01-01T00:00:00Z)`,
+    );
   });
 
-  it.each<readonly [string, readonly ModuleView[], boolean]>([
-    ["none ran", [first("a")], false],
-    ["one runs", [first("a", BEGUN), first("b", OVER)], false],
-    ["all are done, or failed once", [first("a", OVER), first("b", FAILED)], true],
-    ["one is tried again", [first("a", { ...FAILED, activity: "running" })], true],
-    ["one requires action", [first("a", PERSON)], true],
-    [
-      "one waits for what it requires",
-      [first("a", { scheduledRun: undefined, requires: { z: "*" }, blockedSince: 1 })],
-      true,
-    ],
-    ["one was edited meanwhile", [first("a", { ...OVER, sectionDigest: "s2" })], false],
-    [
-      "a failing one was edited meanwhile",
-      [first("a", { ...FAILED, phase: "ready", sectionDigest: "s2" })],
-      true,
-    ],
-  ])("%s: the rest of the converge follows: %#", (_what, modules, follows) => {
-    expect(reported(during(modules)).some((line) => line.startsWith("main: converge"))).toBe(follows);
+  it.each<[string, Partial<ModuleView>, string | undefined]>([
+    ["no loss where it is at work", { activity: "running" }, undefined],
+    ["no loss where an edit is before it", { configDigest: "v1-c2" }, undefined],
+    ["a loss where it failed", { retry }, "it requires b, which is not Ready"],
+    ["a loss where it is off", { enabled: false }, "it requires b, which is disabled"],
+    ["a loss where it waits itself", { blockedSince: T0 }, "it requires b, which is not Ready"],
+  ])("is %s", (_, change, expected) => {
+    const { a, view } = requiring("*", change);
+    expect(findLostRequirement(a, view)?.message).toBe(expected);
+    expect(findLostRequirement({ ...a, phase: "new" }, view)).toBeUndefined();
+    expect(findLostRequirement({ ...a, enabled: false }, view)).toBeUndefined();
   });
 
-  it.each(["beforeAll", "discovery", "modules"] as const)(
-    "no turn begins before the converge has left %s",
-    (phase) => {
-      expect(reported(during([first("a")], phase))).toEqual([]);
-      expect(findModulesAwaitedByConverge(during([first("a")], phase))).toEqual(["a"]);
-    },
-  );
-
-  it.each(["beforeAll", "discovery", "modules"] as const)(
-    "an edit that came with a flag waits for its turn while a converge is in %s, unless that is blocked",
-    (phase) => {
-      const view = during([moduleView("a", { sectionDigest: "s2", withConverge: "s2" })], phase);
-      const isBlocked = { ...view, converge: { ...view.converge, isBlocked: true } };
-      expect([reported(view), reported(isBlocked)]).toEqual([[], ["module/a: a: ConfigMap section changed"]]);
-    },
-  );
-
-  it.each<readonly [string, Partial<ModuleView>, boolean]>([
-    ["edited by itself", {}, true],
-    ["requested", { sectionDigest: "v1-s1", requestedToken: "now" }, true],
-    ["edited with a flag", { withConverge: "s2" }, false],
-    ["edited since", { withConverge: "s1" }, true],
-    ["about to be switched off", { flag: false }, false],
-    ["not run yet", { phase: "new" }, false],
-    ["whose CRDs are to be applied", { awaitsCrds: true }, false],
-    ["whose values a hook changed", { sectionDigest: "v1-s1", valuesDigest: "v2" }, false],
-  ])("a module %s, while a converge is on its way, in a queue of its own: %#", (_what, change, runs) => {
-    const view = during([moduleView("a", { sectionDigest: "s2", ...change })], "discovery");
-    const waiting = { ...view, convergeDigests: { ...HANDLED, globalConfig: "c2" } };
-    const idle = { ...waiting, converge: { ...view.converge, phase: "idle" as const } };
-    const ran = (each: View): boolean => reported(each).some((line) => line.startsWith("module/a"));
-    expect([ran(view), ran(idle)]).toEqual([runs, runs]);
-    expect(ran({ ...idle, moduleQueues: "main" })).toBe(false);
+  it.each<[string, { message?: string } | undefined, string | undefined]>([
+    ["was not looked at", undefined, "ns/Secret/ca, which has not been checked yet"],
+    ["is not as it should be", { message: "is not there" }, "ns/Secret/ca, which is not there"],
+    ["is there", {}, undefined],
+  ])("an object %s", (_, found, expected) => {
+    const object = { apiVersion: "v1", kind: "Secret", namespace: "ns", name: "ca" };
+    const before = moduleView("a");
+    const a = { ...before, module: { ...before.module, requires: { objects: [object] } } };
+    const objects = new Map(found && [[requiredKey(object), { message: found.message }]]);
+    const view = viewOf([a], { objects });
+    expect(findRunBlocker(a, view)?.message).toBe(expected);
+    expect(findRunBlocker(a, view)?.reason).toBe(expected && "DependencyMissing");
+    expect(findLostRequirement(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
   });
 
-  it("removals that fail let all turns begin", () => {
-    const view = during([first("a"), first("b")], "modules");
-    expect(reported({ ...view, converge: { ...view.converge, isBlocked: true } })).toEqual([
-      runOf("a"),
-      runOf("b"),
-    ]);
+  it.each<[string, string | undefined, string, string | undefined]>([
+    ["in the range", "v1.31.2", ">=1.30", undefined],
+    ["of a vendor", "v1.31.2-gke.100", ">=1.31.2 <1.32", undefined],
+    ["before a release", "v1.30.0-rc.1", ">=1.30", undefined],
+    ["too old", "v1.29.9-eks-a1b2", ">=1.30", "is 1.29.9, not >=1.30"],
+    ["unreadable", "none", ">=1.30", "is without a version, not >=1.30"],
+    ["unknown as yet", undefined, ">=1.30", "has not been checked yet"],
+  ])("a version of Kubernetes %s", (...[, serverVersion, kubernetes, expected]) => {
+    const before = moduleView("a");
+    const a = { ...before, module: { ...before.module, requires: { kubernetes } } };
+    const view = viewOf([a], { serverVersion });
+    const wait = expected && { reason: "DependencyMissing", message: `Kubernetes, which ${expected}` };
+    expect(findRunBlocker(a, view)).toEqual(wait && { awaitedName: "Kubernetes", ...wait });
+    expect(findLostRequirement(a, view)?.message).toBe(
+      wait && serverVersion && `it requires ${wait.message}`,
+    );
   });
 
-  it("a run by a user may use an extra slot, others share theirs", () => {
-    const edited = moduleView("a", { sectionDigest: "s2" });
-    const moved = moduleView("b", { valuesDigest: "v2" });
-    const slots = planTasks(during([edited, moved, first("c")])).dueTasks.map(({ task }) => task.slot);
-    expect(slots).toEqual(["urgent", "usual", "usual"]);
-  });
-
-  it("in main there are no turns", () => {
-    const modules = [moduleView("a", { phase: "new" })];
-    const view = { ...during(modules, "modules"), moduleQueues: "main" as const };
-    expect([reported(view), findModulesAwaitedByConverge(view)]).toEqual([[], []]);
+  it("is reported as one of several", () => {
+    const before = moduleView("a");
+    const modules = { b: "*", c: "*", d: "*" };
+    const a = { ...before, module: { ...before.module, requires: { modules } } };
+    expect(findRunBlocker(a, viewOf([a]))?.message).toBe("b, which does not exist and 2 more");
   });
 });

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { systemClock } from "../../src/lib/index.ts";
-import { ScratchDir, ScratchError } from "../../src/process/index.ts";
+import { endOwnProcesses, removeStaleDirs, ScratchDir, ScratchError } from "../../src/process/index.ts";
 
 let root: string;
 beforeEach(async () => {
@@ -99,9 +99,9 @@ test("what dead processes left is removed, what belongs to the living stays", as
   await mkdir(join(root, `hook-c.${process.pid}-1.AbCdEf`));
   await writeFile(join(root, "hook-b.4194305-77.AbCdEf", "values.json"), "secret");
   await mkdir(join(root, "something-else"));
-  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(2);
+  expect(await removeStaleDirs(root, systemClock)).toBe(2);
   expect((await readdir(root)).sort()).toEqual([mine.dir.slice(root.length + 1), "something-else"].sort());
-  expect(await ScratchDir.removeStaleDirs(join(root, "missing"), systemClock)).toBe(0);
+  expect(await removeStaleDirs(join(root, "missing"), systemClock)).toBe(0);
 });
 
 test("the directory of a process that has ended is removed, although its parent has not collected it", async () => {
@@ -113,7 +113,7 @@ test("the directory of a process that has ended is removed, although its parent 
   const stat = (): string[] => readFileSync(`/proc/${Number(pid)}/stat`, "latin1").split(" ");
   await vi.waitUntil(() => stat()[2] === "Z", { timeout: 60_000 });
   await mkdir(join(root, `kube.${Number(pid)}-${stat()[21]}.AbCdEf`));
-  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(1);
+  expect(await removeStaleDirs(root, systemClock)).toBe(1);
   parent.kill("SIGKILL");
 });
 
@@ -124,7 +124,7 @@ test("what a hook left in the background is ended with its operator, what anothe
   const others = { ...env, VALUES_PATH: join(root, "hook-a.4194305-77.AbCdEf", "values.json") };
   const stranger = spawn("sleep", ["60"], { env: others, stdio: "ignore" });
   const ended = once(background, "exit");
-  await ScratchDir.endOwnProcesses(root, { clock: systemClock, graceMs: 60_000 });
+  await endOwnProcesses(root, { clock: systemClock, graceMs: 60_000 });
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
   stranger.kill("SIGKILL");
@@ -137,7 +137,7 @@ test("children that outlived their operator are ended before their files go", as
   const orphan = spawn("sleep", ["60"], { env, stdio: "ignore" });
   const stranger = spawn("sleep", ["60"], { env: { ...env, VALUES_PATH: `${dir}-not` }, stdio: "ignore" });
   const ended = once(orphan, "exit");
-  expect(await ScratchDir.removeStaleDirs(root, systemClock)).toBe(1);
+  expect(await removeStaleDirs(root, systemClock)).toBe(1);
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(await readdir(root)).toEqual([]);
   expect(stranger.exitCode ?? stranger.signalCode).toBe(null);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { QueueTask } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import type { Outcome, QueueAction, RunContext } from "../../src/queue/index.ts";
-import { traceEvent } from "../../src/trace/index.ts";
+import { newCause } from "../../src/trace/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 
 interface Job extends QueueTask {
@@ -515,7 +515,7 @@ describe("named FIFO queues", () => {
 
   it("reports what a task followed from, also those that it is followed by, and since when it waits", async () => {
     const { queues, contexts, end, clock } = lab();
-    traceEvent("edit", {}, () => queues.offer("main", job("a")));
+    queues.offer("main", job("a", { origin: newCause("edit") }));
     await settle();
     await clock.advance(1000);
     await end({ kind: "expand", tasks: [job("step")] });
@@ -537,7 +537,7 @@ describe("named FIFO queues", () => {
       run: async (_, context) => (from.push(context.from.name), { kind: "done" }),
       onEnd: ([task]) => task?.name === "a" && queues.offer("main", job("b")),
     });
-    traceEvent("edit", {}, () => queues.offer("main", job("a")));
+    queues.offer("main", job("a", { origin: newCause("edit") }));
     await settle();
     expect(from).toEqual(["edit", "due"]);
   });

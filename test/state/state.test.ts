@@ -465,3 +465,33 @@ describe("listeners of a run", () => {
     expect(seen).toEqual(["helm"]);
   });
 });
+
+describe("an event that was announced", () => {
+  it("is the origin of the changes after it, also of those that listeners record, and of no later ones", async () => {
+    const { state } = lab("one");
+    const origins: (string | undefined)[] = [];
+    await settle();
+    state.onChange((_, origin) => {
+      origins.push(origin?.name);
+      if (origins.length === 1) state.recordModule("one", "runRequested");
+    });
+    state.beginEvent("edit", { configMap: "ops" });
+    state.record("convergeRequested");
+    await settle();
+    state.record("convergeRequested");
+    await settle();
+    expect(origins).toEqual(["edit", "edit", undefined]);
+  });
+
+  it("ends with this turn of the event loop if nothing changes", async () => {
+    const { state } = lab("one");
+    const origins: (string | undefined)[] = [];
+    await settle();
+    state.onChange((_, origin) => void origins.push(origin?.name));
+    state.beginEvent("edit", {});
+    await new Promise((resolve) => setImmediate(resolve));
+    state.record("convergeRequested");
+    await settle();
+    expect(origins).toEqual([undefined]);
+  });
+});

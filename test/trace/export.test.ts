@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import {
-  currentSpan,
   makeOtlpExport,
-  traceEvent,
+  newCause,
   getTaskOrigin,
   span,
   currentTraceParent,
@@ -15,7 +14,7 @@ import {
 } from "../../src/trace/index.ts";
 import { makeOtlpSender } from "../../src/trace/otlp.ts";
 import { SpanExport } from "../../src/trace/export.ts";
-import type { Span } from "../../src/trace/index.ts";
+import type { Span } from "../../src/model/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import { ManualClock, settle } from "../support/clock.ts";
 import { keepLog } from "../support/logged.ts";
@@ -179,8 +178,7 @@ describe("OTLP", () => {
     );
     const clock = new ManualClock(1_700_000_000_123);
     const tracer = new Tracer({ clock, spanExport });
-    let from = getTaskOrigin();
-    traceEvent("edit", { configMap: "ops" }, () => (from = currentSpan() ?? from));
+    const from = newCause("edit", { configMap: "ops" });
     const start = {
       name: "run-module web",
       attributes: { module: "web", attempt: 1, none: undefined },

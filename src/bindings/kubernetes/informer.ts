@@ -1,16 +1,16 @@
 /**
- * One watch of a kubernetes binding: stores its objects and reports their changes. The hub delivers the events: one watch of the API server may
- * serve several bindings. A key is `NAMESPACE/NAME`. The owner is the monitor, which unites the watches of one binding.
+ * One watch of a kubernetes binding: filters and stores its objects, and reports their changes. Bindings that watch the same objects share their
+ * texts and filter results. The owner is the monitor, which unites the watches of one binding.
  */
 
 import { hash } from "node:crypto";
 
 import { objectKey } from "../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../kube/index.ts";
-import { DepthError, wasCut, type Clock } from "../../lib/index.ts";
+import { DepthError, wasCut, type Clock, type Sequence } from "../../lib/index.ts";
+import { FilterError, type Filter } from "../../filter/index.ts";
+import { ObjectTextItem } from "../../model/index.ts";
 import type { Json, JsonObject, KubernetesBinding, SnapshotItem, WatchEvent } from "../../model/index.ts";
-import type { Filter } from "../../filter/index.ts";
-import type { FilterOutcome, SharedObjects, SharedText } from "./shared-objects.ts";
 
 /** Durations, in seconds. */
 export interface BindingTimes {
@@ -121,7 +121,7 @@ export class Informer {
         if (before === undefined) this.#keysWithFailedFilter.add(key);
         return onFilterError(key, outcome.error);
       }
-      const stored = makeStoredObject(this.#owner, object, outcome);
+      const stored = makeStoredObject(this.#owner, object, outcome.value);
       // The filter failed for the Added event of the object: this event is a Modified one, as in the Go operator.
       const isNew = before === undefined && !this.#keysWithFailedFilter.delete(key);
       this.store.set(key, stored);
@@ -141,11 +141,13 @@ export class Informer {
       if (this.#closed) return;
       const key = objectKey(object);
       const before = this.#removeStored(key);
-      const failed = outcome.error !== undefined;
-      if (failed) onFilterError(key, outcome.error);
+      if (outcome.error !== undefined) onFilterError(key, outcome.error);
       // Use the last state from the event, or else the stored one.
       const lastObject = binding.keepFullObjects ? { object } : {};
-      const item = isLastState && !failed ? { ...lastObject, ...toFilterResultItem(outcome.value) } : before;
+      const item =
+        isLastState && outcome.error === undefined
+          ? { ...lastObject, ...toFilterResultItem(outcome.value) }
+          : before;
       if (item !== undefined) this.#reportChange("Deleted", key, { item, receivedAt });
     });
   }
@@ -181,7 +183,7 @@ interface StoredObject {
 }
 
 /** Runs the binding's jq filter, if there is one, and measures its time. An object that was cut because it is nested too deep is an error. Never rejects. */
-function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutcome | Promise<FilterOutcome> {
+function evaluateFilter(owner: InformerOwner, object: WatchedObject): PendingOutcome {
   const { filter, shared, clock, times } = owner;
   if (wasCut(object)) return { error: new DepthError("the object") };
   if (filter === undefined) return {};
@@ -194,11 +196,7 @@ function evaluateFilter(owner: InformerOwner, object: WatchedObject): FilterOutc
 }
 
 /** The stored form: the object's text, shared with other bindings, if the binding keeps full objects, and the filter result if it has a filter. */
-function makeStoredObject(
-  owner: InformerOwner,
-  object: WatchedObject,
-  { value }: FilterOutcome,
-): StoredObject {
+function makeStoredObject(owner: InformerOwner, object: WatchedObject, value?: Json): StoredObject {
   const { binding, shared, keepManagedFields } = owner;
   const text = binding.keepFullObjects ? shared.acquireText(object, keepManagedFields ? "+" : "") : undefined;
   const item = text === undefined ? toFilterResultItem(value) : new ObjectTextItem(text.bytes, value);
@@ -221,51 +219,79 @@ function toFilterResultItem(filterResult: Json | undefined): SnapshotItem {
   return filterResult === undefined ? {} : { filterResult };
 }
 
-/** An item whose object is stored as text and parsed at each access. */
-class ObjectTextItem implements SnapshotItem {
-  declare readonly filterResult?: Json;
-  readonly objectText: Uint8Array;
-
-  constructor(bytes: Uint8Array, result: Json | undefined) {
-    this.objectText = bytes;
-    if (result !== undefined) this.filterResult = result;
-  }
-
-  get object(): JsonObject {
-    return JSON.parse(Buffer.from(this.objectText).toString("utf8")) as JsonObject;
-  }
-
-  toJSON(): JsonObject {
-    const { object, filterResult } = this;
-    return filterResult === undefined ? { object } : { object, filterResult };
-  }
+/** The JSON text of one version of one object, shared by all bindings that store it. */
+interface SharedText {
+  readonly key: string;
+  readonly bytes: Uint8Array;
+  referenceCount: number;
 }
+
+/** Neither `value` nor `error` = there is no filter. */
+interface FilterOutcome {
+  readonly value?: Json;
+  readonly error?: unknown;
+}
+
+/** An outcome, which must be awaited only if jq evaluates the filter. */
+type PendingOutcome = FilterOutcome | Promise<FilterOutcome>;
 
 /**
- * Runs steps in the order of their arrival, although each first waits for its input. A step runs synchronously if its
- * input is ready and no earlier step is pending.
+ * Data that bindings share. Texts of full objects: bytes outside the JavaScript heap are the smallest form that can be written into a context
+ * unchanged (a parsed object takes two to four times as much). Filter results of objects in progress: equal filters are evaluated once per object.
  */
-export class Sequence {
-  #lastTurn: Promise<void> | undefined;
+export class SharedObjects {
+  readonly #texts = new Map<string, SharedText>();
+  /** By object, then by text of the filter. */
+  readonly #outcomes = new WeakMap<object, Map<string, PendingOutcome>>();
 
-  /** Runs `step` with the result of `input`, which must not reject. The promise, if there is one, resolves after the step. */
-  run<T>(input: T | Promise<T>, step: (value: T) => void): Promise<void> | undefined {
-    if (this.#lastTurn === undefined && !(input instanceof Promise)) {
-      step(input);
-      return undefined;
-    }
-    const earlierTurn = this.#lastTurn;
-    const turn = (async () => {
-      const value = await input;
-      await earlierTurn?.catch(() => {});
-      step(value);
-    })();
-    this.#lastTurn = turn;
-    // Without a pending turn, the next step may run synchronously.
-    const forgetTurn = (): void => {
-      if (this.#lastTurn === turn) this.#lastTurn = undefined;
-    };
-    turn.then(forgetTurn, forgetTurn);
-    return turn;
+  /** The shared text of `object`; the caller gives it back with `releaseText`. `flavour` distinguishes forms of the same object (with `managedFields`). */
+  acquireText(object: WatchedObject, flavour: string): SharedText {
+    const { uid = "", resourceVersion = "" } = object.metadata;
+    const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
+    const text = this.#texts.get(key) ?? { key, bytes: toExactBytes(object), referenceCount: 0 };
+    text.referenceCount += 1;
+    // Without a uid, equal keys may mean different objects.
+    if (uid !== "") this.#texts.set(key, text);
+    return text;
+  }
+
+  /** Drops one reference to a text; the last one frees it. */
+  releaseText(text: SharedText | undefined): void {
+    if (text === undefined) return;
+    text.referenceCount -= 1;
+    if (text.referenceCount === 0) this.#texts.delete(text.key);
+  }
+
+  /** Evaluates the filter, once for all bindings with the same object and filter text; synchronously if it can. Repeats a failed jq run once. Never rejects. */
+  evaluate(filter: Filter, object: WatchedObject): PendingOutcome {
+    const outcomes = this.#outcomes.get(object) ?? new Map<string, PendingOutcome>();
+    this.#outcomes.set(object, outcomes);
+    const outcome = outcomes.get(filter.text) ?? evaluateWithRetry(filter, object, 2);
+    outcomes.set(filter.text, outcome);
+    return outcome;
   }
 }
+
+/** The JSON text in a buffer of exactly its size: a slice of Node's shared pool would keep the whole pool alive. */
+function toExactBytes(object: JsonObject): Uint8Array {
+  const text = JSON.stringify(object);
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
+}
+
+/** Evaluates a filter up to `triesLeft` times; an error becomes an outcome. Waits only if jq, a process, evaluates this filter. */
+function evaluateWithRetry(filter: Filter, object: WatchedObject, triesLeft: number): PendingOutcome {
+  const retryOrFail = (error: unknown): PendingOutcome =>
+    triesLeft > 1 && !isRetryUseless(error) ? evaluateWithRetry(filter, object, triesLeft - 1) : { error };
+  try {
+    const value = filter.evaluate(object);
+    return value instanceof Promise ? value.then((result) => ({ value: result }), retryOrFail) : { value };
+  } catch (error) {
+    return retryOrFail(error);
+  }
+}
+
+/** Whether another try is useless: it would fail in the same way, or (after a time-out) jq has been tried twice already. */
+const isRetryUseless = (error: unknown): boolean =>
+  error instanceof FilterError && (error.failure === "runtime" || error.failure === "timeout");

@@ -4,12 +4,10 @@ import type { Filter } from "../../filter/index.ts";
 import type { KindFinder, ObjectKey, Resource, WatchHub } from "../../kube/index.ts";
 import { DepthError, oneLine, toError, type Clock, type Logger } from "../../lib/index.ts";
 import type { Hook, KubernetesBinding, SnapshotItem } from "../../model/index.ts";
-import type { Snapshots } from "../kind.ts";
-import { enqueueHook, type HookQueues } from "../kinds.ts";
-import type { BindingTimes } from "./informer.ts";
+import { enqueueHook, type HookQueues, type Snapshots } from "../trigger.ts";
+import { SharedObjects, type BindingTimes } from "./informer.ts";
 import { Monitor, sortItems } from "./monitor.ts";
 import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permission.ts";
-import { SharedObjects } from "./shared-objects.ts";
 
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;

@@ -3,12 +3,11 @@
 import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
-import type { Clock } from "../../lib/index.ts";
+import { Sequence, type Clock } from "../../lib/index.ts";
 import type { Hook, JsonObject, KubernetesBinding, ObjectEvent } from "../../model/index.ts";
 import type { SnapshotItem, WatchEvent } from "../../model/index.ts";
-import { enqueueHook, type HookQueues } from "../kinds.ts";
-import { Informer, Sequence, type BindingTimes, type InformerOwner } from "./informer.ts";
-import type { SharedObjects } from "./shared-objects.ts";
+import { enqueueHook, type HookQueues } from "../trigger.ts";
+import { Informer, type BindingTimes, type InformerOwner, type SharedObjects } from "./informer.ts";
 
 interface MonitorOptions {
   readonly hub: WatchHub;

@@ -14,7 +14,7 @@ import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
 import { isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciliation, Refusal } from "../types.ts";
-import { recoverPendingRelease } from "../upgrade.ts";
+import { recoverPendingRelease } from "../repair-records.ts";
 import {
   buildFailureLabels,
   BY_HAND,

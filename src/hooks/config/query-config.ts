@@ -7,7 +7,7 @@ import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.t
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatchFile } from "../batch.ts";
-import { buildCommand, type StartSettings } from "../command.ts";
+import { buildCommand, type StartSettings } from "../run-hook.ts";
 import { parseBatchConfig, type BatchOwner, type ConfiguredHooks } from "./batch-config.ts";
 import { looksLikeConfig, parseHookConfig } from "./hook-config.ts";
 

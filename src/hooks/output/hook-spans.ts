@@ -2,8 +2,9 @@
 
 import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../../model/index.ts";
+import type { ScratchDir } from "../../process/index.ts";
 import { recordFinishedSpan } from "../../trace/index.ts";
-import { parseJsonStream, readOutputFile } from "./output-files.ts";
+import { parseJsonStream } from "./output-files.ts";
 
 const MOST_SPANS = 100;
 const MOST_BYTES = 64 * 1024;
@@ -19,15 +20,16 @@ interface SpanOptions {
 type Hide = (text: string) => string;
 
 /**
- * Records the spans of a hook within the span of its run. Never fails the run: leaves out an invalid span and those after it,
+ * Records the spans that a hook has written to the file `name`, within the span of its run. Never fails the run: leaves out an invalid span and those after it,
  * and logs why. `hide` masks secret values in texts.
  */
 export async function recordHookSpans(
-  path: string,
+  scratch: ScratchDir,
+  name: string,
   { logger, hide = (text) => text }: SpanOptions,
 ): Promise<void> {
   try {
-    const items = parseJsonStream(await readOutputFile(path, MOST_BYTES));
+    const items = parseJsonStream(await scratch.read(name, MOST_BYTES));
     if (items.length > MOST_SPANS) throw new Error(`there are ${items.length}, more than ${MOST_SPANS}`);
     for (const { value, position } of items) recordSpan(value, position, hide);
   } catch (error) {

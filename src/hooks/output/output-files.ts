@@ -1,21 +1,7 @@
-/** Reads the output files of hooks, and streams of JSON objects in them. */
-
-import { readFile, stat } from "node:fs/promises";
+/** Parses the output files of hooks, which are streams of JSON objects. */
 
 import { DepthError, splitJsonValues, parseJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
-
-/** A larger file fails the hook; in bytes. */
-const MAX_OUTPUT = 64 * 1024 * 1024;
-
-/** Reads an output file of a hook. A file that the hook removed counts as empty. Anything but a regular file is an error: reading a FIFO or device might never end. */
-export async function readOutputFile(path: string, limit = MAX_OUTPUT): Promise<string> {
-  const info = await stat(path).catch(() => undefined);
-  if (info === undefined) return "";
-  if (!info.isFile()) throw new OutputError("it is no plain file any more");
-  if (info.size > limit) throw new OutputError(`it has ${info.size} bytes, more than ${limit}`);
-  return info.size === 0 ? "" : readFile(path, "utf8");
-}
 
 /** An output file of a hook is invalid; the message names the document (from 1) and its line if they are known. */
 export class OutputError extends Error {

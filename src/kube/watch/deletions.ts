@@ -1,6 +1,6 @@
 /** Remembers deletions for `ObjectStore`. */
 
-import { isLater, type WatchedObject } from "./watch-spec.ts";
+import { isLater, isNewer, isOlder } from "./watch-spec.ts";
 
 /** What is known about deleted objects, so that a late event or answer, which still contains one of them, does not bring it back into the store. */
 export class Deletions {
@@ -8,8 +8,6 @@ export class Deletions {
   readonly #listVersions = new Map<string | undefined, string>();
   /** Tombstones: the version of the deletion, by key of the object. */
   readonly #tombstones = new Map<string, string>();
-  /** The last version that the watch delivered. */
-  #lastWatchVersion = "";
 
   /** Records a list as of `version`, of one group or (undefined) of everything. */
   recordList(version: string, group: string | undefined): void {
@@ -21,11 +19,6 @@ export class Deletions {
     this.#tombstones.set(key, version);
   }
 
-  /** Records how far the watch is: it reports no change up to this version any more. */
-  recordWatchVersion({ metadata: { resourceVersion = "" } }: WatchedObject): void {
-    if (isLater(resourceVersion, this.#lastWatchVersion)) this.#lastWatchVersion = resourceVersion;
-  }
-
   /** Whether an object that is not stored was deleted after `version`: by its tombstone, or because a later list lacks it. */
   isKnownDeleted(key: string, version: string, group: string): boolean {
     if (isOlder(version, this.#tombstones.get(key) ?? "")) return true;
@@ -33,10 +26,10 @@ export class Deletions {
     return lists.some((listVersion) => listVersion !== undefined && !isNewer(version, listVersion));
   }
 
-  /** Drops tombstones that the watch cannot contradict any more. Call it only while no answer is pending. */
-  dropOldTombstones(): void {
+  /** Drops tombstones that the watch, which has delivered everything up to `watchVersion`, cannot contradict. Call it only while no answer is pending. */
+  dropOldTombstones(watchVersion: string): void {
     for (const [key, version] of this.#tombstones)
-      if (!isLater(version, this.#lastWatchVersion)) this.#tombstones.delete(key);
+      if (!isLater(version, watchVersion)) this.#tombstones.delete(key);
   }
 
   /** All versions of deletions and lists. */
@@ -48,16 +41,5 @@ export class Deletions {
   clear(): void {
     this.#listVersions.clear();
     this.#tombstones.clear();
-    this.#lastWatchVersion = "";
   }
-}
-
-/** Whether a version is older than another one; an empty version is newer than any. */
-export function isOlder(version: string, than: string): boolean {
-  return version !== "" && isLater(than, version);
-}
-
-/** Whether a version is newer than another one; an empty version is newer than any. */
-export function isNewer(version: string, than: string): boolean {
-  return version === "" || isLater(version, than);
 }

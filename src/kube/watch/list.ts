@@ -4,8 +4,8 @@ import { asString, isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ConnectionError, statusToApiError } from "../api-errors.ts";
 import { formatAcceptHeader, type ApiRequest } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
-import { ChunkBuffer, TimeSlice, readStream, type StreamOptions } from "./stream.ts";
-import { toSelectorQuery, completeObject, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
+import { ChunkBuffer, TimeSlice, completeObject, readStream, type StreamOptions } from "./stream.ts";
+import { toSelectorQuery, type WatchedObject, type WatchSpec } from "./watch-spec.ts";
 
 interface ListOptions extends Omit<StreamOptions, "silenceMs"> {
   /** Request everything in one page, for servers that expire a list before the next page is requested. */

@@ -7,12 +7,11 @@ import type { KubeClient } from "../client/client.ts";
 import { formatAcceptHeader } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
 import { listObjects, requestNewestVersion } from "./list.ts";
-import { FrameSplitter, TimeSlice, readStream } from "./stream.ts";
+import { FrameSplitter, TimeSlice, completeObject, readStream } from "./stream.ts";
 import {
   wasEtcdRestored,
   findNewestVersion,
   toSelectorQuery,
-  completeObject,
   type WatchedObject,
   type WatchSpec,
 } from "./watch-spec.ts";

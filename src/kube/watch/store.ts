@@ -1,9 +1,9 @@
 /** A store of objects that merges watch events and answers of the API server, whichever arrives first. */
 
 import type { Subscription } from "./consumer.ts";
-import { Deletions, isNewer, isOlder } from "./deletions.ts";
+import { Deletions } from "./deletions.ts";
 import type { WatchHub } from "./hub.ts";
-import { EARLIEST_VERSION, findNewestVersion, objectKey } from "./watch-spec.ts";
+import { EARLIEST_VERSION, findNewestVersion, isLater, isNewer, isOlder, objectKey } from "./watch-spec.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 interface Versioned {
@@ -45,6 +45,8 @@ export class ObjectStore<T extends Versioned> {
   /** Keys of the known objects of each group. */
   readonly #keysByGroup = new Map<string, Set<string>>();
   readonly #deletions = new Deletions();
+  /** The last version that the watch delivered: it reports no change up to this version any more. */
+  #lastWatchVersion = "";
   #pendingRequests = 0;
   /** Number of etcd restores: versions of requests sent before the last one cannot be compared. */
   #etcdRestores = 0;
@@ -164,7 +166,7 @@ export class ObjectStore<T extends Versioned> {
     const key = objectKey(object);
     const before = this.#objects.get(key);
     const value = this.#toStored(object, before);
-    this.#deletions.recordWatchVersion(object);
+    this.#advanceWatchVersion(object);
     // The object is not to be stored, or not any more.
     if (value === undefined) {
       if (before !== undefined) this.#handleDeleted(object, false, listener);
@@ -179,7 +181,7 @@ export class ObjectStore<T extends Versioned> {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
     const stored = this.#objects.get(key);
-    this.#deletions.recordWatchVersion(object);
+    this.#advanceWatchVersion(object);
     const storedVersion = stored?.resourceVersion ?? "";
     // A repeated list reports the deletion of a replaced object with the version of its replacement, which is stored already.
     const isReplaced = isListed && storedVersion !== "" && resourceVersion === storedVersion;
@@ -187,6 +189,10 @@ export class ObjectStore<T extends Versioned> {
     this.#removeWithTombstone(key, resourceVersion);
     this.#dropOldTombstones();
     listener.onChange?.(undefined, stored, key);
+  }
+
+  #advanceWatchVersion({ metadata: { resourceVersion = "" } }: WatchedObject): void {
+    if (isLater(resourceVersion, this.#lastWatchVersion)) this.#lastWatchVersion = resourceVersion;
   }
 
   /** Removes and returns the objects (of one group, if given) that a list as of `version` does not contain, except newer ones. */
@@ -211,6 +217,7 @@ export class ObjectStore<T extends Versioned> {
   /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
   #resetVersions(): void {
     this.#deletions.clear();
+    this.#lastWatchVersion = "";
     const keys = [...this.#objects.keys()];
     for (const key of keys) this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
   }
@@ -273,7 +280,7 @@ export class ObjectStore<T extends Versioned> {
 
   /** Drops tombstones that neither a pending answer nor the watch can contradict any more. */
   #dropOldTombstones(): void {
-    if (this.#pendingRequests === 0) this.#deletions.dropOldTombstones();
+    if (this.#pendingRequests === 0) this.#deletions.dropOldTombstones(this.#lastWatchVersion);
   }
 }
 

@@ -1,9 +1,12 @@
-/** Reads the streams of lists and watches, detects dead connections, and splits watches into lines. */
+/** Reads the streams of lists and watches: detects dead connections, splits watches into lines, and completes the objects in both. */
 
-import { yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
+import { cutDeepParts, yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
+import { isJsonObject } from "../../model/index.ts";
 import { ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { ApiRequest } from "../client/request.ts";
+import { apiVersionOf } from "../resources.ts";
+import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 export interface StreamOptions {
   readonly client: Pick<KubeClient, "stream">;
@@ -146,4 +149,20 @@ export class FrameSplitter {
     this.#incompleteLine.add(chunk.subarray(lineStart));
     return lines;
   }
+}
+
+/**
+ * Turns a parsed item into a complete object: adds apiVersion and kind, which items of lists omit, and drops managedFields unless the spec keeps
+ * them, and parts that are nested too deep. Throws a SyntaxError if `value` is not an object with a name.
+ */
+export function completeObject(value: unknown, spec: WatchSpec): WatchedObject {
+  if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
+    throw new SyntaxError("not a Kubernetes object");
+  const meta = value["metadata"];
+  if (typeof meta["name"] !== "string") throw new SyntaxError("an object without a name");
+  if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
+  if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
+    return cutDeepParts(value as WatchedObject);
+  const { resource } = spec;
+  return cutDeepParts({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...value } as WatchedObject);
 }

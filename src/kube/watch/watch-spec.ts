@@ -1,8 +1,6 @@
 /** What a watch selects, and the objects it delivers. */
 
-import { cutDeepParts } from "../../lib/index.ts";
 import type { JsonObject, LabelSelector } from "../../model/index.ts";
-import { isJsonObject } from "../../model/index.ts";
 import { apiVersionOf, pathOf, type Resource } from "../resources.ts";
 
 /** What to watch. Equal specs share one watch. */
@@ -77,6 +75,16 @@ export function isLater(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
+/** Whether a version is older than another one; an empty version is newer than any. */
+export function isOlder(version: string, than: string): boolean {
+  return version !== "" && isLater(than, version);
+}
+
+/** Whether a version is newer than another one; an empty version is newer than any. */
+export function isNewer(version: string, than: string): boolean {
+  return version === "" || isLater(version, than);
+}
+
 /** Returns the latest of these resource versions; "" if there are none. */
 export function findNewestVersion(versions: Iterable<string>): string {
   let newest = "";
@@ -134,20 +142,4 @@ function formatExpression({ key, operator, values = [] }: Expression): string {
   if (operator === "Exists") return key;
   if (operator === "DoesNotExist") return `!${key}`;
   return `${key} ${operator === "In" ? "in" : "notin"} (${values.join(",")})`;
-}
-
-/**
- * Turns a parsed item into a complete object: adds apiVersion and kind, which items of lists omit, and drops managedFields unless the spec keeps
- * them, and parts that are nested too deep. Throws a SyntaxError if `value` is not an object with a name.
- */
-export function completeObject(value: unknown, spec: WatchSpec): WatchedObject {
-  if (!isJsonObject(value) || !isJsonObject(value["metadata"]))
-    throw new SyntaxError("not a Kubernetes object");
-  const meta = value["metadata"];
-  if (typeof meta["name"] !== "string") throw new SyntaxError("an object without a name");
-  if (spec.keepManagedFields !== true && meta["managedFields"] !== undefined) delete meta["managedFields"];
-  if (typeof value["kind"] === "string" && typeof value["apiVersion"] === "string")
-    return cutDeepParts(value as WatchedObject);
-  const { resource } = spec;
-  return cutDeepParts({ apiVersion: apiVersionOf(resource), kind: resource.kind, ...value } as WatchedObject);
 }

@@ -1,6 +1,6 @@
 /** How soon and how often: delays of retries, rate limits, writes gathered into bursts. */
 
-import { sleep, type Clock } from "./clock.ts";
+import { sleep, type Clock, type Timer } from "./clock.ts";
 
 /** Bounds of the retry delay, in milliseconds (`--retry-delay-min`, `--retry-delay-max`). */
 export interface RetryBounds {
@@ -130,4 +130,41 @@ export function nextWriteTime(now: number): number {
   return now % BURST_INTERVAL_MS < BURST_OPEN_MS
     ? now
     : Math.ceil(now / BURST_INTERVAL_MS) * BURST_INTERVAL_MS;
+}
+
+/** Acts on the first trigger at once, and once on all that follow within `ms` (throttle with trailing edge). */
+export class Throttle {
+  readonly #clock: Clock;
+  readonly #ms: number;
+  readonly #act: () => void;
+  #timer: Timer | undefined;
+  #hasPendingTrigger = false;
+
+  constructor(clock: Clock, ms: number, act: () => void) {
+    this.#clock = clock;
+    this.#ms = ms;
+    this.#act = act;
+  }
+
+  /** Requests a call of `act`, which is always asynchronous: `trigger` returns before. */
+  trigger(): void {
+    if (this.#timer !== undefined) {
+      this.#hasPendingTrigger = true;
+      return;
+    }
+    queueMicrotask(this.#act);
+    this.#timer = this.#clock.setTimer(this.#ms, () => this.#onElapsed());
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  /** The interval is over: calls `act` for the triggers within it. */
+  #onElapsed(): void {
+    this.#timer = undefined;
+    const hasNewTrigger = this.#hasPendingTrigger;
+    this.#hasPendingTrigger = false;
+    if (hasNewTrigger) this.trigger();
+  }
 }

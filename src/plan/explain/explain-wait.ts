@@ -32,14 +32,9 @@ import {
 } from "./reasons.ts";
 import { describeDependents } from "../removals.ts";
 import { describeOrigin, toDisplayedOrigin } from "./origin.ts";
-import {
-  describeRunBlocker,
-  findLostRequirement,
-  describeOtherBlockers,
-  findBlockingFirstRuns,
-} from "../run-readiness.ts";
-import { listReportedRequirements, type Requirement } from "../requirements.ts";
-import type { RunBlocker } from "../run-readiness.ts";
+import { describeRunBlocker, findLostRequirement, describeOtherBlockers } from "../run-readiness.ts";
+import { listReportedRequirements, type Requirement, type RunBlocker } from "../run-readiness.ts";
+import { findBlockingFirstRuns } from "../scheduled-runs.ts";
 
 /** The state and the queues, read at the same time. */
 export interface StateSnapshot {

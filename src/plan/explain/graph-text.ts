@@ -5,7 +5,7 @@
 
 import type { Json } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import { listRequirements, type Requirement } from "../requirements.ts";
+import { listRequirements, type Requirement } from "../run-readiness.ts";
 
 /** A module in the graph of requirements. */
 interface GraphNode {

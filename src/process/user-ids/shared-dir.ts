@@ -8,7 +8,7 @@ import { chmod, chown, mkdir, rmdir, open, readdir, rm, unlink } from "node:fs/p
 import { join } from "node:path";
 
 import { succeeds } from "../../lib/index.ts";
-import type { RunRequest, RunResult } from "../run-process.ts";
+import type { RunRequest, RunResult } from "../children.ts";
 
 /** Starts processes. */
 export interface ProcessRunner {

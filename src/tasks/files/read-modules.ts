@@ -1,25 +1,24 @@
 /**
- * Reads the directories again: in a converge and after files have changed (docs/guides/running.md, "Changes on disk"), and
- * in a run, whose hooks may write files (docs/reference/lifecycle.md, "Files that hooks write"). A tree is the result: all modules and
- * global files. The reader gets the current tree (`before`), and returns its objects for all that is unchanged.
+ * Reads the directories again: in a converge and after files have changed (docs/guides/running.md, "Changes on disk"). A tree is the result: all
+ * modules and global files. The reader gets the current tree (`before`), and returns its objects for all that is unchanged.
  */
 
 import { sameJson } from "../../lib/index.ts";
-import { describeProblem, type Module, type Problem, type Task, type Tree } from "../../model/index.ts";
+import type { Module, Task, Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
-import { findRunProblem, hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
+import { hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { NO_FILES, type ModuleRecord } from "../../state/index.ts";
+import { NO_FILES, type ModuleRecord, type TreeRead } from "../../state/index.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
-import { applyLoadResult, configureModule, factsOf, interruptRuns, recordLoadResult } from "./load.ts";
+import { applyLoadResult, configureModule, factsOf, interruptRuns } from "./load.ts";
 
 /**
  * Reads the directories again and configures the hooks of the modules that may run. A module with broken files, schemas
  * or hooks keeps its last valid ones, and its problem is recorded.
  */
 export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree> {
-  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
+  const read = await ports.state.readOnCurrentTree((before) => ports.reader.readTree(before));
   await recordRead(ports, read, signal);
   for (const module of read.tree.modules) {
     // Hooks and schemas of a disabled module are not used, unless a delete is due: a problem of theirs does not matter.
@@ -36,14 +35,8 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
  * changed modules. Global hooks stay unchanged until the next converge.
  */
 export async function rereadTree(ports: Ports, signal: AbortSignal): Promise<void> {
-  const read = await readOnCurrentTree(ports, (before) => ports.reader.readTree(before));
+  const read = await ports.state.readOnCurrentTree((before) => ports.reader.readTree(before));
   if (!isSameTree(read)) await recordRead(ports, read, signal);
-}
-
-/** The result of a read, and the tree before it. */
-interface TreeRead {
-  readonly before: Tree;
-  readonly tree: Tree;
 }
 
 /** Whether the read found nothing new. Modules whose files are unchanged are the same objects. */
@@ -77,20 +70,8 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   await recordServerVersion(ports, signal);
 }
 
-/**
- * Reads based on the current tree. Reads again if another task has recorded a tree meanwhile, whose changes the result would revert. The
- * caller records the result.
- */
-async function readOnCurrentTree({ state }: Ports, read: (before: Tree) => Promise<Tree>): Promise<TreeRead> {
-  for (;;) {
-    const before = state.tree;
-    const tree = await read(before);
-    if (state.tree === before) return { before, tree };
-  }
-}
-
 /** Schedules another converge for the time `recheckAt` of the new tree, when missing files can be confirmed as deleted. */
-function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
+export function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
   const { recheckAt } = tree;
   if (recheckAt === undefined || recheckAt === before.recheckAt) return; // Scheduled already.
   scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
@@ -147,7 +128,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   // A converge reads them all, or has read these meanwhile.
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
   state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
-  const { before, tree } = await readOnCurrentTree(ports, (current) =>
+  const { before, tree } = await state.readOnCurrentTree((current) =>
     ports.reader.readTree(current, modulesWithChangedFiles),
   );
   const modules = tree.modules.filter(({ name }) => modulesWithChangedFiles.has(name));
@@ -184,55 +165,4 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   if (module.missing !== undefined) return false;
   // A converge applies CRDs, before the first run.
   return module.crdFiles.length === 0 || module === before;
-}
-
-/** Ends a run before helm: files of the module are missing or broken. */
-export class FilesUnusable extends Error {
-  readonly problem: Problem | undefined;
-
-  constructor(message: string, problem?: Problem) {
-    super(message);
-    this.problem = problem;
-  }
-}
-
-/**
- * Called in a run, after a hook. Reads changed files of the module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
- * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable if the module cannot run with the new files.
- */
-export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
-  const { state, logger } = ports;
-  const read = await readOnCurrentTree(ports, (before) => ports.reader.rereadModule(before, name));
-  if (read.tree === read.before) return;
-  // A module awaits its CRDs until they are applied for this very object. The new tree has another one, although its CRDs were not
-  // read again: it awaits them only if the former object did.
-  const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
-  reportTree(logger, read.tree, read.before);
-  scheduleRecheck(ports, read);
-  state.recordTree(read.tree);
-  state.recordModule(name, "crdsApplied", awaitsCrds ? undefined : state.module(name)?.module);
-  logger.info("Files of the module have changed and are read again", { module: name });
-  assertUsable(ports, name);
-}
-
-/** As `applyWrittenFiles`, but also configures changed hooks. Only a first run can do that, before it has run any hook. Throws FilesUnusable. */
-export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
-  await applyWrittenFiles(ports, name);
-  const record = ports.state.module(name);
-  if (record === undefined || record.loadedModule === record.module) return; // Its current files are loaded.
-  const { module } = record;
-  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
-  assertUsable(ports, name);
-}
-
-/** Throws FilesUnusable if the module cannot run with its files: with a problem if a user must fix them, without one if files are missing for a moment. */
-function assertUsable(ports: Ports, name: string): void {
-  const record = ports.state.module(name);
-  if (record === undefined) return;
-  const { module, loadProblem } = record;
-  const missingFiles = module.missing?.what.join(", ");
-  if (missingFiles !== undefined)
-    throw new FilesUnusable(`files are missing: ${missingFiles}; they are checked again soon`);
-  const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
-  if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

@@ -4,6 +4,7 @@
  */
 
 import { allowsFailure, collapseGroups, getHookActivation, isReviewBinding } from "../../bindings/index.ts";
+import { renderContext } from "../../bindings/index.ts";
 import type {
   HookAnswers,
   HookOutput,
@@ -74,7 +75,7 @@ async function runAndApply(ports: Ports, request: HookRunRequest, openSpan: Open
   const startedAt = clock.monotonic();
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
   const hide = createSourceRedactor(state.values, sectionKey(hook)); // Replaces secrets in messages.
-  const run = { ...request, ...readInputs(ports, hook), settings, logger, hide };
+  const run = { ...request, ...readInputs(ports, request), settings, logger, hide };
   const { result, failure, output } = await ports.runHook(run);
   openSpan.set({ exitCode: result?.exitCode });
   const { binding } = triggers[0];
@@ -105,13 +106,17 @@ function patcherOptionsFor(ports: Ports, { hook, signal }: HookRunRequest): Patc
   return actor === undefined ? options : { ...options, client: options.client.impersonate(actor.user) };
 }
 
-/** Reads the inputs of a hook run: the current snapshots and values. A hook gets the list of enabled modules only after discovery. */
-function readInputs(ports: Ports, hook: Hook): Pick<HookRunInput, "snapshots" | "values" | "configValues"> {
+/** Reads the inputs of a hook run: the binding context with the current snapshots, and values. A hook gets the list of enabled modules only after discovery. */
+function readInputs(
+  ports: Ports,
+  { hook, triggers }: HookRunRequest,
+): Pick<HookRunInput, "context" | "values" | "configValues"> {
   const { values, view } = ports.state;
   const snapshots = ports.watches.snapshots(hook);
+  const context = renderContext({ config: hook.config, triggers, snapshots });
   const module = hook.module === undefined ? undefined : view.modules.get(hook.module)?.module;
   const enabled = isDiscovered(view) ? view.enabledModules : undefined;
-  return { snapshots, ...buildValuesFiles(values, module, enabled) };
+  return { context, ...buildValuesFiles(values, module, enabled) };
 }
 
 /** False before the first discovery, when global hooks run already but no module is decided. */

@@ -1,14 +1,21 @@
 /**
- * A run of a module in progress, or its removal: what it records, and its hooks. The record of the module, in the state, contains among others
- * its last run, its hooks, and what its runs have attempted and handled.
+ * A run of a module in progress, or its removal: what it records, its hooks, and the files that these may write (docs/reference/lifecycle.md,
+ * "Files that hooks write"). The record of the module, in the state, contains among others its last run, its hooks, and what its runs have
+ * attempted and handled.
  */
 
 import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import type { Cause, Hook, LifecycleName } from "../../model/index.ts";
+import { describeProblem } from "../../model/index.ts";
+import type { Cause, Hook, LifecycleName, Problem } from "../../model/index.ts";
+import { reportTree } from "../../modules/index.ts";
+import { findRunProblem } from "../../plan/index.ts";
 import type { RunContext } from "../../queue/index.ts";
 import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "../../state/index.ts";
+import { configureModule, factsOf, recordLoadResult } from "../files/load.ts";
+import { scheduleRecheck } from "../files/read-modules.ts";
 import { executeHook, describeHookError } from "../hooks/execute-hook.ts";
+import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 
 export const SWITCHED_OFF = "the module was disabled";
@@ -158,4 +165,55 @@ export function lifecycleHooks(hooks: readonly Hook[], name: LifecycleName) {
       return binding === undefined ? [] : [{ hook, trigger: { type: "lifecycle", binding } as const }];
     })
     .sort((a, b) => a.trigger.binding.order - b.trigger.binding.order);
+}
+
+/** Ends a run before helm: files of the module are missing or broken. */
+export class FilesUnusable extends Error {
+  readonly problem: Problem | undefined;
+
+  constructor(message: string, problem?: Problem) {
+    super(message);
+    this.problem = problem;
+  }
+}
+
+/**
+ * Called in a run, after a hook. Reads changed files of the module again, except hooks and CRDs: templates, values, schemas, `addon.yaml`. The next converge
+ * applies new CRDs. Without a change it only lists the directory. Throws FilesUnusable if the module cannot run with the new files.
+ */
+export async function applyWrittenFiles(ports: Ports, name: string): Promise<void> {
+  const { state, logger } = ports;
+  const read = await state.readOnCurrentTree((before) => ports.reader.rereadModule(before, name));
+  if (read.tree === read.before) return;
+  // A module awaits its CRDs until they are applied for this very object. The new tree has another one, although its CRDs were not
+  // read again: it awaits them only if the former object did.
+  const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
+  reportTree(logger, read.tree, read.before);
+  scheduleRecheck(ports, read);
+  state.recordTree(read.tree);
+  state.recordModule(name, "crdsApplied", awaitsCrds ? undefined : state.module(name)?.module);
+  logger.info("Files of the module have changed and are read again", { module: name });
+  assertUsable(ports, name);
+}
+
+/** As `applyWrittenFiles`, but also configures changed hooks. Only a first run can do that, before it has run any hook. Throws FilesUnusable. */
+export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
+  await applyWrittenFiles(ports, name);
+  const record = ports.state.module(name);
+  if (record === undefined || record.loadedModule === record.module) return; // Its current files are loaded.
+  const { module } = record;
+  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
+  assertUsable(ports, name);
+}
+
+/** Throws FilesUnusable if the module cannot run with its files: with a problem if a user must fix them, without one if files are missing for a moment. */
+function assertUsable(ports: Ports, name: string): void {
+  const record = ports.state.module(name);
+  if (record === undefined) return;
+  const { module, loadProblem } = record;
+  const missingFiles = module.missing?.what.join(", ");
+  if (missingFiles !== undefined)
+    throw new FilesUnusable(`files are missing: ${missingFiles}; they are checked again soon`);
+  const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));
+  if (problem !== undefined) throw new FilesUnusable(describeProblem(problem), problem);
 }

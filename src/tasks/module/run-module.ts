@@ -26,10 +26,10 @@ import { span } from "../../trace/index.ts";
 import type { Ports } from "../ports.ts";
 import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
+import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "./module-run.ts";
 import { HookFailure, describeHookError } from "../hooks/execute-hook.ts";
 import { activateHooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
-import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "../files/read-modules.ts";
 
 /** Ends a run before helm: values are missing that a hook may still fill in. */
 class IncompleteValues extends Error {}

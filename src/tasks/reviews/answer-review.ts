@@ -17,8 +17,9 @@ import type {
   ReviewTrigger,
   ConversionBinding,
   ConversionRule,
+  Task,
 } from "../../model/index.ts";
-import type { RateLimits } from "../../queue/index.ts";
+import type { QueuesOptions } from "../../queue/index.ts";
 import { getTaskOrigin } from "../../trace/index.ts";
 import type {
   AdmissionRequest,
@@ -41,7 +42,7 @@ interface AnswerOptions {
   /** Whether the operator, or the account of a module, sent the request: a task may wait for its answer. */
   readonly isFromOperator: (request: AdmissionRequest, signal: AbortSignal) => Promise<boolean>;
   /** Shared with the runs from queues. */
-  readonly limits: RateLimits;
+  readonly limits: NonNullable<QueuesOptions<Task>["limits"]>;
 }
 
 /** HTTP codes of denials: the hook failed, or wrote no answer. */

@@ -1,27 +1,26 @@
 /**
- * Reads, creates, writes and watches the ConfigMap and its overlay: the operator's own ConfigMap or Secret for configuration that hooks write.
- * Callers see both as text by key.
+ * The objects with the configuration: the ConfigMap and its overlay, the operator's own ConfigMap or Secret for configuration that hooks write, which
+ * callers see as text by key; and the Secret with the content that was accepted last (docs/guides/running.md, "An invalid ConfigMap").
  */
 
-import { oneLine, type Logger } from "../../lib/index.ts";
-import {
-  CONFIG_MAPS,
-  ObjectStore,
-  SECRETS,
-  create,
-  get,
-  ignoreNotFound,
-  isLater,
-  mergePatch,
-} from "../../kube/index.ts";
-import type { ConfigMap, KubeClient, Resource, Subscription, WatchHub } from "../../kube/index.ts";
-import type { JsonObject, Overlay } from "../../model/index.ts";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+
+import { canonicalJson, digest, oneLine, sleep, type Clock, type Logger } from "../../lib/index.ts";
+import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS } from "../../kube/index.ts";
+import { create, get, ignoreNotFound, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
+import type { ConfigMap, KubeClient, Resource, Secret } from "../../kube/index.ts";
+import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
+import { isJsonObject, objectOf, type JsonObject, type Overlay } from "../../model/index.ts";
+
+/** Data of an object, by key. */
+type Texts<T extends string | null = string> = Readonly<Record<string, T>>;
 
 /** A ConfigMap, or the overlay Secret with decoded `data`. */
 export interface ConfigObject {
   readonly resourceVersion: string;
-  readonly annotations?: Readonly<Record<string, string>> | undefined;
-  readonly data?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Texts | undefined;
+  readonly data?: Texts | undefined;
 }
 
 /** Label of what the operator creates. It must be set at the creation: an object created without a field of its own gets no `managedFields` of single keys. */
@@ -57,7 +56,7 @@ export class ConfigObjects {
 
   /** Returns the latest version that was read, written or watched; undefined = the object does not exist. */
   getLatest(name: string): ConfigObject | undefined {
-    return this.#getOrCreateEntry(name).store.get(this.#toStoreKey(name));
+    return this.#getOrCreateEntry(name).store.get(`${this.#location.namespace}/${name}`);
   }
 
   /** Returns the latest version like `getLatest`; after a deletion, the last content before it. */
@@ -74,7 +73,7 @@ export class ConfigObjects {
   }
 
   /** Creates an object with this data. Throws if it exists by now. */
-  create(name: string, data?: Readonly<Record<string, string>>): Promise<ConfigObject> {
+  create(name: string, data?: Texts): Promise<ConfigObject> {
     const { client, namespace } = this.#location;
     const metadata = { name, namespace, labels: CREATED_BY_OPERATOR };
     return this.#requestAndCache(name, (resource) => {
@@ -111,10 +110,8 @@ export class ConfigObjects {
           if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
           onChange();
         },
-        onError: (error) => {
-          if (error !== undefined)
-            logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
-        },
+        onError: (error) =>
+          error && logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) }),
       },
     );
   }
@@ -131,10 +128,6 @@ export class ConfigObjects {
     return cachedObject;
   }
 
-  #toStoreKey(name: string): string {
-    return `${this.#location.namespace}/${name}`;
-  }
-
   /**
    * Sends a request for an object and puts the answer into the cache. If the answer shows that the object was deleted, remembers
    * the last content and calls `onChange`: the watch reports the deletion only later.
@@ -145,9 +138,8 @@ export class ConfigObjects {
   ): Promise<A> {
     const cachedObject = this.#getOrCreateEntry(name);
     const before = this.getLatest(name);
-    const answer = await cachedObject.store.fetchObject(this.#toStoreKey(name), () =>
-      request(cachedObject.resource),
-    );
+    const key = `${this.#location.namespace}/${name}`;
+    const answer = await cachedObject.store.fetchObject(key, () => request(cachedObject.resource));
     if (this.getLatest(name) !== undefined) return answer;
     // The answer is a 404, or older than a deletion that the watch has reported.
     cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
@@ -174,23 +166,134 @@ function createDecoder(resource: Resource): (object: JsonObject) => ConfigObject
 }
 
 /** Encodes data for an object of this kind: base64 for Secrets. */
-function encodeData<T extends string | null>(
-  resource: Resource,
-  data: Readonly<Record<string, T>>,
-): Readonly<Record<string, T>> {
-  return resource === SECRETS ? toBase64Data(data) : data;
-}
+const encodeData = <T extends string | null>(resource: Resource, data: Texts<T>) =>
+  resource === SECRETS ? toBase64Data(data) : data;
 
 /** Encodes data for a Secret. Null, which removes a key, stays null. */
-export function toBase64Data<T extends string | null>(data: Readonly<Record<string, T>>): Record<string, T> {
+export function toBase64Data<T extends string | null>(data: Texts<T>): Record<string, T> {
   return mapStrings(data, (text) => Buffer.from(text, "utf8").toString("base64"));
 }
 
 /** Changes each text; null, which removes a key, stays null. */
-function mapStrings<T extends string | null>(
-  data: Readonly<Record<string, T>>,
-  change: (text: string) => string,
-): Record<string, T> {
+function mapStrings<T extends string | null>(data: Texts<T>, change: (text: string) => string) {
   const entries = Object.entries(data).map(([key, text]) => [key, text === null ? text : change(text)]);
   return Object.fromEntries(entries) as Record<string, T>;
 }
+
+/** Data of the ConfigMap and its overlay that were valid together. */
+export interface AcceptedContent {
+  readonly data: Texts;
+  readonly overlay: Texts | undefined;
+}
+
+type AcceptedConfigOptions = Pick<ConfigLocation, "client" | "logger" | "namespace"> & {
+  readonly clock: Clock;
+  /** Name of the ConfigMap. */
+  readonly name: string;
+};
+
+const CONTENT_KEY = "content.json.gz";
+const RETRY_MS = 10_000;
+/** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
+const MAX_DECODED_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The content that was accepted last, with which an operator that starts with an invalid ConfigMap can continue. It may contain passwords: it is
+ * stored in a Secret, and no message quotes it.
+ */
+export class AcceptedConfig {
+  readonly #options: AcceptedConfigOptions;
+  readonly #secret: Target;
+  /** The newest content that is not written yet. */
+  #pending: AcceptedContent | undefined;
+  #writtenDigest: string | undefined;
+  #isWriting = false;
+  readonly #abortController = new AbortController();
+
+  constructor(options: AcceptedConfigOptions) {
+    this.#options = options;
+    const { namespace, name } = options;
+    this.#secret = { resource: SECRETS, namespace, name: `addon-operator-${name}-accepted` };
+  }
+
+  /** Reads the stored content; undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
+  async read(): Promise<AcceptedContent | undefined> {
+    const secret = await get<Secret>(this.#options.client, this.#secret).catch(ignoreNotFound);
+    if (secret === undefined) return undefined;
+    try {
+      const compressed = Buffer.from(secret.data?.[CONTENT_KEY] ?? "", "base64");
+      const text = await promisify(gunzip)(compressed, { maxOutputLength: MAX_DECODED_BYTES });
+      const content: unknown = JSON.parse(text.toString());
+      if (isAcceptedContent(content)) return content;
+    } catch {
+      // The cause could quote the content.
+    }
+    throw new Error(`Secret ${this.#secret.name}: its ${CONTENT_KEY} cannot be read; delete the Secret`);
+  }
+
+  /** Writes accepted content in the background and retries until it is written. Only the leader may call it. */
+  save(content: AcceptedContent): void {
+    this.#pending = content;
+    if (!this.#isWriting) void this.#writePending();
+  }
+
+  /** Drops content that is not written yet. */
+  close(): void {
+    this.#abortController.abort();
+  }
+
+  /** Writes until nothing is pending. After a failure, retries later with the same content, or with newer content if there is any. */
+  async #writePending(): Promise<void> {
+    const { signal } = this.#abortController;
+    this.#isWriting = true;
+    while (this.#pending !== undefined && !signal.aborted) {
+      const content = this.#pending;
+      this.#pending = undefined;
+      if (await this.#tryToWrite(content)) continue;
+      this.#pending ??= content;
+      await sleep(this.#options.clock, RETRY_MS, signal);
+    }
+    this.#isWriting = false;
+  }
+
+  /** Writes the content unless it is stored already. Logs an error and returns false if it cannot be written. */
+  async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
+    // Sorted keys: equal content has an equal digest.
+    const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
+    const contentDigest = digest(text);
+    if (contentDigest === this.#writtenDigest) return true;
+    try {
+      await this.#writeSecret((await promisify(gzip)(text)).toString("base64"));
+      this.#writtenDigest = contentDigest;
+      return true;
+    } catch (error) {
+      const message =
+        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
+      this.#options.logger.warn(message, { secret: this.#secret.name, error: oneLine(error) });
+      return false;
+    }
+  }
+
+  /** Patches the Secret; creates it if it does not exist. */
+  async #writeSecret(compressed: string): Promise<void> {
+    const { client } = this.#options;
+    const { name, namespace } = this.#secret;
+    const data = { [CONTENT_KEY]: compressed };
+    try {
+      await mergePatch(client, this.#secret, { body: { data } });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
+      const body = { apiVersion: "v1", kind: "Secret", metadata, data };
+      await create(client, { resource: SECRETS, namespace }, { body });
+    }
+  }
+}
+
+function isAcceptedContent(value: unknown): value is AcceptedContent {
+  const { data, overlay } = objectOf(value);
+  return isStringMap(data) && (overlay === undefined || isStringMap(overlay));
+}
+
+const isStringMap = (value: unknown): boolean =>
+  isJsonObject(value) && Object.values(value).every((text) => typeof text === "string");

@@ -5,20 +5,24 @@
 
 import { readOwner } from "../../helm/index.ts";
 import { isAlreadyExists, isForbidden, type Subscription } from "../../kube/index.ts";
-import { oneLine, type Clock, type Timer } from "../../lib/index.ts";
-import { describeOverlay } from "../../model/index.ts";
-import { traceEvent } from "../../trace/index.ts";
+import { oneLine, Throttle, type Clock } from "../../lib/index.ts";
+import { describeOverlay, describeProblem, type Problem } from "../../model/index.ts";
+import { configIsMissing, explainInvalid, type State } from "../../state/index.ts";
 import type { PatchOperation } from "../../values/index.ts";
-import { ConfigValidator, type ConfigValidatorOptions, type AcceptedConfig } from "./config-validator.ts";
-import { ConfigObjects, type ConfigLocation, type ConfigObject } from "./config-objects.ts";
+import { ConfigObjects } from "./config-objects.ts";
+import type { AcceptedConfig, ConfigLocation, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
 
-interface WatchedConfigOptions extends ConfigLocation, ConfigValidatorOptions {
+interface WatchedConfigOptions extends ConfigLocation {
+  readonly state: State;
   readonly clock: Clock;
-  readonly overlay: ConfigLocation["overlay"];
+  /** Name of the ConfigMap. */
+  readonly name: string;
   /** Storage of the accepted content over restarts. Only the leader has `save`. */
   readonly accepted?: (Pick<AcceptedConfig, "read"> & Partial<Pick<AcceptedConfig, "save">>) | undefined;
+  /** Called when the ConfigMap becomes invalid or is missing. */
+  readonly onConfigProblem: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
 }
 
 /** Edits within this time are handled together: helm and GitOps tools write ConfigMap and overlay in quick succession. */
@@ -31,7 +35,6 @@ const THROTTLE_MS = 10;
 export class WatchedConfig {
   readonly #options: WatchedConfigOptions;
   readonly #objects: ConfigObjects;
-  readonly #validator: ConfigValidator;
   readonly #writer: ConfigWriter;
   readonly #throttle: Throttle;
   readonly #subscriptions: Subscription[] = [];
@@ -42,11 +45,13 @@ export class WatchedConfig {
   /** The watch reported a change while a hook's write was under way. */
   #hasUnhandledChange = false;
   #restorer: OverlayRestorer | undefined;
+  /** A ConfigMap existed before: then it is a problem if it is missing. */
+  #isConfigExpected = false;
+  #lastWarnings: ReadonlySet<string> = new Set();
 
   constructor(options: WatchedConfigOptions) {
     this.#options = options;
     this.#objects = new ConfigObjects(options);
-    this.#validator = new ConfigValidator(options);
     this.#throttle = new Throttle(options.clock, THROTTLE_MS, () => this.#validateUnlessWriting());
     this.#writer = new ConfigWriter({
       ...options,
@@ -90,7 +95,7 @@ export class WatchedConfig {
     const isApplied =
       data !== undefined && state.inputs.applyAcceptedConfig({ name, data, overlay: overlayContent });
     if (isApplied) logger.warn("The ConfigMap is invalid; starting with the content that was accepted last");
-    this.#validator.reportInvalid(state.view.config.problems);
+    this.#reportInvalid(state.view.config.problems);
     return isApplied;
   }
 
@@ -130,7 +135,8 @@ export class WatchedConfig {
 
   /** Records and reports that the ConfigMap is missing at a start although releases of this operator exist. */
   reportMissingAtStart(): void {
-    this.#validator.reportMissingAtStart();
+    this.#isConfigExpected = true;
+    this.#recordMissing("releases of this operator exist, so nothing runs until the ConfigMap is back");
   }
 
   /** Watches the ConfigMap and the overlay; resolves after the first list of both. */
@@ -156,8 +162,7 @@ export class WatchedConfig {
 
   /** Validates the last content again, after the modules or their schemas have changed. */
   validateAgain(): void {
-    if (this.#validatedConfig !== undefined)
-      this.#validator.validate(this.#validatedConfig, this.#validatedOverlay);
+    if (this.#validatedConfig !== undefined) this.#applyContent();
   }
 
   close(): void {
@@ -185,13 +190,71 @@ export class WatchedConfig {
    * a deleted overlay stays in force, because values of hooks would be lost with it.
    */
   #validate(): void {
-    const { name, overlay } = this.#options;
+    const { state, name, overlay } = this.#options;
     this.#hasUnhandledChange = false;
     this.#validatedConfig = this.#objects.getLatest(name);
     if (overlay !== undefined) this.#validatedOverlay = this.#objects.getLastKnown(overlay.name);
-    traceEvent("edit", { configMap: name }, () =>
-      this.#validator.validate(this.#validatedConfig, this.#validatedOverlay),
+    state.beginEvent("edit", { configMap: name });
+    this.#applyContent();
+  }
+
+  /**
+   * Validates the ConfigMap together with its overlay, puts them in force if they are valid, and records the result; undefined = there is no
+   * ConfigMap. Reports an invalid version once: the same version is validated again after changes of modules and their schemas.
+   */
+  #applyContent(): void {
+    const [object, overlayObject] = [this.#validatedConfig, this.#validatedOverlay];
+    if (object === undefined)
+      return this.#recordMissing("the last good content stays in force, and nothing is deleted");
+    this.#isConfigExpected = true;
+    const { state, name, overlay, accepted } = this.#options;
+    const overlayContent = overlay && { file: describeOverlay(overlay), data: overlayObject?.data };
+    const { data, resourceVersion } = object;
+    const { condition: lastCondition, resourceVersion: lastVersion } = state.view.config;
+    const result = state.inputs.applyConfig({ name, data, overlay: overlayContent }, resourceVersion);
+    if (result.problems.length === 0) return this.#handleValid(result, data, overlayObject?.data);
+    const isReported = lastCondition === "invalid" && lastVersion === resourceVersion;
+    // At a start no content is in force yet. Then `applyAcceptedContent` decides what is in force and reports it.
+    const mayUseAccepted = !state.view.config.isInForce && accepted !== undefined;
+    if (!isReported && !mayUseAccepted) this.#reportInvalid(result.problems);
+  }
+
+  /** Reports why the ConfigMap is invalid, and which content is in force. */
+  #reportInvalid(problems: readonly Problem[]): void {
+    const { state, onConfigProblem } = this.#options;
+    const sentences = [...problems.map(describeProblem), explainInvalid(state.view)];
+    onConfigProblem("ConfigMapInvalid", sentences.join("; "));
+  }
+
+  /** Records and reports that the ConfigMap is missing although it existed before, once until it is back. */
+  #recordMissing(consequence: string): void {
+    const { state, name, onConfigProblem } = this.#options;
+    const isReported = configIsMissing(state.view);
+    if (!this.#isConfigExpected || isReported) return;
+    const message = `does not exist; ${consequence}`;
+    const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
+    onConfigProblem("ConfigMapMissing", describeProblem(problem));
+    state.inputs.recordConfig(
+      { condition: "missing", problems: [problem], resourceVersion: undefined },
+      { kind: "config" },
     );
+  }
+
+  /**
+   * Stores valid content for later starts, if this operator is the leader (only then is there a `save`). Logs what has changed, and
+   * warnings that are new.
+   */
+  #handleValid(
+    { unknownKeys, warnings, changed }: ReturnType<State["inputs"]["applyConfig"]>,
+    data: ConfigObject["data"] = {},
+    overlay?: ConfigObject["data"],
+  ): void {
+    const { logger, accepted } = this.#options;
+    accepted?.save?.({ data, overlay });
+    if (unknownKeys.length > 0) logger.warn("ConfigMap keys match no module", { keys: unknownKeys });
+    for (const text of warnings) if (!this.#lastWarnings.has(text)) logger.warn(text);
+    this.#lastWarnings = new Set(warnings);
+    if (changed.length > 0) logger.info("ConfigMap changed", { keys: changed });
   }
 
   /** Whether either object has another version than the one that was validated last. */
@@ -202,42 +265,5 @@ export class WatchedConfig {
       this.#objects.getLatest(name)?.resourceVersion !== this.#validatedConfig?.resourceVersion ||
       overlayNow?.resourceVersion !== this.#validatedOverlay?.resourceVersion
     );
-  }
-}
-
-/** Acts on the first trigger at once, and once on all that follow within `ms` (throttle with trailing edge). */
-class Throttle {
-  readonly #clock: Clock;
-  readonly #ms: number;
-  readonly #act: () => void;
-  #timer: Timer | undefined;
-  #hasPendingTrigger = false;
-
-  constructor(clock: Clock, ms: number, act: () => void) {
-    this.#clock = clock;
-    this.#ms = ms;
-    this.#act = act;
-  }
-
-  /** Requests a call of `act`, which is always asynchronous: `trigger` returns before. */
-  trigger(): void {
-    if (this.#timer !== undefined) {
-      this.#hasPendingTrigger = true;
-      return;
-    }
-    queueMicrotask(this.#act);
-    this.#timer = this.#clock.setTimer(this.#ms, () => this.#onElapsed());
-  }
-
-  close(): void {
-    this.#timer?.cancel();
-  }
-
-  /** The interval is over: calls `act` for the triggers within it. */
-  #onElapsed(): void {
-    this.#timer = undefined;
-    const hasNewTrigger = this.#hasPendingTrigger;
-    this.#hasPendingTrigger = false;
-    if (hasNewTrigger) this.trigger();
   }
 }

@@ -11,7 +11,6 @@ import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/inde
 import { mapInParallel, oneLine, parseDuration } from "../../lib/index.ts";
 import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
-import { traceEvent } from "../../trace/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { WatchedRelease } from "./watched-release.ts";
 import { SelfHeal, type MissingObject } from "./self-heal.ts";
@@ -271,9 +270,8 @@ export class WatchedReleases {
     for (const object of missing) onMissing(module, object);
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
     // The state adds them to the objects that wait for a run already.
-    traceEvent("deleted object", { module, object: missing[0], objects: missing.length }, () =>
-      state.recordModule(module, "objectsFoundMissing", missing),
-    );
+    state.beginEvent("deleted object", { module, object: missing[0], objects: missing.length });
+    state.recordModule(module, "objectsFoundMissing", missing);
   }
 
   /** Returns the names of the objects that have existed; in a deployed release, all have. A failed install may have created only some of its objects. */

@@ -1,16 +1,16 @@
 /**
- * Validates content of the ConfigMap before it comes into force (docs/reference/values.md, "Schemas"). The *overlay* is an object of the
+ * Validates content of the ConfigMap, and puts it into force (docs/reference/values.md, "Schemas"). The *overlay* is an object of the
  * operator above the ConfigMap, into which hooks write. A *section* has the values of one module, or the global ones, by its key.
  */
 
-import { digest } from "../../lib/index.ts";
-import { describeProblem, GLOBAL, type Problem } from "../../model/index.ts";
+import { digest, sameJson } from "../../lib/index.ts";
+import { describeProblem, GLOBAL, type Json, type Problem } from "../../model/index.ts";
 import { locateViolations, type LocatedViolation } from "../origin.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
-import type { ValuesView } from "../values-store.ts";
-import { changedKeys, reparseConfigMap, findSection, type ParsedConfig } from "./config-map.ts";
+import type { ValuesStore, ValuesView } from "../values-store.ts";
+import { describeUnknownKeys, findSection, MAINTENANCE, MODULE_SETTINGS } from "./config-map.ts";
+import { reparseConfigMap, type ParsedConfig } from "./config-map.ts";
 import type { Sections } from "./config-write.ts";
-import { describeUnknownKeys } from "./module-settings.ts";
 
 interface Candidate {
   /** Name of the ConfigMap, for messages. */
@@ -29,37 +29,36 @@ export interface ReadConfig {
 
 type Data = Readonly<Record<string, string>>;
 
-/** The parsed content with its problems and warnings. */
-export interface ValidatedConfig {
-  readonly content: ParsedConfig;
-  readonly overlay: ParsedConfig | undefined;
+/** What is to be reported of content of the ConfigMap. */
+export interface AppliedConfig {
   /** If there are any, the content does not come into force. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
-  /** Keys whose meaning differs from the content in force. */
+  /** Keys whose meaning differs from the content that was in force; none for the first content. */
   readonly changed: readonly string[];
 }
 
 /**
- * Parses and validates the data of ConfigMap and overlay. Compares them with the content in force: a text that did not change is not
- * parsed again, and `changed` lists the keys that differ (none for the first content).
+ * Parses and validates the data of ConfigMap and overlay, and puts them into force if they are valid. A text that is the same as in the content
+ * in force is not parsed again.
  */
-export function validateConfig(
-  values: ValuesView,
+export function applyConfig(
+  values: ValuesStore,
   { name, data, overlay: readOverlay }: ReadConfig,
-): ValidatedConfig {
+): AppliedConfig {
   const modules = values.modules();
-  const content = reparseConfigMap({ file: `ConfigMap ${name}`, before: values.config }, data ?? {}, modules);
+  const config = reparseConfigMap({ file: `ConfigMap ${name}`, before: values.config }, data ?? {}, modules);
   const overlay =
     readOverlay &&
     reparseConfigMap({ file: readOverlay.file, before: values.overlay }, readOverlay.data ?? {}, modules);
-  const candidate = { name, config: content, overlay };
+  const candidate = { name, config, overlay };
   const problems = checkConfig(values, candidate);
-  if (problems.length > 0) return { content, overlay, problems, warnings: [], changed: [] };
+  if (problems.length > 0) return { problems, warnings: [], changed: [] };
   const disabledProblems = checkDisabledModules(values, candidate).map(describeProblem);
-  const warnings = [...content.warnings, ...(overlay?.warnings ?? []), ...disabledProblems];
-  const changed = values.config === undefined ? [] : changedKeys(values.config, content);
-  return { content, overlay, problems, warnings, changed };
+  const warnings = [...config.warnings, ...(overlay?.warnings ?? []), ...disabledProblems];
+  const changed = values.config === undefined ? [] : changedKeys(values.config, config);
+  values.setConfig(config, overlay);
+  return { problems, warnings, changed };
 }
 
 /** Problems of new ConfigMap content: parse errors; if there are none, violations of config schemas by `global` and enabled modules. */
@@ -118,6 +117,29 @@ function isSetByConfigMap({ layer, rule }: LocatedViolation): boolean {
 /** Violations of the config schema with these sections of ConfigMap and overlay. */
 function validateSection(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
   return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+}
+
+/** The keys of a ConfigMap whose meaning differs in `after`: sections, flags and settings, not white space or comments. */
+export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
+  const valuesKeys = new Set([before, after].flatMap(listValuesKeys));
+  /** The values keys for which `read` returns different values before and after. */
+  const findDifferentKeys = (read: (config: ParsedConfig, key: string) => unknown): string[] =>
+    [...valuesKeys]
+      .filter((key) => !sameJson(read(before, key) as Json, read(after, key) as Json))
+      .toSorted();
+  return [
+    ...(sameJson(before.global, after.global) ? [] : [GLOBAL]),
+    ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
+    ...findDifferentKeys(({ sections }, key) => sections.get(key)),
+    ...findDifferentKeys(({ flags }, key) => flags.get(key)).map((key) => `${key}Enabled`),
+    ...MODULE_SETTINGS.flatMap(({ name, ending }) =>
+      findDifferentKeys(({ settings }, key) => settings.get(key)?.[name]).map((key) => `${key}${ending}`),
+    ),
+  ];
+}
+
+function listValuesKeys({ sections, flags, settings }: ParsedConfig): string[] {
+  return [...sections.keys(), ...flags.keys(), ...settings.keys()];
 }
 
 /** Facts about the ConfigMap content in force. */

@@ -1,23 +1,15 @@
 /**
- * Parses the keys of the ConfigMap (docs/reference/values.md, "Layers"). A module has a *values key*, its name in camelCase (`webApp`):
- * under it the ConfigMap has the section of the module; keys with a suffix are its flag (`webAppEnabled`) and settings
- * (`webAppProtected`). `maintenance` *freezes* all modules: none is changed or removed.
+ * The keys of the ConfigMap, and how they are parsed (docs/reference/values.md, "Layers"). A module has a *values key*, its name in camelCase
+ * (`webApp`): under it the ConfigMap has the section of the module; keys with a suffix are its flag (`webAppEnabled`) and settings
+ * (`webAppProtected`; those by the module's author are in `addon.yaml`, `modules/chart/addon-file.ts`). `maintenance` *freezes* all modules:
+ * none is changed or removed.
  */
 
-import { sameJson } from "../../lib/index.ts";
-import { collect, GLOBAL, isJsonObject } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, Section, EnabledBy, Module } from "../../model/index.ts";
+import { withSuggestion } from "../../lib/index.ts";
+import { collect, GLOBAL, isJsonObject, ProblemError } from "../../model/index.ts";
+import type { Json, JsonObject, Module, Problem, Section, ValuesSource } from "../../model/index.ts";
 import { readSources } from "../sources/source-layer.ts";
 import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
-import {
-  GLOBAL_SOURCES,
-  isGuardKey,
-  isSuspension,
-  MAINTENANCE,
-  readMaintenance,
-  MODULE_SETTINGS,
-} from "./module-settings.ts";
-import type { ModuleSettings } from "./module-settings.ts";
 
 /** The parsed content of a ConfigMap. Keeps nulls inside sections. */
 export interface ParsedConfig {
@@ -171,29 +163,6 @@ function readModule(draft: Draft, key: string, value: Json): void {
 
 const EMPTY_SECTION: JsonObject = Object.freeze({});
 
-/** The keys of a ConfigMap whose meaning differs in `after`: sections, flags and settings, not white space or comments. */
-export function changedKeys(before: ParsedConfig, after: ParsedConfig): string[] {
-  const valuesKeys = new Set([before, after].flatMap(listValuesKeys));
-  /** The values keys for which `read` returns different values before and after. */
-  const findDifferentKeys = (read: (config: ParsedConfig, key: string) => unknown): string[] =>
-    [...valuesKeys]
-      .filter((key) => !sameJson(read(before, key) as Json, read(after, key) as Json))
-      .toSorted();
-  return [
-    ...(sameJson(before.global, after.global) ? [] : [GLOBAL]),
-    ...(before.isFrozen === after.isFrozen ? [] : [MAINTENANCE]),
-    ...findDifferentKeys(({ sections }, key) => sections.get(key)),
-    ...findDifferentKeys(({ flags }, key) => flags.get(key)).map((key) => `${key}Enabled`),
-    ...MODULE_SETTINGS.flatMap(({ name, ending }) =>
-      findDifferentKeys(({ settings }, key) => settings.get(key)?.[name]).map((key) => `${key}${ending}`),
-    ),
-  ];
-}
-
-function listValuesKeys({ sections, flags, settings }: ParsedConfig): string[] {
-  return [...sections.keys(), ...flags.keys(), ...settings.keys()];
-}
-
 /** The section of `global` or of a module's key in parsed content. */
 export function findSection(config: ParsedConfig | undefined, key: string): Section | undefined {
   return key === GLOBAL ? config?.global : config?.sections.get(key);
@@ -208,28 +177,107 @@ export function withSection(config: ParsedConfig, key: string, section: Section 
   return { ...config, sections };
 }
 
-/** The merged flag of a module. */
-export interface ModuleFlag {
-  readonly enabled: boolean;
-  /** The layer that decided it. */
-  readonly by: EnabledBy;
-  /** The module's `values.yaml` cannot be read, and no layer above it sets the flag: a user may have enabled the module there. */
-  readonly isUnknown?: true;
+/** The settings of a module in the ConfigMap. Planning and display read them from the module's view, tasks from `ValuesView.settings`. */
+export interface ModuleSettings {
+  /** `<camel>Maintenance: NoResourceReconciliation`: helm leaves the module alone. */
+  readonly suspended: boolean;
+  /** `<camel>Protected: "true"`: the release is never deleted or purged. */
+  readonly protected: boolean;
+  /** `<camel>Drift`: reaction to drift of helm's objects; undefined = as `--drift`. */
+  readonly driftMode: DriftMode | undefined;
+  /** `<camel>ValuesFrom`: Secrets and ConfigMaps with values, above those of `addon.yaml`. */
+  readonly valuesFrom: readonly ValuesSource[] | undefined;
 }
 
-/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag of a global hook. */
-export function mergeFlag(
-  { valuesKey, own, common }: Module,
-  config: ParsedConfig | undefined,
-  byHook: boolean | undefined,
-): ModuleFlag {
-  const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
-    ["configmap", config?.flags.get(valuesKey)],
-    ["hook", byHook],
-    ["module-values", own.enabled],
-    ["values", common.enabled],
-  ];
-  const [by, enabled = false] = strongestFirst.find(([, flag]) => flag !== undefined) ?? ["none"];
-  const isSetAbove = byHook !== undefined || config?.flags.has(valuesKey) === true;
-  return own.isUnreadable === true && !isSetAbove ? { enabled, by, isUnknown: true } : { enabled, by };
+const DRIFT_MODES = ["off", "warn", "repair"] as const;
+export type DriftMode = (typeof DRIFT_MODES)[number];
+
+interface Setting<T> {
+  /** Suffix of its key after the module's values key: `webProtected`. */
+  readonly ending: string;
+  /** The default for a missing, null or empty key. */
+  readonly unset: T;
+  /** Whether the setting keeps the release of a disabled or deleted module. */
+  readonly keepsRelease: boolean;
+  /** Parses the value. Throws ProblemError. */
+  readonly read: (value: Json, file: string, key: string) => T;
+}
+
+const SETTINGS: { readonly [Name in keyof ModuleSettings]: Setting<ModuleSettings[Name]> } = {
+  suspended: { ending: "Maintenance", unset: false, keepsRelease: true, read: readMaintenance },
+  protected: { ending: "Protected", unset: false, keepsRelease: true, read: readFlag },
+  driftMode: { ending: "Drift", unset: undefined, keepsRelease: false, read: readDrift },
+  valuesFrom: { ending: "ValuesFrom", unset: undefined, keepsRelease: false, read: readSources },
+};
+
+/** All settings, in the order in which they are reported. */
+export const MODULE_SETTINGS = Object.entries(SETTINGS).map(([name, setting]) => ({
+  name: name as keyof ModuleSettings,
+  ...setting,
+}));
+
+const RELEASE_KEEPING_SETTINGS = MODULE_SETTINGS.filter(({ keepsRelease }) => keepsRelease);
+
+export const NO_SETTINGS = Object.fromEntries(
+  MODULE_SETTINGS.map(({ name, unset }) => [name, unset]),
+) as unknown as ModuleSettings;
+
+/** Whether a module with these settings keeps its release when it is disabled. */
+export function keepsRelease(settings: ModuleSettings): boolean {
+  return RELEASE_KEEPING_SETTINGS.some(({ name, unset }) => settings[name] !== unset);
+}
+
+/** The keys that keep the release of a module. */
+export function guardKeys(valuesKey: string): string[] {
+  return RELEASE_KEEPING_SETTINGS.map(({ ending }) => `${valuesKey}${ending}`);
+}
+
+/** Whether a key may keep the release of some module. */
+function isGuardKey(key: string): boolean {
+  return RELEASE_KEEPING_SETTINGS.some(({ ending }) => key.endsWith(ending));
+}
+
+/** The key with the sources of the global values. */
+const GLOBAL_SOURCES = `${GLOBAL}${SETTINGS.valuesFrom.ending}`;
+
+/** The key that suspends all modules at once, with the value of `<camel>Maintenance`. */
+export const MAINTENANCE = "maintenance";
+
+/** The key that suspends a suspended module: the one of all modules, or its own. */
+export function suspendingKey({ isFrozen }: { readonly isFrozen: boolean }, valuesKey: string): string {
+  return isFrozen ? MAINTENANCE : `${valuesKey}${SETTINGS.suspended.ending}`;
+}
+
+/** The only value of `maintenance` and `<camel>Maintenance`. */
+const NO_RECONCILIATION = "NoResourceReconciliation";
+
+/** Whether the value of a maintenance key suspends. */
+function isSuspension(value: Json): boolean {
+  return value === NO_RECONCILIATION;
+}
+
+/** Reads the reaction to drift: `off`, which YAML reads without quotes as false, `warn` or `repair`. Throws ProblemError. */
+function readDrift(value: Json, file: string, key: string): DriftMode {
+  const mode = value === false ? "off" : DRIFT_MODES.find((each) => each === value);
+  if (mode !== undefined) return mode;
+  const remedy = `write ${DRIFT_MODES.join(", ")}, or nothing`;
+  throw new ProblemError({ file, key, message: "unknown mode of drift", remedy });
+}
+
+/** Reads a maintenance key, whose only value suspends: returns true, or throws ProblemError. */
+function readMaintenance(value: Json, file: string, key: string): boolean {
+  if (isSuspension(value)) return true;
+  const remedy = `write ${NO_RECONCILIATION}, or nothing`;
+  throw new ProblemError({ file, key, message: "unknown maintenance mode", remedy });
+}
+
+const KEY_SUFFIXES = ["", "Enabled", ...MODULE_SETTINGS.map(({ ending }) => ending)];
+
+/** Describes keys of the ConfigMap that match no module, each with the nearest known key: `webb (did you mean web?)`. */
+export function describeUnknownKeys(
+  keys: readonly string[],
+  known: readonly Pick<Module, "valuesKey">[],
+): string[] {
+  const candidates = known.flatMap(({ valuesKey }) => KEY_SUFFIXES.map((ending) => `${valuesKey}${ending}`));
+  return keys.map((key) => withSuggestion(key, [GLOBAL, GLOBAL_SOURCES, MAINTENANCE, ...candidates]));
 }

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 
 import { runHook } from "../../../src/hooks/index.ts";
 import { Tracer, getTaskOrigin, span } from "../../../src/trace/index.ts";
-import type { Span } from "../../../src/trace/index.ts";
+import type { Span } from "../../../src/model/index.ts";
 import { Children } from "../../../src/process/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { keepLog } from "../../support/logged.ts";
@@ -38,7 +38,7 @@ async function within(script: string) {
   const run = {
     hook: { ...hookWith("configVersion: v1\nonStartup: 1", "hook"), path, root },
     triggers: [lifecycle("onStartup")],
-    snapshots: { byBindingName: () => [], byBindingId: () => [] },
+    context: "[]",
     values: "{}",
     configValues: "{}",
     queue: "main",

@@ -254,10 +254,10 @@ describe("a watch", () => {
       await clock.advance(10_000);
       return server.next();
     };
-    hub.addObserver({
+    hub.observer = {
       onFailure: (type) => void reported.push(type),
       onRelist: ({ resource }) => void reported.push(`relisted ${resource.plural}`),
-    });
+    };
     hub.subscribe(SPEC, listener().consumer);
     (await next()).fail(new ApiError({ status: 500, reason: "InternalError", message: "no" }));
     (await next()).send(list(1, [])).end();

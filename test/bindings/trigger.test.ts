@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 
-import type { Snapshots } from "../../src/bindings/index.ts";
-import { renderContext } from "../../src/hooks/index.ts";
+import { renderContext, type Snapshots } from "../../src/bindings/index.ts";
 import type { Hook, HookTrigger, SnapshotItem } from "../../src/model/index.ts";
-import { event, hookWith, kubernetes, lifecycle, schedule, sync, tick } from "./build.ts";
+import { event, hookWith, kubernetes, lifecycle, schedule, sync, tick } from "../hooks/build.ts";
 
 const ITEMS: Record<string, readonly SnapshotItem[]> = {
   pods: [{ object: { kind: "Pod" }, filterResult: null }, { filterResult: ["x"] }],

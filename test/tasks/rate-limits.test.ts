@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { buildHookTask } from "../../src/bindings/index.ts";
-import { RateLimits } from "../../src/queue/index.ts";
+import { RateLimits } from "../../src/tasks/index.ts";
 import { hookWith, lifecycle } from "../hooks/build.ts";
 import { ManualClock } from "../support/clock.ts";
 
