@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -25,6 +26,14 @@ const dir = mkdtempSync(join(tmpdir(), "hooks-page-"));
 afterAll(() => rmSync(dir, { recursive: true }));
 
 const env = { PATH: process.env["PATH"] ?? "", SHELL_LIB_PATH: join(root, "shell", "shell_lib.sh") };
+const settings = {
+  env,
+  children: new Children(),
+  workingDir: undefined,
+  tmpDir: dir,
+  debugKeepTmpFiles: false,
+  logProxyHookJson: false,
+};
 
 /** Fenced blocks in order; the words after the language say what a block is. */
 const blocks = [...page.matchAll(/^```(\w+) (.+)\n([^]*?)^```$/gm)].map(([, , kind = "", text = ""]) => ({
@@ -181,14 +190,6 @@ test("a hook takes its own files from hooks/lib, which holds no hooks", async ()
   writeFileSync(join(hooks, "lib", "functions.sh"), 'say() { echo \'{"name": "said", "set": 1}\'; }\n');
   const path = join(hooks, "hook.sh");
   writeFileSync(path, `#!/bin/bash\n${line}\nsay >"$METRICS_PATH"\n`, { mode: 0o755 });
-  const settings = {
-    env,
-    children: new Children(),
-    workingDir: undefined,
-    tmpDir: dir,
-    debugKeepTmpFiles: false,
-    logProxyHookJson: false,
-  };
   const given = { path, context: "[]", values: "{}", configValues: "{}", settings, logger: silentLogger };
   expect(await runHookFileOffline(given)).toMatchObject({ output: { metrics: [{ name: "said" }] } });
 });
@@ -231,14 +232,6 @@ describe("hooks", () => {
     const loaded = await loader.load(toHookFile(path), kind === "module" ? "web" : undefined);
     expect(loaded).toMatchObject({ hooks: [{}], warnings: [] });
     const item = "hooks" in loaded ? loaded.hooks[0]?.item : undefined;
-    const settings = {
-      env,
-      children: new Children(),
-      workingDir: undefined,
-      tmpDir: dir,
-      debugKeepTmpFiles: false,
-      logProxyHookJson: false,
-    };
     const { failure, output } = await runHookFileOffline({
       path,
       module: kind === "module" ? "web" : undefined,
@@ -253,6 +246,27 @@ describe("hooks", () => {
     for (const block of left) {
       const [got, reported] = READ[block.kind]?.(output as HookOutput, block.text) ?? [block.kind, "known"];
       expect(got).toEqual(reported);
+    }
+  });
+});
+
+describe("a hook that counts objects counts them in the context of each of its bindings", () => {
+  const counting = examples().filter(({ name }) => /\/count(-\w+)?\.sh$/.test(name));
+  test("there are such hooks", () => expect(counting).toHaveLength(2));
+
+  test.each(counting)("$name", async ({ path }) => {
+    const hook = hookWith(execFileSync(path, ["--config"], { encoding: "utf8" }));
+    const [binding] = hook.config.bindings.kubernetes;
+    if (!binding) throw new Error(`${path} has no kubernetes binding`);
+    const snapshots = {
+      byBindingName: () => ["a", "b"].map((filterResult) => ({ filterResult })),
+      byBindingId: () => [],
+    };
+    for (const trigger of [sync(binding), event(binding), lifecycle("beforeHelm")]) {
+      const context = [...renderContext({ config: hook.config, triggers: [trigger], snapshots })].join("");
+      const given = { path, context, values: "{}", configValues: "{}", settings, logger: silentLogger };
+      const { output } = await runHookFileOffline({ ...given, module: "web" });
+      expect(JSON.parse(output?.valuesPatchText ?? "")).toMatchObject({ value: 2 });
     }
   });
 });

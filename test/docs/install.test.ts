@@ -83,6 +83,29 @@ test("the example of an image is examples/image", () => {
   expect(instructions(reported)).toEqual(instructions(example).filter((line) => !line.startsWith("ARG")));
 });
 
+test("examples/image contains the interpreter of each hook of the examples", () => {
+  const installed = read("examples/image/Dockerfile").matchAll(/(?:apk add|apt-get install)(.*)/g);
+  const lists = [...installed].map(([, packages = ""]) => packages.split(/[\s;]+/));
+  const missing = hooksOfExamples().filter(
+    ({ interpreter }) => !/^(ba|)sh$/.test(interpreter) && !lists.every((list) => list.includes(interpreter)),
+  );
+  expect(lists).toHaveLength(2);
+  expect(missing).toEqual([]);
+});
+
+/** The hooks in `examples/modules` and `examples/global-hooks`, and the program that the first line of each names. */
+function hooksOfExamples(): { path: string; interpreter: string }[] {
+  return ["modules", "global-hooks"]
+    .flatMap((dir) =>
+      readdirSync(new URL(`../../examples/${dir}`, import.meta.url), {
+        recursive: true,
+        encoding: "utf8",
+      }).map((path) => `examples/${dir}/${path}`),
+    )
+    .filter((path) => /\/hooks\/[^/]+\.\w+$/.test(path))
+    .map((path) => ({ path, interpreter: /^#!.*[ /](\S+)/.exec(read(path))?.[1] ?? "" }));
+}
+
 test("a Dockerfile for the Go operator's image changes in its first line alone (docs/guides/migrating.md)", () => {
   const blocks = [...read("docs/guides/migrating.md").matchAll(/```dockerfile (before|after)\n([^]*?)```/g)];
   const [before = [], after = []] = blocks.map(([, , text = ""]) => text.split("\n"));

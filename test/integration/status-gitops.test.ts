@@ -123,10 +123,11 @@ describe("who owns the ConfigMap", () => {
   });
 
   test("in an object that was created with nothing in it nobody owns keys; the operator's label mends that", async () => {
-    const { hook, live, namespace, owned } = await world();
+    const { git, hook, live, namespace, owned } = await world();
     await cluster().kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
     await hook(fromHook);
     expect(await owned("addon-operator")).toEqual([]);
+    await expect(git("helm", fromGit)).rejects.toThrow(/conflict with "before-first-apply"/);
     await cluster().kubectl(["delete", "configmap", "addon-operator", "-n", namespace]);
     const labels = { "app.kubernetes.io/created-by": "addon-operator" };
     const metadata = { name: "addon-operator", namespace, labels };
