@@ -23,12 +23,12 @@ const lines = [...page.matchAll(/^```(.*)\n([^]*?)^```$/gm)]
   .filter((line) => !/^kubectl (create|delete) namespace /.test(line));
 
 const CHART = {
-  "Chart.yaml": "apiVersion: v2\nname: ingress-nginx\nversion: 4.99.0\n",
-  "values.yaml": "controller: {replicaCount: 1}\n",
+  "Chart.yaml": "apiVersion: v2\nname: podinfo\nversion: 6.99.0\n",
+  "values.yaml": "replicaCount: 1\n",
   "templates/map.yaml": `apiVersion: v1
 kind: ConfigMap
-metadata: {name: {{ .Release.Name }}-controller}
-data: {replicas: "{{ .Values.controller.replicaCount }}"}
+metadata: {name: {{ .Release.Name }}}
+data: {replicas: "{{ .Values.replicaCount }}"}
 `,
 };
 
@@ -39,7 +39,7 @@ test(
     const root = mkdtempSync(join(tmpdir(), "first-module-"));
     onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
     const namespace = await freshNamespace("first-module");
-    const url = await chartRepository({ name: "ingress-nginx", version: "4.99.0" }, CHART);
+    const url = await chartRepository({ name: "podinfo", version: "6.99.0" }, CHART);
     const bin = join(root, "bin");
     mkdirSync(bin);
     symlinkSync(cluster().bin.kubectl, join(bin, "kubectl"));
@@ -60,10 +60,10 @@ test(
     };
     const own = (line: string): string =>
       line
-        .replace("https://kubernetes.github.io/ingress-nginx", url)
+        .replace("https://stefanprodan.github.io/podinfo", url)
         .replaceAll(/(?<=--namespace[ =])addon-operator\b/g, namespace)
         // The chart of this test has no Deployment: there is no node that runs it.
-        .replace("deployment ingress-nginx-controller", "configmap ingress-nginx-controller")
+        .replace("deployment podinfo", "configmap podinfo")
         .replace("{.spec.replicas}", "{.data.replicas}");
     const type = async (line: string): Promise<string> =>
       (await promisify(execFile)("sh", ["-e", "-c", own(line)], { cwd: root, env })).stdout;
@@ -80,14 +80,14 @@ test(
     for (const line of lines) {
       if (line.includes(" start ")) {
         start(line);
-        await eventually(() => type("kubectl get addonmodule/ingress-nginx"), "the module is there");
+        await eventually(() => type("kubectl get addonmodule/podinfo"), "the module is there");
       } else said.push(await type(line));
     }
     const displayed = said.filter((text) => text.startsWith("NAME "));
-    expect(said[0]).toContain("modules/010-ingress-nginx: written. Next:");
-    expect(said[2]).toContain("install:\n  ingress-nginx:");
-    expect(displayed[0]).toMatch(/ingress-nginx +true +True +Ready +1 /);
-    expect(displayed[1]).toMatch(/ingress-nginx +true +True +Ready +2 /);
+    expect(said[0]).toContain("modules/010-podinfo: written. Next:");
+    expect(said[2]).toContain("install:\n  podinfo:");
+    expect(displayed[0]).toMatch(/podinfo +true +True +Ready +1 /);
+    expect(displayed[1]).toMatch(/podinfo +true +True +Ready +2 /);
     expect(said).toContain("2");
   },
 );
