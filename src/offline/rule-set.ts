@@ -112,7 +112,7 @@ export class RestMapper {
   }
 
   /**
-   * Group and plural of a kind, which a binding may also give as plural, in any case, and without apiVersion. A kind of a CRD
+   * Group and plural of a kind, in any case and with or without apiVersion. A binding may also give the plural of a kind that is known. A kind of a CRD
    * takes precedence; one that is unknown without apiVersion counts as in the core group.
    */
   resolve(kind: string, apiVersion: string | undefined): KindNames {

@@ -221,12 +221,15 @@ export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<stri
 }
 
 /**
- * Whether missing objects of a module's release may be restored without a run: the module is installed, stays on, and nothing is
- * about to change its release. A retry restores them itself, unless a hook fails before helm.
+ * Whether missing objects of a module's release may be restored without a run: the module is installed, was enabled by the last converge
+ * and still is, and nothing is about to change its release. A retry restores them itself, except after a failed hook, which may fail
+ * before helm each time.
  */
 export function canRestoreWithoutRun(module: ModuleView): boolean {
   const { phase, flag, activity, suspended, missingObjects, retry, release } = module;
-  if (phase !== "ready" || activity !== "none" || !flag || suspended || !canStartRun(module)) return false;
+  if (phase !== "ready" || activity !== "none" || !flag || suspended) return false;
+  // Otherwise a converge must first decide about the module or apply its CRDs, or a user must act.
+  if (!canStartRun(module)) return false;
   const retryReachesHelm = retry !== undefined && retry.reason !== "HookFailed";
   return missingObjects.length > 0 && !retryReachesHelm && release?.status === "deployed";
 }

@@ -94,8 +94,9 @@ export class Repository {
     return bytes;
   }
 
-  /** Writes a blob to a new file while it arrives. Throws RegistryError, with an incomplete file, if it does not match its descriptor. */
+  /** Writes a blob to a new file while it arrives. Throws RegistryError if it does not match its descriptor: the file stays, and can be incomplete. */
   async saveBlob({ digest, size }: Descriptor, file: string): Promise<void> {
+    // The time limit grows with `size`. It also limits the body: `saved` is undefined for a longer one.
     const request = { ...this.#buildReadRequest(`blobs/${digest}`), size };
     const saved = await this.#client.sendAndSave(request, file, size);
     this.#requireContent(digest, saved?.size === size && saved.digest === digest);

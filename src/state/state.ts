@@ -220,7 +220,7 @@ export class State {
       tree: this.#tree,
       modules,
       convergeDigests: this.#values.digests.convergeDigests(),
-      areSourcesRead: this.#values.sources.isComplete,
+      areSourcesRead: this.#values.sources.isReadyForStart,
       missingGlobals: this.#values.sources.currentFor(GLOBAL).missingSources,
       hidesWords: this.#secrets?.isOverfull ?? false,
       get enabledModules() {

@@ -216,13 +216,16 @@ function describeOrigin(
   { layer, path }: Origin,
 ): string {
   const { key, configMap, findHook } = section;
+  // These two have a longer form in messages than in the list of `--explain` (`layerOrigins`).
   if (layer === "hook patch") return `a patch of hook ${findHook(path) ?? "unknown"}`;
   if (layer === "ConfigMap") return `${configMap}, key ${key}`;
   const origin = layerOrigins[layer];
+  // `valuesFrom`: each value can come from another object.
   if (typeof origin === "function") return origin(path) ?? layer;
   const lineFinders = listLineFinders(section);
-  const hasLines = layer in lineFinders;
-  if (!hasLines) return origin === undefined ? layer : `${layer}: ${origin}`;
+  const isValuesFile = layer in lineFinders;
+  // The file of an overlay or of a schema with defaults does not say which layer it is.
+  if (!isValuesFile) return origin === undefined ? layer : `${layer}: ${origin}`;
   return findNearestPosition(lineFinders[layer], `/${key}${path}`) ?? origin ?? layer;
 }
 

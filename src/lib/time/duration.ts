@@ -26,7 +26,7 @@ export function parseDuration(text: string): number | undefined {
 
 /** A duration for people: `350ms`, `4.2s`, `1m30s`, `2h5m0s`. */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)}ms`;
+  if (Math.round(ms) < 1000) return `${Math.round(ms)}ms`;
   const seconds = Math.round(ms / 100) / 10;
   if (seconds < 60) return `${seconds}s`;
   const whole = Math.round(seconds);

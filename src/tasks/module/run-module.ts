@@ -111,7 +111,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   return rollbackReason;
 }
 
-/** Creates the module's namespace if it is missing: its hooks may already use it. */
+/** Creates the module's namespace if it is missing: its hooks may already use it. For a suspended module the operator creates nothing, though its hooks run. */
 async function prepareNamespace(run: ModuleRun): Promise<void> {
   const { ports, record, context } = run;
   const { module } = record;

@@ -48,7 +48,7 @@ interface SourcesOptions {
 /** Read-only view of the sources. */
 export type SourcesView = Pick<
   AllSources,
-  "currentFor" | "previewFor" | "findContent" | "neededObjects" | "isComplete" | "issues"
+  "currentFor" | "previewFor" | "findContent" | "neededObjects" | "isReadyForStart" | "issues"
 >;
 
 /** A section with its sources; `name` is for messages. */
@@ -101,8 +101,11 @@ export class AllSources {
     return [...this.#states.values()].flatMap(({ issues }) => issues);
   }
 
-  /** Whether every needed object was read, and no source of the global values is missing. */
-  get isComplete(): boolean {
+  /**
+   * Whether the start of the operator may go on: every needed object was read (also one that turned out not to exist), and the global
+   * values lack none. A missing source of a module blocks only the runs of this module.
+   */
+  get isReadyForStart(): boolean {
     return (
       this.#neededObjects.every(({ title }) => this.#contents.has(title)) &&
       this.currentFor(GLOBAL).missingSources.length === 0
