@@ -40,7 +40,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl delete crd ", "test/integration/leaving.test.ts"],
   ["kubectl delete namespace ", "test/support/cluster.ts"],
   [
-    "kubectl annotate --overwrite addonoperator/addon-operator addon-operator.io/confirm-delete",
+    "kubectl annotate --overwrite -n addon-operator addonoperator/addon-operator addon-operator.io/confirm-delete",
     "test/integration/brake.test.ts",
   ],
   ["kubectl create configmap addon-operator", "scripts/capture.mjs"],
