@@ -38,7 +38,7 @@ export const SETTING_ROWS = {
   ),
   namespace: TEXT(
     "namespace",
-    "The namespace of the ConfigMap, and of the releases of modules that set no namespace.",
+    "The operator's namespace. It contains the ConfigMap and, by default, the releases of modules.",
   ),
   moduleNamespaceTemplate: NAMESPACE_TEMPLATE(
     "module-namespace-template",
@@ -55,7 +55,7 @@ export const SETTING_ROWS = {
   configMap: TEXT("config-map=addon-operator", "The name of the ConfigMap."),
   configOverlay: TEXT(
     "config-overlay",
-    "The overlay, in which the operator saves the values of hooks, as `secret/NAME` or `configmap/NAME`. By default, the operator saves them in the ConfigMap.",
+    "The overlay, as `secret/NAME` or `configmap/NAME`, in which the operator saves the values of hooks. Without an overlay, it saves these values in the ConfigMap.",
   ),
   listenAddress: TEXT("listen-address=0.0.0.0", "The address of the HTTP server."),
   listenPort: INTEGER("listen-port=9115", "The port of the HTTP server."),
@@ -66,7 +66,7 @@ export const SETTING_ROWS = {
   ),
   webhooks: BOOLEAN(
     "webhooks=false",
-    "Serve webhooks from the start, and validate edits of the ConfigMap and of annotations. If false, the operator serves webhooks only if a hook has a webhook binding.",
+    "Serve webhooks from the start and validate edits of the ConfigMap and of annotations. If false, the operator serves webhooks only if a hook has a webhook binding.",
   ),
   webhookAddress: TEXT("webhook-listen-address=0.0.0.0", "The address of the webhook server."),
   webhookPort: INTEGER("webhook-port=9680", "The port of the webhook server."),
@@ -139,15 +139,15 @@ export const SETTING_ROWS = {
   ),
   purge: choice(["owned", "all", "off"])(
     "purge=owned",
-    "The releases that the operator removes if they have no module directory. `owned` selects only the operator's releases, `all` also those of users, and `off` none.",
+    "With `owned`, the operator removes its own releases without a module directory. With `all`, it also removes such releases of users. With `off`, it removes no such release.",
   ),
   adopt: choice(["all", "go", "none"])(
     "adopt=all",
-    "The existing releases that modules with the same name take over. `all` includes those of users, `go` only those of the Go operator, and `none` no releases.",
+    "With `all`, modules take over all existing releases with their names. With `go`, they take over only releases of the Go operator. With `none`, they take over no releases.",
   ),
   deleteBrake: LIMIT(
     "delete-brake=3,50%",
-    "The deletion limit, which is the number of modules that the operator can remove within ten minutes without a confirmation. A percentage refers to the installed or enabled modules, and the larger of number and percentage applies.",
+    "The deletion limit, which is the number of modules that the operator can remove within ten minutes without a confirmation. A percentage refers to the installed or enabled modules. If you set a number and a percentage, the larger limit applies.",
   ),
   ready: choice(["applied", "healthy"])(
     "ready=healthy",
@@ -159,7 +159,7 @@ export const SETTING_ROWS = {
   ),
   onFailure: choice(["retry", "rollback"])(
     "on-failure=retry",
-    "With `retry`, the operator retries a failed upgrade. With `rollback`, it rolls back to the last good revision after repeated failures.",
+    "With `retry`, the operator retries failed upgrades. With `rollback`, it rolls failing upgrades back to the last good revision.",
   ),
   invalidConfig: choice(["stop", "last-good"])(
     "invalid-config=stop",
@@ -175,11 +175,11 @@ export const SETTING_ROWS = {
   ),
   drift: choice(["off", "warn", "repair"])(
     "drift=warn",
-    "If others change fields that Helm set, `warn` reports the changes, and `repair` restores the fields. `off` does neither.",
+    "With `warn`, the operator reports fields that Helm set and other clients changed. With `repair`, it restores these fields. With `off`, it does neither.",
   ),
   jqBin: PROGRAM(
     "jq-bin",
-    "The name or path of the jq program. The default is `jq` on the PATH, or else the `jq` of the package `node-jq`.",
+    "The name or path of the jq program. The default is `jq` on the PATH. If the PATH contains no `jq`, the default is the `jq` of the package `node-jq`.",
   ),
   retryMinMs: DURATION("retry-delay-min=5s", "The first delay after a failure."),
   retryMaxMs: DURATION("retry-delay-max=30s", "The longest delay after repeated failures."),
@@ -189,7 +189,7 @@ export const SETTING_ROWS = {
   ),
   hookProxyCredentials: BOOLEAN(
     "hook-proxy-credentials=false",
-    "Pass proxy variables that contain a user name or password to hooks and Helm.",
+    "Also give proxy variables that contain a user name or password to hooks and Helm.",
   ),
   unnumberedOrder: INTEGER(
     "unnumbered-modules-order=1",
@@ -241,10 +241,13 @@ export const SETTING_ROWS = {
   logLevel: choice(LOG_LEVELS)("log-level=info", "The lowest level of log lines."),
   logType: choice(LOG_TYPES)(
     "log-type",
-    "The format of log lines. The default is `text` on a terminal, and otherwise `json`.",
+    "The format of log lines. The default is `text` on a terminal and `json` otherwise.",
   ),
   logNoTime: BOOLEAN("log-no-time=false", "Omit the time in log lines."),
-  logProxyHookJson: BOOLEAN("log-proxy-hook-json=false", "Write JSON log lines of hooks unchanged."),
+  logProxyHookJson: BOOLEAN(
+    "log-proxy-hook-json=false",
+    "Log JSON objects in the output of hooks as log records.",
+  ),
   debug: BOOLEAN("debug=false", "Set `--log-level=debug` and `--debug-kubernetes-api`."),
   debugSocket: TEXT(
     "debug-unix-socket=/var/run/addon-operator/debug.socket",
@@ -256,7 +259,10 @@ export const SETTING_ROWS = {
     "The URL of an OpenTelemetry collector that gets traces through OTLP over HTTP. By default, the operator sends no traces.",
   ),
   otlpHeaders: TEXT("otlp-headers", "The headers for the collector, such as `NAME=VALUE,NAME2=VALUE2`."),
-  otlpInsecure: BOOLEAN("otlp-insecure=false", "Send the headers also to a collector without TLS."),
+  otlpInsecure: BOOLEAN(
+    "otlp-insecure=false",
+    "Send the headers to a collector even if its URL begins with `http://`.",
+  ),
   otlpSamplingRatio: FRACTION(
     "otlp-sampling-ratio=1",
     "The fraction of the traces that the collector gets, from 0 to 1.",

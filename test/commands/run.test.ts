@@ -56,10 +56,10 @@ it("breaks the lines of help where a terminal ends, below where their last colum
     "  module why NAME                   print why a module is enabled or disabled,\n                                    what it waits for,",
   );
   expect(displayed).toContain(
-    "Print state changes of a module until it is Ready, or its objects are healthy.\nThe exit code is 1",
+    "Print the state changes of a module until the module is Ready or healthy. The\nexit code is 1",
   );
   expect(displayed).toContain(
-    "\n      The overlay, in which the operator saves the values of hooks, as\n      secret/NAME or configmap/NAME. By default,",
+    "\n      The overlay, as secret/NAME or configmap/NAME, in which the operator saves\n      the values of hooks. Without an overlay,",
   );
   const whole = displayed.replaceAll(/\s+/g, " ");
   displayed = "";

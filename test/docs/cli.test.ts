@@ -15,7 +15,7 @@ const shell = (command: string, output: string): string =>
 
 const ABOUT = `# Command line
 
-This page contains the help text of each command, and examples of output. [Commands](commands.md) describes the output. \`addon-operator --help\` prints the following text:
+This page contains the help text of each command and examples of output. [Commands](commands.md) describes the output. \`addon-operator --help\` prints the following text:
 `;
 
 test("docs/reference/cli.md is what the program prints", async () => {
@@ -23,10 +23,10 @@ test("docs/reference/cli.md is what the program prints", async () => {
   const parts = [
     ABOUT,
     shell("--help", `${overall}\nSettings …\n`),
-    `[Settings](settings.md) lists the settings.\n`,
-    "## Output\n\nIf all modules are ready, `addon-operator status` prints one line:\n",
+    `The help text ends with a list of all settings. [Settings](settings.md) contains the same list as a table.\n`,
+    "## Output\n\nIf all modules are Ready, `addon-operator status` prints one line:\n",
     shell("status", renderStatus(calmOverview(), style)),
-    "Otherwise, it prints each module with a problem or a warning:\n",
+    "If a module has a problem or a warning, `addon-operator status` prints the module and the reasons:\n",
     shell("status", renderStatus(ailingOverview(), style)),
     "On a terminal, `addon-operator module list` prints a table:\n",
     shell("module list", renderModulesTable(ailingOverview(), style)),

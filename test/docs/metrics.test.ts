@@ -12,8 +12,7 @@ import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/metrics/recor
 const page = new URL("../../docs/reference/metrics.md", import.meta.url);
 test("docs/reference/metrics.md lists every activation of modules and reloads", async () => {
   const text = await readFile(page, "utf8");
-  const [, reported = ""] =
-    /^`activation` is the reason for a run of a module or a converge: (.*?)\. /m.exec(text) ?? [];
+  const [, reported = ""] = /^The label `activation` .*? one of these values: (.*?)\. /m.exec(text) ?? [];
   const known = [ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK].flatMap((labels) => Object.values(labels).flat());
   expect(new Set(reported.replaceAll("`", "").split(", "))).toEqual(new Set<string | undefined>(known));
 });

@@ -36,11 +36,11 @@ test("docs/reference/operation.md names every page of the HTTP port", async () =
 test("the limits of the port and the socket are those that docs/reference/operation.md says", () => {
   const { connections, headerBytes, bodyBytes, headMs, requestMs } = DEFAULT_LIMITS;
   const cells = {
-    "headers of a request": `${headerBytes / 1024} KiB, ${headMs / 1000} s`,
-    "body of a request": `${bodyBytes / 1024} KiB`,
-    "duration of a request": `${requestMs / 1000} s`,
+    "Headers of a request": `${headerBytes / 1024} KiB, ${headMs / 1000} s`,
+    "Body of a request": `${bodyBytes / 1024} KiB`,
+    "Duration of a request": `${requestMs / 1000} s`,
   };
   for (const [limit, value] of Object.entries(cells)) expect(text).toContain(`| ${limit} | ${value} |`);
-  expect(text).toContain(`| requests of a connection | ${REQUESTS_PER_CONNECTION}. `);
-  expect(text).toContain(`| open connections | ${connections}. `);
+  expect(text).toContain(`| Requests of a connection | ${REQUESTS_PER_CONNECTION}. `);
+  expect(text).toContain(`| Open connections | ${connections}. `);
 });

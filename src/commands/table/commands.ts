@@ -31,7 +31,7 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
 );
 
 const WAIT_ENDS =
-  "The exit code is 1 after the timeout, or when the module has been Invalid or RolledBack for five seconds.";
+  "The exit code is 1 after the timeout or when the module has been Invalid or RolledBack for five seconds.";
 const WAIT_FLAGS: readonly Flag[] = [
   { flags: "--for <CONDITION>", help: "ready or healthy (default: ready)", values: ["ready", "healthy"] },
   { flags: "--timeout <DURATION>", help: "maximum time to wait (default: 5m)" },
@@ -94,7 +94,7 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "status",
     help: "print the problems and their reasons",
-    more: "The exit code is 0 if all enabled modules are Ready, and otherwise 1.",
+    more: "In a pipe with --watch, the output contains a line for each change. The exit code is 0 if the operator is Ready, or else 1.",
     example: "status",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
     run: async (line, terminal) => (await import("../operator/overview.ts")).showStatus(line, terminal),
@@ -103,8 +103,8 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "logs",
     args: "[NAME]",
-    help: "print the log lines of the last runs of a module, or of all modules",
-    more: "The operator keeps at most 1,000 runs, and only in memory. Times are UTC.",
+    help: "print the log lines of the last runs of one module or of all modules",
+    more: "The operator keeps at most 1,000 runs in memory. Times are UTC.",
     example: "logs ingress-nginx --follow",
     flags: [
       { flags: "-f, --follow", help: "also print new lines until you interrupt the command" },
@@ -119,7 +119,7 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "wait",
     args: "NAME",
-    help: "print state changes of a module until it is Ready, or its objects are healthy",
+    help: "print the state changes of a module until the module is Ready or healthy",
     more: WAIT_ENDS,
     example: "wait ingress-nginx --for=healthy --timeout=10m",
     flags: WAIT_FLAGS,
@@ -135,7 +135,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     words: "ui",
-    help: "open the web page of the running operator in the browser",
+    help: "serve the web page of the running operator on this machine",
     more: "The command serves the page on loopback to all users of this machine until you interrupt the command. On a terminal, it also opens a browser.",
     example: "ui --port=9116",
     flags: [{ flags: "--port <PORT>", help: "port on loopback (default: any free port)" }],
@@ -144,13 +144,13 @@ export const COMMANDS: readonly CommandRow[] = [
   ...OFFLINE_COMMANDS,
   sourceRow("list", {
     help: "print the ModuleSources of a cluster, their modules, and the waiting updates with the reasons",
-    more: "The exit code is 0 if all ModuleSources are Ready, and otherwise 1.",
+    more: "The exit code is 0 if all ModuleSources are Ready, or else 1.",
     example: "source list -n addon-operator",
   }),
   sourceRow("sync", {
     args: "[NAME]",
-    help: "check a ModuleSource, or all ModuleSources, and wait for the result",
-    more: "The exit code is 0 if the ModuleSources are Ready, and otherwise 1.",
+    help: "check one ModuleSource or all ModuleSources, and wait for the result",
+    more: "The exit code is 0 if the ModuleSources are Ready, or else 1.",
     example: "source sync platform",
   }),
   sourceRow("approve", {
@@ -160,8 +160,8 @@ export const COMMANDS: readonly CommandRow[] = [
     example: "source approve cert-manager 1.5.0",
   }),
   addonRow("status", {
-    help: "print the problems in a cluster, and their reasons, from its AddonModules",
-    more: "The exit code is 0 if all enabled modules are Ready, and otherwise 1.",
+    help: "print the problems and their reasons from the AddonModules of a cluster",
+    more: "In a pipe with --watch, the output contains a line for each change. The exit code is 0 if the operator is Ready, or else 1.",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
   addonRow("list", {
@@ -171,7 +171,7 @@ export const COMMANDS: readonly CommandRow[] = [
   addonRow("why", { args: "NAME", help: "print the reasons for the state of a module from its AddonModule" }),
   addonRow("wait", {
     args: "NAME",
-    help: "print state changes of a module of a cluster until it is Ready, or its objects are healthy",
+    help: "print the state changes of a module of a cluster until the module is Ready or healthy",
     more: WAIT_ENDS,
     flags: WAIT_FLAGS,
   }),

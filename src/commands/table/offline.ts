@@ -53,16 +53,19 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "hook run",
     args: "PATH",
-    help: "run a hook without a cluster, and print its results",
+    help: "run a hook without a cluster and print its results",
     example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
     flags: [
       { flags: "--context <FILE>", help: "file with the binding context, as a JSON array or as one context" },
       {
         flags: "--review <FILE>",
-        help: "file with an AdmissionReview or ConversionReview, instead of a context",
+        help: "file with an AdmissionReview or ConversionReview, instead of --context",
       },
       { flags: "--binding <NAME>", help: "webhook binding that gets the review, if several bindings match" },
-      { flags: "--item <N>", help: "hook of a batch file, as its number in `hook list`, or as ready" },
+      {
+        flags: "--item <N>",
+        help: "number of a hook in a batch file (as in `hook list`), or ready for the readiness probe",
+      },
       VALUES_FLAG,
       { flags: "--config-values <FILE>", help: "file with the values of the ConfigMap, in the same format" },
     ],
@@ -95,7 +98,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "new hook",
     args: "MODULE NAME",
-    help: "create a hook of a module, and a test for the hook",
+    help: "create a hook of a module and a test for the hook",
     example: "new hook ingress-nginx count-pods --on-event Pod",
     flags: [
       { flags: "--language <LANGUAGE>", help: "bash or python (default: bash)", values: LANGUAGES },
@@ -112,7 +115,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "upgrade-chart",
     args: "NAME",
-    help: "print the changes in another version of a module's public chart, and install that version after your confirmation",
+    help: "print the changes in another version of a module's public chart and, after your confirmation, replace the chart",
     example: "upgrade-chart ingress-nginx --version 4.15.1",
     flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "confirm the changes in advance" }],
     work(offline, { args: [module = ""], flags, settings }, { env, confirm, print }) {
@@ -152,8 +155,8 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source push",
     args: "DIR TARGET",
-    help: "check and sign a module, and store it in a registry as TARGET/NAME:VERSION",
-    more: "The command never replaces the content of a version. COSIGN_PASSWORD is the passphrase of an encrypted key.",
+    help: "check, sign, and store a module in a registry as TARGET/NAME:VERSION",
+    more: "The command never replaces the content of a version. The variable COSIGN_PASSWORD contains the passphrase of an encrypted key.",
     example: "source push modules/010-cert-manager oci://registry.example.com/modules --key ci.key",
     flags: [
       { flags: "--key <FILE>", help: "PEM file with a private key (ECDSA P-256 or RSA)" },
@@ -180,8 +183,8 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "source pull",
     args: "REFERENCE DIR",
-    help: "verify a module from a registry, and unpack it into a new directory",
-    more: "Without a valid signature, the command unpacks nothing.",
+    help: "verify a module from a registry and unpack it into a new directory",
+    more: "Unless you set --unsigned, the command unpacks only a module with a valid signature.",
     example:
       "source pull oci://registry.example.com/modules/cert-manager:1.4.2 modules/010-cert-manager --key ci.pub",
     flags: [

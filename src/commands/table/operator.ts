@@ -143,7 +143,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     ...operatorRow({
       words: "module list",
       help: "print the enabled modules",
-      more: "On a terminal, the output is a table with the state, health, drift, version, last run, and message of each module. In a pipe, or with -o, the output contains only names. In a pipe with --watch, the output contains a line for each change.",
+      more: "On a terminal, the output is a table with the state, health, drift, version, last run, and message of each module. In a pipe and with -o, the output contains only names. In a pipe with --watch, the output contains a line for each change.",
       example: "module list --watch",
       flags: [WATCH_FLAG],
     }),
@@ -173,7 +173,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     "print why a module is enabled or disabled, what it waits for, its failures, and its missing objects",
     { isText: true },
   ),
-  moduleRow("status", "print the state of the AddonModule, and its conditions Ready and Healthy"),
+  moduleRow("status", "print the state of the AddonModule and its conditions Ready and Healthy"),
   moduleRow("diff", "print the changes that a run would make in the cluster", {
     isText: true,
     more: "The command uses dry runs on the API server. The exit code is 10 if there are differences, 0 if there are none, and 1 if the comparison fails.",
@@ -189,7 +189,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     args: "NAME [REVISION]",
     needs: "the name of a module",
     help: "roll the release of a module back to an earlier revision",
-    more: "The default REVISION is the revision before the current one. The rollback stays in effect until you change the chart or the values, or request a run.",
+    more: "The default REVISION is the revision before the current one. The rollback stays in effect until you change the chart or the values or request a run.",
     example: "module rollback ingress-nginx 3",
     request: ({ args: [name = "", revision = ""] }) => ({
       method: "POST",
@@ -203,14 +203,14 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     args: "NAME VALUE [DURATION]",
     needs: "a name and a value",
     help: "set a runtime parameter",
-    more: "After DURATION, the operator restores the previous value. Without DURATION, the new value stays. Exception: the operator resets the log level debug after 30 minutes.",
+    more: "After DURATION, the operator restores the previous value. Without DURATION, the operator resets the log level debug after 30 minutes and keeps any other value.",
     example: "config set log.level debug 5m",
     request: buildSetRequest,
   }),
   operatorRow({
     words: "plan",
     help: "print what a start would install, upgrade, delete, and purge",
-    more: "If no operator runs, the command computes the plan from the files and the cluster, and needs the settings of the operator. The exit code is 1 if a start would fail.",
+    more: "If no operator runs, the command computes the plan from the files and the cluster. In this case, set the same settings as for the operator. The exit code is 1 if a start would fail.",
     example: "plan -o json",
     printer: "printPlan",
   }),
