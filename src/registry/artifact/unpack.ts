@@ -12,7 +12,7 @@ import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
-/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name. */
+/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name, `path` those of a path. */
 export const LAYER_LIMITS = {
   packed: 64 * 1024 * 1024,
   unpacked: 256 * 1024 * 1024,
@@ -20,6 +20,8 @@ export const LAYER_LIMITS = {
   entries: 20_000,
   depth: 100,
   name: 255,
+  /** Half of Linux's limit: the path of the directory of modules comes before it. */
+  path: 2048,
   /** Size of an extended header, which contains a long path. */
   header: 64 * 1024,
 } as const;
@@ -174,8 +176,9 @@ function findPathProblem(path: string): string | undefined {
   if (DRIVE_PREFIX.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
-  return names.length > LAYER_LIMITS.depth
-    ? "is too deep"
+  if (names.length > LAYER_LIMITS.depth) return "is too deep";
+  return Buffer.byteLength(path) > LAYER_LIMITS.path
+    ? "is too long"
     : names.map(findNameProblem).find((problem) => problem !== undefined);
 }
 
@@ -226,7 +229,10 @@ class SeenPaths {
         return "has a directory that differs only in letter case";
       this.#parents.set(foldCase(above), above);
     }
-    return undefined;
+    // Each directory costs an inode and time. Most of them have no entry of their own in a small archive of deep paths.
+    return this.#parents.size > LAYER_LIMITS.entries
+      ? `is below one of more than ${LAYER_LIMITS.entries} directories`
+      : undefined;
   }
 }
 
