@@ -7,7 +7,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { buildHookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
-import { createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
+import { attempt, createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { Children } from "../process/index.ts";
 import {
@@ -172,7 +172,8 @@ const MODULE_PARTS = ["hooks", "values.yaml", "enabled", "crds"];
  */
 export async function readLintDir(path: string, tools: OfflineTools): Promise<LintDir> {
   const dir = resolve(path);
-  if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() !== true)
+  // It throws for a link that leads to itself, for example.
+  if (attempt(() => statSync(dir))?.isDirectory() !== true)
     throw new ProblemError({ file: dir, message: "is not a directory" });
   if (isModule(dir)) {
     const tree = await readTreeWith(tools, { modulesDirs: [dirname(dir)], onlyDir: dir });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -84,4 +84,12 @@ describe("of what modules require, lint", () => {
   it("does not judge what a single module requires of others", async () => {
     expect(await lint({ "a/010-web": 'requires: {modules: {db: "*"}}\n' }, "a/010-web")).toEqual([]);
   });
+});
+
+it("lint refuses a link that leads to itself", async () => {
+  const root = mkdtempSync(join(tmpdir(), "lint-"));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  symlinkSync("loop", join(root, "loop"));
+  const env = { PATH: process.env["PATH"], ADDON_OPERATOR_TMP_DIR: join(root, "tmp") };
+  await expect(runOffline("lint", [join(root, "loop")], env)).rejects.toThrow("loop: is not a directory");
 });

@@ -137,6 +137,7 @@ const COMPRESSION_MAGICS = [Buffer.from([0x1f, 0x8b]), Buffer.from([0x28, 0xb5, 
 /** Returns a check for each entry of an archive, called before anything is written. It throws for an entry that helm refuses. */
 function createEntryCheck(): (entry: ReadEntry) => void {
   let entries = 0;
+  const directories = new Set<string>();
   return (entry) => {
     // The parser waits until the content of an entry is consumed.
     entry.resume();
@@ -147,8 +148,22 @@ function createEntryCheck(): (entry: ReadEntry) => void {
       throw new Error(`it contains ${path}, which is a ${type}`);
     if (path.startsWith("/") || path.split(/[/\\]/).includes(".."))
       throw new Error(`${path} leads out of it`);
+    addDirectoriesAbove(path, directories);
+    if (directories.size > MAX_ENTRIES) throw new Error(`it contains more than ${MAX_ENTRIES} directories`);
     if (size > MAX_FILE_BYTES) throw new Error(`${path} is larger than ${MAX_FILE_BYTES >> 20} MiB`);
   };
+}
+
+/**
+ * Adds the directories above a path: few entries of long paths can need many. Stops at a known directory, because those above it are
+ * known, too, and when the directories are too many.
+ */
+function addDirectoriesAbove(path: string, directories: Set<string>): void {
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    const above = path.slice(0, slash);
+    if (directories.has(above) || directories.size > MAX_ENTRIES) return;
+    directories.add(above);
+  }
 }
 
 /** Replaces the mode in the archive: no other user may read or execute the files of a chart. */

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { toYaml } from "../../lib/index.ts";
+import { oneLine, toYaml } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, explainInvalidName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
@@ -34,7 +34,7 @@ export function writeModule(
 ): Promise<CommandResult> {
   return withTools(settings, env, async (tools) => {
     const [modulesDir] = listModulesDirs(settings);
-    mkdirSync(modulesDir, { recursive: true });
+    createModulesDir(modulesDir);
     const { dir, name } = chooseModuleDir(modulesDir, wanted);
     // A temporary directory has mode 0700; this sub-directory gets the default mode.
     const draft = join(createDraftDir(modulesDir, tools.scope), "module");
@@ -48,6 +48,16 @@ export function writeModule(
     const writtenText = linted.code === 0 ? "written. Next:" : fixHint(name, dir);
     return { text: `${notes.join("")}${linted.text}${dir}: ${writtenText}\n${nextText}`, code: linted.code };
   });
+}
+
+/** Creates the modules directory if it does not exist. Throws ProblemError. */
+function createModulesDir(dir: string): void {
+  try {
+    mkdirSync(dir, { recursive: true });
+  } catch (error) {
+    const message = `cannot be created: ${oneLine(error)}`;
+    throw new ProblemError({ file: dir, message, remedy: "set --modules-dir to another directory" });
+  }
 }
 
 /**

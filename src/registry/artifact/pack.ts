@@ -10,7 +10,7 @@ import { create } from "tar";
 import { hasControlCharacter, escapeControlCharacters } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { digestOf } from "../manifest.ts";
-import { DRIVE_PREFIX, LAYER_LIMITS } from "./unpack.ts";
+import { DRIVE_PREFIX, LAYER_LIMITS, SeenPaths } from "./unpack.ts";
 
 /** A directory as the layer of an artifact. */
 export interface Packed {
@@ -35,6 +35,7 @@ export async function packDirectory(dir: string): Promise<Packed> {
   const entries = listPaths(root, "");
   if (entries.length > LAYER_LIMITS.entries)
     throw toPackProblem(dir, `contains more than ${LAYER_LIMITS.entries} files`);
+  checkPaths(root, entries);
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   if (bytes > LAYER_LIMITS.unpacked)
     throw toPackProblem(dir, `is larger than ${LAYER_LIMITS.unpacked >> 20} MiB`);
@@ -47,6 +48,15 @@ export async function packDirectory(dir: string): Promise<Packed> {
   if (layer.length > LAYER_LIMITS.packed)
     throw toPackProblem(dir, `is larger than ${LAYER_LIMITS.packed >> 20} MiB when packed`);
   return { layer, diffId: digestOf(tar), files: paths.length };
+}
+
+/** Throws ProblemError for a path that `unpackLayer` would refuse, such as one that differs from another only in letter case. */
+function checkPaths(root: string, entries: readonly PackedPath[]): void {
+  const seen = new SeenPaths();
+  for (const { path, isDirectory } of entries) {
+    const problem = seen.addPath(path, isDirectory);
+    if (problem !== undefined) throw toPackProblem(join(root, path), problem);
+  }
 }
 
 /** The part of an entry of the tar library that `normalizeMode` changes. */
@@ -65,11 +75,12 @@ function normalizeMode(entry: TarEntry): void {
 interface PackedPath {
   readonly path: string;
   readonly size: number;
+  readonly isDirectory: boolean;
 }
 
 /**
  * Lists the paths below a directory, each directory before its content, sorted so that the order is the same on every
- * machine. Throws ProblemError for names that `unpackLayer` would refuse, and for files that are too large.
+ * machine. Throws ProblemError for names that cannot be packed, and for files that are too large.
  */
 function listPaths(root: string, rel: string): PackedPath[] {
   const names = readdirSync(join(root, rel)).filter((name) => !IGNORED_NAMES.has(name.toLowerCase()));
@@ -79,10 +90,10 @@ function listPaths(root: string, rel: string): PackedPath[] {
     if (hasControlCharacter(name)) throw toPackProblem(full, "has a control character in its name");
     if (DRIVE_PREFIX.test(path)) throw toPackProblem(full, "has a name that begins as a drive does");
     const stats = statInside(root, full);
-    if (stats.isDirectory()) return [{ path, size: 0 }, ...listPaths(root, path)];
+    if (stats.isDirectory()) return [{ path, size: 0, isDirectory: true }, ...listPaths(root, path)];
     if (stats.size > LAYER_LIMITS.file)
       throw toPackProblem(full, `is larger than ${LAYER_LIMITS.file >> 20} MiB`);
-    return [{ path, size: stats.size }];
+    return [{ path, size: stats.size, isDirectory: false }];
   });
 }
 
@@ -101,6 +112,6 @@ function statInside(root: string, full: string): Stats {
 }
 
 function toPackProblem(path: string, message: string): ProblemError {
-  const remedy = "remove it from the module, or replace it by a copy";
+  const remedy = "remove it from the module, rename it, or replace it by a copy";
   return new ProblemError({ file: escapeControlCharacters(path), message, remedy });
 }

@@ -12,7 +12,7 @@ import { attempt, hasControlCharacter, oneLine } from "../../lib/index.ts";
 import { NotVerifiedError } from "../errors.ts";
 import { modeOf, SmallTree } from "./small-tree.ts";
 
-/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name. */
+/** Limits of a module's layer. Sizes are in bytes; `depth` counts the names of a path, `name` the bytes of one name, `path` those of a path. */
 export const LAYER_LIMITS = {
   packed: 64 * 1024 * 1024,
   unpacked: 256 * 1024 * 1024,
@@ -20,6 +20,8 @@ export const LAYER_LIMITS = {
   entries: 20_000,
   depth: 100,
   name: 255,
+  /** Half of Linux's limit: the path of the directory of modules comes before it. */
+  path: 2048,
   /** Size of an extended header, which contains a long path. */
   header: 64 * 1024,
 } as const;
@@ -71,7 +73,7 @@ async function checkArchive(archive: Archive, small: SmallTree | undefined): Pro
       if (small === undefined) entry.resume();
       else entry.on("data", (chunk) => chunks.push(chunk));
       const path = entry.path.replace(/\/$/, "");
-      const problem = findEntryProblem(entry, path) ?? seen.addPath(path, entry.type === "Directory");
+      const problem = findEntryProblem(entry) ?? seen.addPath(path, entry.type === "Directory");
       if (problem !== undefined) throw new Error(`${quoteForMessage(entry.path)} ${problem}`);
       small?.add(entry, chunks);
     },
@@ -154,13 +156,13 @@ function quoteForMessage(path: string): string {
 }
 
 /**
- * Describes why an entry is refused: anything but files and directories, links included, large files, and dangerous
- * paths. Returns undefined if the entry is allowed.
+ * Describes why an entry is refused: anything but files and directories, links included, and large files. Returns
+ * undefined if the entry is allowed.
  */
-function findEntryProblem({ type, size, linkpath }: ReadEntry, path: string): string | undefined {
+function findEntryProblem({ type, size, linkpath }: ReadEntry): string | undefined {
   if (type !== "Directory" && !FILE_TYPES.has(type)) return `is a ${type}`;
   if (linkpath) return "is a file with the target of a link";
-  return size > LAYER_LIMITS.file ? `is larger than ${LAYER_LIMITS.file >> 20} MiB` : findPathProblem(path);
+  return size > LAYER_LIMITS.file ? `is larger than ${LAYER_LIMITS.file >> 20} MiB` : undefined;
 }
 
 /**
@@ -174,8 +176,9 @@ function findPathProblem(path: string): string | undefined {
   if (DRIVE_PREFIX.test(path)) return "begins as a path with a drive does";
   if (names.some((name) => name === "" || name === "." || name === ".."))
     return "is no plain path below the module";
-  return names.length > LAYER_LIMITS.depth
-    ? "is too deep"
+  if (names.length > LAYER_LIMITS.depth) return "is too deep";
+  return Buffer.byteLength(path) > LAYER_LIMITS.path
+    ? "is too long"
     : names.map(findNameProblem).find((problem) => problem !== undefined);
 }
 
@@ -193,18 +196,20 @@ function findNameProblem(name: string): string | undefined {
 }
 
 /**
- * The paths of an archive so far, to refuse conflicting ones. Names that a case-insensitive file system treats as
+ * The paths of an archive so far, to refuse dangerous and conflicting ones. Names that a case-insensitive file system treats as
  * equal (`A` and `a`) count as equal: their folded paths are the same. `#entries` has the entries of the archive (whether each is a
  * file), `#parents` all directories as written, also those that only occur in the path of an entry.
  */
-class SeenPaths {
+export class SeenPaths {
   /** The folded paths of all entries; the value shows whether the entry is a file. */
   readonly #entries = new Map<string, boolean>();
   /** All directories: those of entries, and those above entries. Folded path to path as written. */
   readonly #parents = new Map<string, string>();
 
-  /** Adds the path of an entry; returns why it conflicts with an earlier one, or undefined. */
+  /** Adds the path of an entry; returns why it is refused or conflicts with an earlier one, or undefined. */
   addPath(path: string, isDirectory: boolean): string | undefined {
+    const problem = findPathProblem(path);
+    if (problem !== undefined) return problem;
     const folded = foldCase(path);
     if (this.#entries.has(folded)) return "occurs twice";
     if (this.#entries.size === LAYER_LIMITS.entries)
@@ -226,7 +231,10 @@ class SeenPaths {
         return "has a directory that differs only in letter case";
       this.#parents.set(foldCase(above), above);
     }
-    return undefined;
+    // Each directory costs an inode and time. Most of them have no entry of their own in a small archive of deep paths.
+    return this.#parents.size > LAYER_LIMITS.entries
+      ? `is below one of more than ${LAYER_LIMITS.entries} directories`
+      : undefined;
   }
 }
 

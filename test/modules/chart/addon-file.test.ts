@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { create } from "tar";
+import { create, Header } from "tar";
 import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../../src/model/index.ts";
@@ -396,6 +396,18 @@ describe("an archive is refused that", () => {
         writeFileSync(on.at("m/5-x/x.tgz"), gzipSync(Buffer.concat(all)));
       },
       "it contains more than 10000 files",
+    ],
+    "needs very many directories": [
+      async (on) => {
+        const headers = Array.from({ length: 200 }, (_, number) => {
+          const header = new Header({ path: `public/${number}/${"d/".repeat(60)}a`, type: "File", size: 0 });
+          const block = Buffer.alloc(512);
+          header.encode(block);
+          return block;
+        });
+        writeFileSync(on.at("m/5-x/x.tgz"), gzipSync(Buffer.concat(headers)));
+      },
+      "it contains more than 10000 directories",
     ],
     "unpacks to far more": [
       async (on) => {

@@ -331,6 +331,11 @@ describe("new module", () => {
     expect(modules()).toEqual(["010-there"]);
   });
 
+  it("says why the modules directory cannot be created", async () => {
+    putFiles(root, { modules: "a file" });
+    await expect(make("x")).rejects.toThrow(/modules: cannot be created: .*\(set --modules-dir to another/);
+  });
+
   it.each([["x", "y"], [], ["x", "--version", "1"], ["x", "--repo", "http://r"]])(
     "asks for its usage: %s %s %s",
     async (...args) => {

@@ -211,6 +211,14 @@ describe("push", () => {
     );
   });
 
+  it.each([
+    [{ ".wh.a": "" }, ".wh.a: is a whiteout"],
+    [{ "files/A": "", "files/a": "" }, "files/a: occurs twice"],
+    [{ "a\\b": "" }, "has a character that is not allowed"],
+  ])("does not pack what could not be unpacked: %j", async (files, message) => {
+    await expect(packDirectory(moduleDir({ ...MODULE, ...files }))).rejects.toThrow(message);
+  });
+
   it("repeats nothing, and replaces no version", async () => {
     const lab = await registryLab({ hasReferrers: true });
     const dir = moduleDir();
