@@ -101,9 +101,11 @@ export class Reflector {
 
   /** Finds out whether the server's etcd was restored to an earlier state. If so, notifies the handler, and the loop lists everything again. */
   async #checkForRestore(): Promise<void> {
+    // Known before the request: answers that arrive during the request can be newer than its answer.
+    const knownVersion = this.#getNewestKnownVersion();
     const serverVersion = await requestNewestVersion(this.#spec, this.#tools);
     this.#mustCheckForRestore = false;
-    if (!wasEtcdRestored(this.#getNewestKnownVersion(), serverVersion)) return;
+    if (!wasEtcdRestored(knownVersion, serverVersion)) return;
     this.#resumeVersion = undefined;
     this.#newestWatchVersion = serverVersion;
     this.#handler.onEtcdRestored();
