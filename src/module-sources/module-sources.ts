@@ -29,7 +29,7 @@ export class ModuleSources {
     const context = this.#context;
     this.#standby?.close();
     await context.runExclusively(async () => {
-      if (!this.#isOpen) context.blobStore.prepareDirectories();
+      if (!this.#isOpen) await context.blobStore.prepareDirectories();
       this.#isOpen = true;
       const reads = [context.lock.read(), context.readKeys(), context.readSources(served)] as const;
       const [content] = await Promise.all(reads);

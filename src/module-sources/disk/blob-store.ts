@@ -3,7 +3,7 @@
  * unpacked. `tags` has the digest of each tag of a signature, `referrers` the descriptors that refer to a digest.
  */
 
-import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync } from "node:fs";
 import { copyFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -49,14 +49,14 @@ export class BlobStore implements ArtifactReader, BlobReader {
   }
 
   /** Creates the directories, and deletes what an earlier process has left unfinished. */
-  prepareDirectories(): void {
+  async prepareDirectories(): Promise<void> {
     const blobs = join(this.#dir, "blobs");
     for (const name of ["sha256", "tags", "referrers"]) mkdirSync(join(blobs, name), { recursive: true });
     for (const dir of [join(blobs, "part"), this.scratchDir]) {
-      rmSync(dir, { recursive: true, force: true });
+      await rm(dir, { recursive: true, force: true });
       mkdirSync(dir);
     }
-    this.#unpacked.prepareDirectory();
+    await this.#unpacked.prepareDirectory();
   }
 
   /** A directory for content that is being checked. */

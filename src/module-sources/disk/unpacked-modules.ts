@@ -1,6 +1,7 @@
 /** Directories with unpacked modules. The garbage collection deletes those whose modification time is long ago. */
 
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 
 import { isPrivateDirectory, systemClock } from "../../lib/index.ts";
@@ -28,14 +29,14 @@ export class UnpackedModules {
   }
 
   /** Creates the directory, and deletes what it contains besides modules: unfinished ones, and those made from charts. */
-  prepareDirectory(): void {
+  async prepareDirectory(): Promise<void> {
     // In a directory of another user, that user could exchange modules after they were compared.
-    if (!isPrivateDirectory(this.#dir)) rmSync(this.#dir, { recursive: true, force: true });
+    if (!isPrivateDirectory(this.#dir)) await rm(this.#dir, { recursive: true, force: true });
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o755);
     for (const entry of readdirSync(this.#dir, { withFileTypes: true }))
       if (!MODULE_NAME.test(entry.name) || !entry.isDirectory())
-        rmSync(join(this.#dir, entry.name), { recursive: true, force: true });
+        await rm(join(this.#dir, entry.name), { recursive: true, force: true });
   }
 
   /**

@@ -18,7 +18,7 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
   const lab = await registryLab(switches);
   const dir = tempDir();
   const store = new BlobStore(dir, []);
-  store.prepareDirectories();
+  await store.prepareDirectories();
   const keys = lab.signers;
   const registry = { requestFromAny: (name: string, ask: (from: never) => unknown) => ask(from(name)) };
   const from = (name: string): never => lab.place(name).repository as never;
@@ -108,6 +108,6 @@ it("a directory is deleted as a whole, and a start deletes what a killed process
   const parts = join(dir, "blobs/part");
   expect(readdirSync(parts)).toEqual([]);
   mkdirSync(join(parts, "half/many"), { recursive: true });
-  new BlobStore(dir, []).prepareDirectories();
+  await new BlobStore(dir, []).prepareDirectories();
   expect(readdirSync(parts)).toEqual([]);
 });

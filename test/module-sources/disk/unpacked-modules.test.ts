@@ -26,20 +26,20 @@ async function layer(): Promise<Buffer> {
   return gzipSync(await buffer(create({ cwd: from, portable: true }, ["Chart.yaml"])));
 }
 
-const prepared = (dir: string): UnpackedModules => {
+const prepared = async (dir: string): Promise<UnpackedModules> => {
   const modules = new UnpackedModules(dir);
-  modules.prepareDirectory();
+  await modules.prepareDirectory();
   return modules;
 };
 
-it("a start keeps unpacked modules and deletes everything else", () => {
+it("a start keeps unpacked modules and deletes everything else", async () => {
   const dir = join(tempDir(), "unpacked");
   mkdirSync(join(dir, HEX), { recursive: true });
   mkdirSync(join(dir, `${HEX}.part`));
   mkdirSync(join(dir, `${HEX}-0123456789abcdef`));
   writeFileSync(join(dir, "b".repeat(64)), "a file");
   symlinkSync("/nowhere", join(dir, "c".repeat(64)));
-  prepared(dir);
+  await prepared(dir);
   expect(readdirSync(dir)).toEqual([HEX]);
 });
 
@@ -54,11 +54,11 @@ it.each<[string, (dir: string, other: string) => void]>([
       chmodSync(dir, 0o777);
     },
   ],
-])("%s in its place is replaced, and nothing that it leads to is touched", (_, make) => {
+])("%s in its place is replaced, and nothing that it leads to is touched", async (_, make) => {
   const [dir, other] = [join(tempDir(), "unpacked"), tempDir()];
   writeFileSync(join(other, "kept"), "");
   make(dir, other);
-  prepared(dir);
+  await prepared(dir);
   const stats = lstatSync(dir);
   expect([stats.isDirectory(), stats.mode & 0o7777]).toEqual([true, 0o755]);
   expect([readdirSync(dir), readdirSync(other)]).toEqual([[], ["kept"]]);
@@ -68,10 +68,10 @@ it("a module of an earlier process stays, and counts as needed from now on", asy
   const dir = join(tempDir(), "unpacked");
   const bytes = await layer();
   const path = join(dir, HEX);
-  await prepared(dir).unpack(path, () => Promise.resolve(bytes));
+  await (await prepared(dir)).unpack(path, () => Promise.resolve(bytes));
   const { ino } = statSync(path);
   utimesSync(path, 0, 0);
-  await prepared(dir).unpack(path, () => Promise.resolve(bytes));
+  await (await prepared(dir)).unpack(path, () => Promise.resolve(bytes));
   expect(statSync(path).ino).toBe(ino);
   expect(statSync(path).mtimeMs).toBeGreaterThan(0);
 });
@@ -79,7 +79,7 @@ it("a module of an earlier process stays, and counts as needed from now on", asy
 it("a module is compared once in a process, and again after it was deleted", async () => {
   const dir = join(tempDir(), "unpacked");
   const bytes = await layer();
-  const modules = prepared(dir);
+  const modules = await prepared(dir);
   let reads = 0;
   const unpack = () =>
     modules.unpack(join(dir, HEX), () => {

@@ -53,7 +53,7 @@ async function registries(count: number) {
   labs.forEach(calls);
   const dir = tempDir();
   const store = new BlobStore(dir, []);
-  store.prepareDirectories();
+  await store.prepareDirectories();
   const fetching = { store, maxBytes: 1_000_000, keys: first.signers };
   return {
     labs,
