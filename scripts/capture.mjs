@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Runs the operator on a real control plane and writes what kubectl shows of it into docs/reference/status.md, between the
 // markers. What differs from run to run (times, ages, ids, digests) is made the same.
-//   node scripts/capture.mjs
+//   node scripts/run.mjs capture.mjs
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

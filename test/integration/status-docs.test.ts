@@ -23,7 +23,7 @@ const columns = (block = ""): string[] => cells(block.split("\n")[1]);
 const fields = (block = ""): string[] => [...new Set(block.match(/^ *[A-Z][\w -]*:/gm))].toSorted();
 
 test(
-  "docs/reference/status.md shows what kubectl shows (node scripts/capture.mjs)",
+  "docs/reference/status.md shows what kubectl shows (node scripts/run.mjs capture.mjs)",
   { timeout: 150_000 },
   async () => {
     const dir = mkdtempSync(join(tmpdir(), "capture-"));

@@ -117,7 +117,7 @@ async function collector(): Promise<{ endpoint: string; file: string }> {
 const page = readFileSync(join(import.meta.dirname, "../../docs/reference/traces.md"), "utf8");
 /** The program for jq that prints a tree, and the tree. */
 const [, program = "", drawn = ""] =
-  /jq -rs '\n([^']*)' traces\.json\n```\n\n```\n([^`]*)```/.exec(page) ?? [];
+  /jq -rs '\n([^']*)' traces\.json\n```\n\n[^`\n]*\n\n```\n([^`]*)```/.exec(page) ?? [];
 
 test("a collector gets the trace of an edit, which is printed as a tree", { timeout: 240_000 }, async () => {
   const root = fileTree("traces", FILES);
