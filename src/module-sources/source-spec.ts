@@ -196,16 +196,16 @@ export function toChartContent(
 function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): UpdatePolicy | undefined {
   if (update === undefined) return undefined;
   const { approval = "auto", windows = [], after, parallel = 1 } = update;
-  const parsePolicyDuration = (key: string, text: string): number => {
+  const parsePolicyDuration = (key: string, text: string): number | undefined => {
     const ms = parseDuration(text);
     if (ms !== undefined && ms >= 0) return ms;
     report(key, `"${text}" is no duration`, "write one such as 24h");
-    return 0;
+    return undefined;
   };
   return {
     approval,
     parallel,
-    minAgeMs: after === undefined ? 0 : parsePolicyDuration("spec.update.after", after),
+    minAgeMs: after === undefined ? 0 : (parsePolicyDuration("spec.update.after", after) ?? 0),
     windows: windows.map(({ cron, for: duration }, index) => {
       const key = `spec.update.windows[${index}]`;
       checkWindowCron(cron, (message) =>
@@ -213,7 +213,7 @@ function parseUpdatePolicy(update: Spec["update"], report: ReportProblem): Updat
       );
       const forMs = parsePolicyDuration(`${key}.for`, duration);
       if (forMs === 0) report(`${key}.for`, "is never open", "write a duration such as 2h");
-      return { cron, forMs };
+      return { cron, forMs: forMs ?? 0 };
     }),
   };
 }

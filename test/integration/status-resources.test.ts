@@ -90,7 +90,9 @@ describe("kubectl", () => {
     const { kubectl } = cluster();
     // `explain` uses what kubectl has cached of the kinds of the server; `get` reads them again.
     await kubectl(["get", "addonmodules", "-A"]);
-    expect(await kubectl(["explain", "addonmodule.status.lastRun"])).toContain("The reason why the module ran.");
+    expect(await kubectl(["explain", "addonmodule.status.lastRun"])).toContain(
+      "The reason why the module ran.",
+    );
     expect(await kubectl(["explain", "addonmodule.status.state"])).toMatch(/You\s+must\s+act/);
     expect(await kubectl(["explain", "aop.status.converge"])).toContain("The phase of the converge");
   });

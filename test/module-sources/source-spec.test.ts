@@ -84,6 +84,12 @@ it.each<[string, object, string]>([
   expect(() => read(spec)).toThrow(/ModuleSource s.*\(.+\)/s);
 });
 
+it("names a window without a duration once", () => {
+  const spec = { update: { windows: [{ cron: "@daily", for: "a day" }] } };
+  expect(() => read(spec)).toThrow('spec.update.windows[0].for: "a day" is no duration');
+  expect(() => read(spec)).not.toThrow("never open");
+});
+
 it("names all errors at once", () => {
   const bad = { modules: { a: {}, b: { tag: "a/b" } }, update: { after: "x" }, interval: "1s" };
   expect(() => read(bad)).toThrow(/modules\.a(.|\n)*modules\.b|interval/);

@@ -30,7 +30,8 @@ export async function waitUntilPermitted(
 
 /**
  * Repeats the check of a working binding until permissions are missing, and resolves with that error; undefined = the binding
- * was closed. Other errors, such as a failed connection, change nothing.
+ * was closed, or runs under the operator's own account, for which nothing is checked. Other errors, such as a failed connection,
+ * change nothing.
  */
 export async function waitUntilRefused({ check, clock, signal }: Permission): Promise<Error | undefined> {
   if (check === undefined) return undefined;

@@ -79,13 +79,9 @@ function hideUrlUsers(text: string, hide: Hide): string {
   });
 }
 
-/** Whether user info has no password: a common name (`git`), a placeholder or a reference to a variable (`${USER}`). */
+/** Whether user info has no password: a common name (`git`), or a reference to a variable (`${USER}`) without a default (`${USER:-x}`). */
 function isHarmlessUserInfo(userInfo: string): boolean {
-  return (
-    PUBLIC_USER.test(userInfo) ||
-    userInfo.startsWith(PLACEHOLDER) ||
-    (/^\$[({][^@]*$/.test(userInfo) && !userInfo.includes(":"))
-  );
+  return PUBLIC_USER.test(userInfo) || (/^\$[({][^@]*$/.test(userInfo) && !userInfo.includes(":"));
 }
 
 /**

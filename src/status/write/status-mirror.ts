@@ -216,9 +216,13 @@ export class StatusMirror {
     else if (before.generation !== live.generation) this.#acknowledge(live.generation);
   }
 
-  /** Records that a user deleted an object that is still wanted. The AddonOperator is created again after a pause: an uninstall may be deleting the operator, too. */
+  /**
+   * Records that a user deleted an object that is still wanted: it is created again, but not while the operator stops (`drain`). The
+   * AddonOperator is created only after a pause: an uninstall may be deleting the operator, too.
+   */
   #recordDeletion(mirrored: MirroredObject, before: StoredAddonObject | undefined): void {
-    if (before === undefined || mirrored.isModuleDeleted) return;
+    const wasDeletedByUser = before !== undefined && !mirrored.isModuleDeleted;
+    if (!wasDeletedByUser) return;
     mirrored.isObjectDeletedByUser = true;
     if (mirrored === this.#mirrored.operator)
       mirrored.notBefore = this.#options.clock.monotonic() + RECREATE_AFTER_MS;
