@@ -123,7 +123,10 @@ export const SETTING_ROWS = {
   ),
   patcherTimeoutMs: DURATION("object-patcher-kube-client-timeout=10s", "The timeout of an object patch."),
   helmBin: PROGRAM("helm-bin=helm", "The name or path of the Helm program."),
-  helmTimeoutMs: DURATION("helm-timeout=20m", "The timeout of a Helm operation."),
+  helmTimeoutMs: DURATION(
+    "helm-timeout=20m",
+    "The time for which Helm waits for each chart hook. The operator stops a Helm operation that takes more than one minute longer.",
+  ),
   helmHistoryMax: INTEGER("helm-history-max=10", "The number of revisions that Helm keeps for each release."),
   helmIgnoreRelease: TEXT(
     "helm-ignore-release",

@@ -81,6 +81,12 @@ export const rows: readonly Row[] = [
     reason: "Healing",
   },
   {
+    name: "healing while another object waits",
+    view: { activity: "healing", missingObjects: ["n/Service/s"], deferredObjects: ["n/Service/t"] },
+    ...works,
+    reason: "Healing",
+  },
+  {
     name: "healing again after a failure",
     view: { activity: "healing", missingObjects: ["n/Service/s"], retry },
     ...works,
@@ -152,6 +158,12 @@ export const rows: readonly Row[] = [
     view: { retry, activity: "running", lastRun: underWay(T0 - 10) },
     ...fails,
     reason: "HelmFailed",
+  },
+  {
+    name: "content is not on disk",
+    view: { problem: { ...problem, retriedAs: "SourceUnavailable" } },
+    ...fails,
+    reason: "SourceUnavailable",
   },
   {
     name: "failing removal",
