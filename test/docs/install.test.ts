@@ -17,7 +17,7 @@ const image = stages.get("operator") ?? "";
 describe("the image", () => {
   test("has what docs/get-started/install.md says, and what it asks for by a build argument", () => {
     const [, reported = ""] =
-      /The image contains (.*?)\. By default, its containers run as user 1000/.exec(page) ?? [];
+      /The base image contains (.*?)\. By default, its containers run as user 1000/.exec(page) ?? [];
     const [, packages = ""] = /packages="(.*?)"/.exec(image) ?? [];
     const tools = read("scripts/setup/image-tools.mjs");
     const there = (tool: string): boolean =>
