@@ -74,6 +74,8 @@ test("a protected module that is switched off stays, and says so", { timeout: 24
   await operator.waitReady();
 
   await edit(namespace, { appEnabled: "false", appFreeEnabled: "false" });
+  // The operator writes AddonModules in the background, and kubectl does not wait for an object that does not exist.
+  await wait(namespace, "addonmodule/app", "create");
   await wait(namespace, "addonmodule/app", "jsonpath={.status.state}=Invalid");
   await wait(namespace, "configmap/app-free", "delete");
   const { status } = await json<AddonObject>(["get", "addonmodule", "app", "-n", namespace]);
