@@ -231,8 +231,8 @@ export class Engine {
     if (this.#isStopped) return;
     const planned = planTasks(view, this.#queues.stalled);
     if (planned.restartCause !== undefined) return this.#restart(planned.restartCause, origin);
-    const dueTasks = planned.dueTasks.map((due) => ({ ...due, task: withOrigin(due.task, origin) }));
-    for (const dueTask of dueTasks) this.#enqueue(dueTask, dueTasks);
+    const { dueTasks } = planned;
+    for (const due of dueTasks) this.#enqueue({ ...due, task: withOrigin(due.task, origin) }, dueTasks);
     if (planned.outdatedModules.length > 0) this.#restartOutdated();
   }
 

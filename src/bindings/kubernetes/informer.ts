@@ -264,10 +264,11 @@ export class SharedObjects {
 
   /** Evaluates the filter, once for all bindings with the same object and filter text; synchronously if it can. Repeats a failed jq run once. Never rejects. */
   evaluate(filter: Filter, object: WatchedObject): PendingOutcome {
+    const known = this.#outcomes.get(object)?.get(filter.text);
+    if (known !== undefined) return known;
+    const outcome = evaluateWithRetry(filter, object, 2);
     const outcomes = this.#outcomes.get(object) ?? new Map<string, PendingOutcome>();
-    this.#outcomes.set(object, outcomes);
-    const outcome = outcomes.get(filter.text) ?? evaluateWithRetry(filter, object, 2);
-    outcomes.set(filter.text, outcome);
+    this.#outcomes.set(object, outcomes.set(filter.text, outcome));
     return outcome;
   }
 }
