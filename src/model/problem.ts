@@ -14,7 +14,7 @@ export interface Problem {
   readonly message: string;
   readonly remedy?: string;
   /** Set if the operator itself tries again to solve it: the reason in the status. */
-  readonly retriedAs?: "SourceUnavailable";
+  readonly retriedAs?: "SourceUnavailable" | "ScriptFailed";
   /** Set while nothing is wrong: the operator has just begun to solve it. */
   readonly isExpected?: true;
   /** Set if a confirmation solves it. */

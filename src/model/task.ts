@@ -72,6 +72,12 @@ interface ReadModulesTask extends Common {
   readonly kind: "read-modules";
 }
 
+/** Another try of an `enabled` script that failed; a converge follows when it answers. */
+export interface EnabledScriptTask extends Common {
+  readonly kind: "enabled-script";
+  readonly module: string;
+}
+
 /** The removal of a module that is disabled: hooks, uninstall, hooks. */
 export interface DeleteModuleTask extends Common {
   readonly kind: "delete-module";
@@ -90,16 +96,17 @@ export interface EnsureCrdsTask extends Common {
   readonly modules: readonly string[];
 }
 
+/** The tasks that work for one module, except its hooks. */
+export type ModuleTask = RunModuleTask | RestoreTask | EnabledScriptTask | DeleteModuleTask;
+
 export type Task =
   | BootTask
   | ConvergeTask
   | HookTask
-  | RunModuleTask
-  | RestoreTask
   | ReadModulesTask
-  | DeleteModuleTask
   | PurgeTask
-  | EnsureCrdsTask;
+  | EnsureCrdsTask
+  | ModuleTask;
 
 /** Deduplication keys of tasks; see `QueueTask.key`. */
 export const runModuleKey = (module: string): string => `run-module/${module}`;
@@ -113,6 +120,7 @@ export function moduleOf(task: Task): string | undefined {
 
 /** A task in one line, e.g. `run-module ingress: ConfigMap section changed`. */
 export function describeTask(task: Task): string {
+  if ("module" in task) return describeModuleTask(task);
   switch (task.kind) {
     case "boot":
       return "start-up";
@@ -120,18 +128,19 @@ export function describeTask(task: Task): string {
       return `converge of all modules: ${describeCause(task.cause)}`;
     case "hook":
       return `hook ${qualifiedHookName(task.hook)}: ${task.trigger.binding.name}`;
-    case "run-module":
-      return `run-module ${task.module}: ${describeCause(task.cause)}`;
     case "read-modules":
       return "read changed modules again";
-    case "restore-objects":
-    case "delete-module":
-      return `${task.kind} ${task.module}`;
     case "purge-release":
       return `purge-release ${task.release}`;
     case "ensure-crds":
       return `ensure-crds of ${task.modules.join(", ")}`;
   }
+}
+
+/** A task of one module in one line. */
+function describeModuleTask(task: ModuleTask): string {
+  const text = `${task.kind} ${task.module}`;
+  return task.kind === "run-module" ? `${text}: ${describeCause(task.cause)}` : text;
 }
 
 /** The name of a hook for messages, after the name of its module if it has one. */

@@ -120,9 +120,14 @@ export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Ena
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
   if (facts.lacksValues) return decideWithoutScript(facts);
-  if (answer === undefined) return "run-script";
+  return answer === undefined ? "run-script" : decideByAnswer(facts, answer);
+}
+
+/** The decision about a module that its flag switches on, after its `enabled` script has run. */
+function decideByAnswer(facts: ModuleFacts, answer: ScriptAnswer): Enablement {
+  if (answer.problem !== undefined) return decideWithoutAnswer(facts, answer.problem);
   if (!answer.enabled) return disableUnlessProtected(facts, { ...answer, by: "script" });
-  return enableUnlessInvalid(facts, { ...answer, by: flag.by });
+  return enableUnlessInvalid(facts, { ...answer, by: facts.flag.by });
 }
 
 /** The decision about a module that cannot be read: the last one stays. At a start, the module counts as on if this operator owns its release. */
@@ -140,6 +145,19 @@ function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
   const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
   const decision = isDiscovered && by === "script" ? { enabled, by, reason } : { enabled: true, by: flag.by };
   return { ...decision, awaitsScript: true };
+}
+
+/**
+ * The decision about a module whose `enabled` script failed: the last one stays, and the module runs nothing. At a start, the module
+ * counts as on if this operator owns its release.
+ */
+function decideWithoutAnswer({ record, flag, owner }: ModuleFacts, problem: Problem): Enablement {
+  const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
+  if (isDiscovered) return { enabled, by, reason, problem };
+  return {
+    ...(owner === "ours" ? { enabled: true, by: flag.by } : { enabled: false, by: "script" }),
+    problem,
+  };
 }
 
 /** The decision to switch a module on, with the problem that keeps it from running, if there is one. */

@@ -7,7 +7,7 @@
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Span, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
-import type { ModuleView, State, View } from "../state/index.ts";
+import { hasFailedScript, type ModuleView, type State, type View } from "../state/index.ts";
 import {
   activeModules,
   findConvergeCause,
@@ -67,8 +67,24 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
     task: { kind: "restore-objects", key: `restore-objects/${module}`, module },
     position: "back",
   }));
-  const dueTasks = [...findDueRunsAndConverge(view), ...restores];
+  const dueTasks = [...findDueRunsAndConverge(view), ...restores, ...findDueScripts(view)];
   return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
+}
+
+/**
+ * The `enabled` scripts to try again, which failed in the last discovery of modules with their own queues. Each has a queue, so that it
+ * delays nothing. None is due if a converge is about to run them all.
+ */
+function findDueScripts(view: View): DueTask[] {
+  const { phase } = view.converge;
+  if (view.secondCheck || phase === "beforeAll" || phase === "discovery") return [];
+  return activeModules(view)
+    .filter(hasFailedScript)
+    .map(({ name: module }) => ({
+      queue: `enabled/${module}`,
+      task: { kind: "enabled-script", key: `enabled-script/${module}`, module },
+      position: "back",
+    }));
 }
 
 /** The module runs that are due, together with a new converge or the last step of the converge in progress if that is due. */

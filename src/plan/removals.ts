@@ -5,7 +5,7 @@
 
 import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
-import { hasBrokenFiles, configIsMissing, problemOf } from "../state/index.ts";
+import { hasBrokenFiles, hasFailedScript, configIsMissing, problemOf } from "../state/index.ts";
 import type { DeletionLimitView, DeletionWindow, RemovalBlocker, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
@@ -192,10 +192,11 @@ function findRequiredReleases(
 /**
  * Divides the modules that are off into three groups: modules to delete (`modulesOff`), modules that stay because others
  * require them (`requiredBy`), and modules whose release belongs to another owner (`foreignModules`). If files of any module
- * cannot be read, modules that their `enabled` script switched off stay: the script may depend on the unreadable module.
+ * cannot be read, or its `enabled` script failed, modules that their `enabled` script switched off stay: the script may depend on
+ * that module.
  */
 export function classifyDisabledModules(all: readonly ModuleFacts[]) {
-  const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record));
+  const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record) || hasFailedScript(record));
   const removable = all.filter(({ record, settings }) => {
     // A problem needs a user first. `keepsRelease`: the ConfigMap protects or suspends the module.
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;

@@ -1,5 +1,6 @@
 export {
   hasBrokenFiles,
+  hasFailedScript,
   buildCrdRequest,
   newModuleRecord,
   problemOf,

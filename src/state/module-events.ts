@@ -63,11 +63,9 @@ function onEnablementDecided(
 ): ModuleRecord {
   const { enabled } = decision;
   const before = enabled && !record.enabled ? resetToFirstRun(record) : record;
-  // The script has given a decision, so its retry is over. A disabled module has nothing to retry.
-  const endsRetry = !enabled || before.run.retry?.reason === "ScriptFailed";
   const run: RunRecord = {
     ...before.run,
-    ...(endsRetry && { retry: undefined }),
+    ...(endsRetry(before, decision) && { retry: undefined }),
     ...(!enabled && { blockedSince: undefined }),
   };
   const fields = {
@@ -83,6 +81,12 @@ function onEnablementDecided(
   const after = { ...before, ...fields, run };
   const canRun = enabled && problemOf(after) === undefined;
   return canRun ? after : { ...after, run: markInputsHandled(run, collectInputs()) };
+}
+
+/** Whether a retry ends with the decision: the script has given an answer, or the module is disabled and has nothing else to retry. */
+function endsRetry({ run }: ModuleRecord, { enabled, problem }: Enablement): boolean {
+  if (problem?.retriedAs === "ScriptFailed") return false;
+  return !enabled || run.retry?.reason === "ScriptFailed";
 }
 
 /** The reducers of all events that change more than the record of runs (those are in `RUN_EVENTS`). */

@@ -144,6 +144,11 @@ export function hasBrokenFiles({ module, loadProblem }: ModuleRecord): boolean {
   return (module.problem ?? loadProblem) !== undefined;
 }
 
+/** Whether the `enabled` script of the module failed, so that its last decision stays until the script answers. */
+export function hasFailedScript({ decisionProblem }: Pick<ModuleRecord, "decisionProblem">): boolean {
+  return decisionProblem?.retriedAs === "ScriptFailed";
+}
+
 /** The problem of the module that a user must solve: in its files, or found by discovery or a run. */
 export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord): Problem | undefined {
   return module.problem ?? loadProblem ?? decisionProblem;

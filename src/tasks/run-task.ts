@@ -5,11 +5,12 @@
  */
 
 import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
-import type { HookTask, RunModuleTask, Task } from "../model/index.ts";
+import type { HookTask, ModuleTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
 import { TokenBucket, yieldToEventLoop, oneLine, type Clock, type Timer } from "../lib/index.ts";
 import { runBoot, runConvergePhase } from "./converge/converge.ts";
+import { retryEnabledScript } from "./converge/discover.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
 import { readModules } from "./files/read-modules.ts";
 import { runHookTask } from "./hooks/execute-hook.ts";
@@ -71,6 +72,7 @@ function runByKind(
   { task, batch }: { readonly task: Task; readonly batch: readonly Task[] },
   context: RunContext,
 ): Promise<Outcome<Task>> {
+  if ("module" in task) return runModuleTask(ports, task, context);
   switch (task.kind) {
     case "boot":
       return runBoot(ports, context);
@@ -78,18 +80,26 @@ function runByKind(
       return runConvergePhase(ports, task, context);
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
-    case "run-module":
-      return runModule(ports, task, context);
-    case "restore-objects":
-      return restoreModule(ports, task, context);
     case "read-modules":
       return readModules(ports);
-    case "delete-module":
-      return deleteModule(ports, task, context);
     case "purge-release":
       return purgeRelease(ports, task, context);
     case "ensure-crds":
       return ensureModuleCrds(ports, task);
+  }
+}
+
+/** Calls the function that carries out tasks of this kind for one module. */
+function runModuleTask(ports: Ports, task: ModuleTask, context: RunContext): Promise<Outcome<Task>> {
+  switch (task.kind) {
+    case "run-module":
+      return runModule(ports, task, context);
+    case "restore-objects":
+      return restoreModule(ports, task, context);
+    case "enabled-script":
+      return retryEnabledScript(ports, task, context);
+    case "delete-module":
+      return deleteModule(ports, task, context);
   }
 }
 

@@ -83,7 +83,7 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
     if (dependents !== undefined) return `disabled, but stays while ${dependents}`;
   }
   const blockingTask = findHeadOfDelayingQueue(module, snapshot);
-  if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask);
+  if (blockingTask !== undefined) return describeBlockingTask(module, blockingTask, snapshot.view);
   return (
     explainWaitForFirstRuns(module, snapshot.view) ??
     explainWaitForStart(module, snapshot.view) ??
@@ -131,10 +131,21 @@ export function getNextRetryTime(module: ModuleView, { queues }: StateSnapshot):
 }
 
 /** Says what a module waits for, given the task that blocks it: a free slot for its own run, the next try of its run (at `nextAt`), or another task. */
-function describeBlockingTask(module: ModuleView, { task, failures, nextAt }: TaskView<Task>): string {
+function describeBlockingTask(
+  module: ModuleView,
+  { task, failures, nextAt }: TaskView<Task>,
+  { modules }: View,
+): string {
   const ownRunText = task.slot !== undefined && nextAt === undefined ? WAITS_FOR_SLOT : "will be retried";
-  const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${describeAwaitedTask(task)}`;
+  const scriptOf = failures > 0 && isConvergeOrBoot(task) ? findFailingScript(modules) : undefined;
+  const awaited = scriptOf === undefined ? describeAwaitedTask(task) : `the enabled script of ${scriptOf}`;
+  const text = isRunOrRemovalOf(module, task) ? ownRunText : `waits for ${awaited}`;
   return failures === 0 ? text : `${text} (failed ${formatTimes(failures)})`;
+}
+
+/** The module whose `enabled` script fails, so that the discovery of the converge is retried; undefined if no script fails. */
+function findFailingScript(modules: View["modules"]): string | undefined {
+  return modules.values().find(({ retry }) => retry?.reason === "ScriptFailed")?.name;
 }
 
 const WAITS_FOR_SLOT = "waits until fewer modules run";

@@ -5,7 +5,7 @@
  */
 
 import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
-import type { Cause, Module, Task, Tree } from "../../model/index.ts";
+import type { Cause, EnabledScriptTask, Module, Task, Tree } from "../../model/index.ts";
 import {
   formatConfirmCommand,
   SECOND_CHECK_MS,
@@ -17,7 +17,8 @@ import {
   decideEnablement,
 } from "../../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
-import type { Enablement, ModuleRecord } from "../../state/index.ts";
+import type { Outcome, RunContext } from "../../queue/index.ts";
+import { hasFailedScript, type Enablement, type ModuleRecord } from "../../state/index.ts";
 import {
   buildHelmInput,
   createSourceRedactor,
@@ -32,8 +33,15 @@ import { interruptRuns, factsOf, loadIfNeeded, reportProblem } from "../files/lo
 import { scheduleConverge } from "../files/read-modules.ts";
 import { canonicalJson } from "../../lib/index.ts";
 
-/** An `enabled` script failed: the whole discovery is retried. */
-class ScriptFailure extends Error {}
+/** An `enabled` script failed, for this reason. */
+class ScriptFailure extends Error {
+  readonly reason: string;
+
+  constructor(module: string, reason: string) {
+    super(`enabled script of ${module} failed: ${reason}`);
+    this.reason = reason;
+  }
+}
 
 /**
  * Decides which modules are enabled: by flags, then by `enabled` scripts, each with the modules enabled before it. Records
@@ -75,8 +83,43 @@ function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
       await loadIfNeeded(ports, module);
       return factsOf(ports, module);
     },
-    runScript: (module, enabled) => runModuleScript(ports, module, { enabled, signal }),
+    runScript: (module, enabled) => runScriptForDiscovery(ports, module, { enabled, signal }),
   };
+}
+
+/**
+ * Runs an `enabled` script for the discovery. A failure ends the discovery, which is retried. Where modules have their own queues, it
+ * is a problem of its module alone, and the plan adds a task that tries the script again.
+ */
+async function runScriptForDiscovery(
+  ports: Ports,
+  module: Module,
+  input: { enabled: readonly string[]; signal: AbortSignal },
+): Promise<ScriptAnswer> {
+  try {
+    return await runModuleScript(ports, module, input);
+  } catch (error) {
+    if (!failsAlone(ports, error) || input.signal.aborted) throw error;
+    ports.recorder.discoveryFailed();
+    const { enabledScript: file = module.dir } = module;
+    const message = `the enabled script failed: ${error.reason}`;
+    return { enabled: false, problem: { file, message, retriedAs: "ScriptFailed" } };
+  }
+}
+
+/** Tries a failed `enabled` script again; throws if it still fails. When it answers, another converge decides about the module. */
+export async function retryEnabledScript(
+  ports: Ports,
+  { module: name }: EnabledScriptTask,
+  { failures, signal }: RunContext,
+): Promise<Outcome<Task>> {
+  const record = ports.state.module(name);
+  if (record === undefined || !hasFailedScript(record)) return { kind: "done" };
+  // The discovery has tried it right before.
+  if (failures === 0) return { kind: "retry", message: record.decisionProblem?.message ?? "" };
+  await isEnabledNow(ports, record.module, signal);
+  ports.state.record("factsObserved", { secondCheck: true });
+  return { kind: "done" };
 }
 
 /** Runs an `enabled` script with the modules enabled before it. Throws if the script fails. */
@@ -100,10 +143,10 @@ export function enabledScriptInput(values: ValuesView, module: Module, enabled: 
   return { module: module.name, path: module.enabledScript ?? "", hide, ...files };
 }
 
-/** Records the failed script with its module; returns the error that ends the discovery. */
+/** Records the failed script with its module; returns the error. */
 function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
   state.recordModule(name, "enabledScriptFailed", message, clock.now());
-  return new ScriptFailure(`enabled script of ${name} failed: ${message}`);
+  return new ScriptFailure(name, message);
 }
 
 /** Records whether the module is enabled, and reports a changed decision and a new problem. */
@@ -232,8 +275,10 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
   }
   const module = state.tree.modules.find((each) => each.name === name);
   // The release is still an orphan, or its module is still disabled.
-  if (module === undefined || !(await isEnabledNow(ports, module, signal))) return true;
-  logger.info("A module was enabled before its removal; another discovery decides", { module: name });
+  if (module === undefined || !(await mayBeEnabledNow(ports, module, signal))) return true;
+  logger.info("A module may be enabled again before its removal; another discovery decides", {
+    module: name,
+  });
   scheduleConverge(ports, SECOND_CHECK_MS);
   return false;
 }
@@ -251,6 +296,24 @@ function removalInputs({ modules, purgeBlockers }: Tree): string {
     origin?.removed ?? false,
   ]);
   return canonicalJson([facts, [...purgeBlockers]]);
+}
+
+/**
+ * Whether the module is on with the newest facts, or its `enabled` script fails where modules have their own queues: then the next
+ * discovery keeps the module, and its removal must not hold up `main`.
+ */
+async function mayBeEnabledNow(ports: Ports, module: Module, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await isEnabledNow(ports, module, signal);
+  } catch (error) {
+    if (failsAlone(ports, error) && !signal.aborted) return true;
+    throw error;
+  }
+}
+
+/** Whether the error is that of an `enabled` script which delays only its module, because modules have their own queues. */
+function failsAlone({ state }: Ports, error: unknown): error is ScriptFailure {
+  return error instanceof ScriptFailure && state.view.moduleQueues === "own";
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */
