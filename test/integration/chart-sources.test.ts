@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
 import type { IModuleSource } from "../../src/status/index.ts";
+import { keyPair } from "../registry/artifact/lab.ts";
 import { chartServer } from "../registry/charts/lab.ts";
 import { putFiles } from "../support/chart-repository.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
@@ -114,10 +115,56 @@ test(
     expect([server.calls, registry.calls]).toEqual([[], []]);
     await refusing.stop();
 
+    // "Name the modules": credentials go only to the hosts that their Secret names.
+    const other = await fakeRegistry({ auth: "basic" });
+    const secret = (name: string, ...args: string[]): Promise<unknown> =>
+      kubectl([
+        "create",
+        "secret",
+        "generic",
+        name,
+        "-n",
+        namespace,
+        "--from-literal=username=admin",
+        ...args,
+      ]);
+    await secret("db-admin", "--from-literal=password=swordfish");
+    await secret("charts", "--from-literal=password=swordfish", "--type=kubernetes.io/basic-auth");
+    await kubectl(["annotate", "secret", "charts", "-n", namespace, `addon-operator.io/host=${server.host}`]);
+    await source("public", { ...web, secret: "charts" });
+    for (const name of ["db-admin", "charts"])
+      await source(name, {
+        registry: `oci://${other.host}/modules`,
+        secret: name,
+        modules: { [name]: { tag: "stable" } },
+      });
+    const keys = { "ci.pub": keyPair().publicPem };
+    await apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator-keys", namespace },
+      data: keys,
+    });
+
     const allowed = `--unsigned-charts=${server.url},oci://${registry.host}`;
     const operator = await start(allowed);
     await says(operator, "hello");
     expect(await readyOf("public")).toMatchObject({ status: "True" });
+    await eventually(
+      async () => {
+        expect((await readyOf("db-admin"))?.message).toContain("Secret db-admin: is of type Opaque");
+        expect((await readyOf("charts"))?.message).toContain("401");
+      },
+      "both sources with credentials of other hosts are refused",
+      { ...PATIENCE, context: () => operator.log().slice(-4000) },
+    );
+    const sent = (calls: readonly { authorization: string | undefined }[]): unknown[] => [
+      ...new Set(calls.map(({ authorization }) => authorization)),
+    ];
+    expect(sent(server.calls)).toEqual([`Basic ${Buffer.from("admin:swordfish").toString("base64")}`]);
+    expect(sent(other.calls)).toEqual([undefined]);
+    for (const name of ["db-admin", "charts"])
+      await kubectl(["delete", "modulesource", name, "-n", namespace]);
     await operator.stop();
 
     server.isAway = true;

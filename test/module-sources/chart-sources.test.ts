@@ -111,7 +111,7 @@ describe("a chart of a chart repository", () => {
   });
 
   it.each([
-    ["kubernetes.io/basic-auth", { username: base64(USER), password: base64(PASSWORD) }],
+    ["kubernetes.io/basic-auth", () => ({ username: base64(USER), password: base64(PASSWORD) })],
     [
       "kubernetes.io/dockerconfigjson",
       (host: string) => ({
@@ -120,12 +120,13 @@ describe("a chart of a chart repository", () => {
         ),
       }),
     ],
-  ])("is fetched with a Secret of type %s", async (_, data) => {
+  ])("is fetched with a Secret of type %s", async (type, data) => {
     const lab = await withRepository();
     lab.server.isHidden = true;
     lab.server.publish(chartOf("web", "1.0.0"));
-    const secret = { data: typeof data === "function" ? data(lab.server.host) : data };
-    lab.api.put("/api/v1/namespaces/ops/secrets/login", secret);
+    const { host } = lab.server;
+    const metadata = { annotations: { "addon-operator.io/host": host } };
+    lab.api.put("/api/v1/namespaces/ops/secrets/login", { metadata, type, data: data(host) });
     const modules = { web: { version: "1.0.0" } };
     lab.charts({ charts: lab.server.url, unsigned: true, plainHttp: true, secret: "login", modules });
     await lab.pass(MINUTE, () => lab.content("web") === "1.0.0");

@@ -2,12 +2,10 @@
 
 import { get, ignoreNotFound, SECRETS, type KubeClient, type Secret } from "../../kube/index.ts";
 import { oneLine, type Clock, type Memo } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
 import {
   CannotVerifyError,
   ChartRepository,
   fetchIndex,
-  findLogin,
   isChartRepository,
   NoAnswerError,
   NotVerifiedError,
@@ -15,10 +13,10 @@ import {
   RegistryError,
   Repository,
   type KnownIndex,
-  type Login,
 } from "../../registry/index.ts";
 import { NotStoredError } from "../disk/content.ts";
 import type { SourceSpec } from "../types.ts";
+import { findSecretLogin, toMissingSecretError } from "./credentials.ts";
 
 export interface AccessOptions {
   readonly client: KubeClient;
@@ -155,47 +153,21 @@ export class RegistryAccess {
     };
     const open = (each: Registry): OpenRegistry => {
       // Each client has the credentials of its own host, and no others.
-      const login = this.#findLogin(secret, each);
+      const login = secret && findSecretLogin(secret, each);
       const client = new RegistryClient({ host: each.host, ...options, readLogin: () => login });
       return { client, path: each.name, unansweredErrors: [] };
     };
     return [...mirrors.map(open), open(registry)];
   }
 
-  /** The content of the source's Secret; undefined if it names none. */
-  async #readSecret(): Promise<Secret["data"]> {
+  /** Reads the source's Secret; undefined if it names none. Throws ProblemError if the Secret does not exist. */
+  async #readSecret(): Promise<Secret | undefined> {
     const { secret: name } = this.#spec;
     if (name === undefined) return undefined;
     const { client, namespace } = this.#options;
     const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
-    if (secret === undefined) throw this.#toSecretProblem("does not exist");
-    return secret.data ?? {};
-  }
-
-  /** The credentials for a registry; undefined if there are none. */
-  #findLogin(data: Secret["data"], registry: Registry): Login | undefined {
-    if (data === undefined) return undefined;
-    const { username, password = "" } = data;
-    // Such a Secret names no host: its user is one of the source's registry, and is not sent to the mirrors.
-    if (username !== undefined)
-      return registry === this.#spec.registry
-        ? { username: decodeBase64(username), password: decodeBase64(password) }
-        : undefined;
-    const text = data[".dockerconfigjson"] ?? data[".dockercfg"];
-    if (text === undefined) throw this.#toSecretProblem("has neither .dockerconfigjson nor username");
-    try {
-      return findLogin(decodeBase64(text), registry);
-    } catch {
-      // The cause could quote the content.
-      throw this.#toSecretProblem("has a .dockerconfigjson that cannot be read");
-    }
-  }
-
-  #toSecretProblem(message: string): ProblemError {
-    const { namespace } = this.#options;
-    const { secret = "" } = this.#spec;
-    const remedy = `create it with kubectl create secret docker-registry ${secret} -n ${namespace}`;
-    return new ProblemError({ file: `Secret ${secret}`, message, remedy });
+    if (secret === undefined) throw toMissingSecretError(name, namespace);
+    return secret;
   }
 }
 
@@ -234,8 +206,4 @@ function combineErrors(errors: readonly Error[]): Error {
   const text = errors.map((error) => oneLine(error, 1000)).join("; ");
   const isRefused = errors.every((error) => error instanceof NotVerifiedError);
   return isRefused ? new NotVerifiedError(text) : new RegistryError(text);
-}
-
-function decodeBase64(text: string): string {
-  return Buffer.from(text, "base64").toString("utf8");
 }

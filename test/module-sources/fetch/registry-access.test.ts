@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import type { KubeClient } from "../../../src/kube/index.ts";
 import { Memo } from "../../../src/lib/index.ts";
+import { describeProblem, ProblemError, type Problem } from "../../../src/model/index.ts";
 import { NotVerifiedError, RegistryError } from "../../../src/registry/index.ts";
 import { BlobStore } from "../../../src/module-sources/disk/blob-store.ts";
 import { RegistryAccess } from "../../../src/module-sources/fetch/registry-access.ts";
@@ -15,20 +16,22 @@ import { hurried, keyPair, registryLab, tempDir, type Lab } from "../../registry
 interface Given {
   /** By host, as the Secret has them. */
   readonly auths?: Readonly<Record<string, { username: string; password: string }>>;
-  /** The content of a Secret of type kubernetes.io/basic-auth. */
-  readonly basic?: Readonly<Record<string, string>>;
+  /** A Secret instead of the one with `auths`. */
+  readonly secret?: object;
   readonly answered?: (code: string) => void;
 }
 
 /** A source whose registry is the first one, and the others are its mirrors. */
 function accessTo(
   hosts: readonly [string, ...string[]],
-  { auths, basic, answered = () => {} }: Given = {},
+  { auths, secret, answered = () => {} }: Given = {},
 ): RegistryAccess {
   const [registry, ...mirrors] = hosts.map((host) => ({ host, name: "modules" }));
-  const spec = { registry, mirrors, plainHttp: true, secret: (auths ?? basic) && "login", ca: undefined };
-  const data = basic ?? { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
-  const client = { json: () => Promise.resolve({ data }) } as unknown as KubeClient;
+  const spec = { registry, mirrors, plainHttp: true, secret: (auths ?? secret) && "login", ca: undefined };
+  const data = { ".dockerconfigjson": base64(JSON.stringify({ auths })) };
+  const stored = secret ?? { type: "kubernetes.io/dockerconfigjson", data };
+  const metadata = { name: "login", namespace: "ops" };
+  const client = { json: () => Promise.resolve({ metadata, ...stored }) } as unknown as KubeClient;
   const access = new RegistryAccess(
     { client, namespace: "ops", clock: hurried, env: {} },
     spec as unknown as SourceSpec,
@@ -38,6 +41,7 @@ function accessTo(
   return access;
 }
 
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const hostOf = ({ registry }: Lab): string => registry.host;
 const calls = ({ registry }: Lab): number => registry.calls.splice(0).length;
 
@@ -171,19 +175,64 @@ it("each host gets its own credentials, and no other", async () => {
   expect(sent(other)).toEqual([undefined]);
 });
 
-it("a user without a host is one of the registry, not of its mirrors", async () => {
+const USER_DATA = { username: base64("user"), password: base64("x") };
+const AUTHS = base64(JSON.stringify({ auths: { "127.0.0.1": { username: "user", password: "x" } } }));
+const named = (host: string) => ({
+  metadata: { name: "login", namespace: "ops", annotations: { "addon-operator.io/host": host } },
+});
+
+it("a user goes only to the host that its Secret names", async () => {
   const { labs, fetch } = await registries(2);
   const [registry, mirror] = labs as [Lab, Lab];
   for (const lab of labs) lab.registry.auth = "basic";
-  const [username, password] = ["user", "x"].map((text) => Buffer.from(text).toString("base64"));
-  const basic = { username: username ?? "", password: password ?? "" };
-  await expect(fetch(accessTo([hostOf(registry), hostOf(mirror)], { basic }))).rejects.toThrow("401");
+  const secret = { ...named(hostOf(mirror)), type: "kubernetes.io/basic-auth", data: USER_DATA };
+  await expect(fetch(accessTo([hostOf(registry), hostOf(mirror)], { secret }))).rejects.toThrow("401");
   const sent = (lab: Lab): unknown[] => [
     ...new Set(lab.registry.calls.map(({ authorization }) => authorization)),
   ];
-  expect(sent(registry)).toEqual([undefined, `Basic ${Buffer.from("user:x").toString("base64")}`]);
-  expect(sent(mirror)).toEqual([undefined]);
+  expect(sent(registry)).toEqual([undefined]);
+  expect(sent(mirror)).toEqual([undefined, `Basic ${base64("user:x")}`]);
 });
+
+it.each<[string, object, RegExp]>([
+  ["Opaque with a user", { type: "Opaque", data: USER_DATA }, /^Secret login: is of type Opaque, not/],
+  ["without a type", { data: USER_DATA }, /is of type Opaque/],
+  ["Opaque with a docker config", { type: "Opaque", data: { ".dockerconfigjson": AUTHS } }, /Opaque/],
+  ["of a token", { type: "kubernetes.io/service-account-token", data: USER_DATA }, /service-account-token/],
+  ["of a helm release", { type: "helm.sh/release.v1", data: USER_DATA }, /helm\.sh\/release\.v1/],
+  [
+    "of basic-auth for no host",
+    { type: "kubernetes.io/basic-auth", data: USER_DATA },
+    /does not name the host of its user \(annotate it .* addon-operator\.io\/host=HOST\)$/,
+  ],
+  [
+    "with a config that is none",
+    { type: "kubernetes.io/dockerconfigjson", data: { ".dockerconfigjson": base64("swordfish") } },
+    /^(?!.*swordfish).*has a docker config that cannot be read/s,
+  ],
+  ["with the entry of the other type", { type: "kubernetes.io/dockercfg", data: USER_DATA }, /docker config/],
+])("what a Secret %s contains is sent to nobody", async (_, secret, message) => {
+  const { labs, fetch } = await registries(1);
+  const [lab] = labs as [Lab];
+  lab.registry.auth = "basic";
+  const error: unknown = await fetch(accessTo([hostOf(lab)], { secret })).catch((each: unknown) => each);
+  expect(error instanceof ProblemError && describeProblem(error.problems[0] as Problem)).toMatch(message);
+  expect(calls(lab)).toBe(0);
+});
+
+it.each(["other.example", "127.0.0.1", "*", "", "/", "*:*"])(
+  "a user for %s is not one of 127.0.0.1:PORT",
+  async (host) => {
+    const { labs, fetch } = await registries(1);
+    const [lab] = labs as [Lab];
+    lab.registry.auth = "basic";
+    const secret = { ...named(host), type: "kubernetes.io/basic-auth", data: USER_DATA };
+    await expect(fetch(accessTo([hostOf(lab)], { secret }))).rejects.toThrow("401");
+    expect(new Set(lab.registry.calls.map(({ authorization }) => authorization))).toEqual(
+      new Set([undefined]),
+    );
+  },
+);
 
 it("signatures that do not count are not stored", async () => {
   const { labs, digest, dir, fetch } = await registries(1);
