@@ -10,6 +10,7 @@ import { digest } from "../lib/index.ts";
 import { objectOf, retriesOf } from "../model/index.ts";
 import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
+import { differsOnlyByDownApis } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { toArtifactLabel, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
@@ -25,7 +26,7 @@ export interface ReleasePlan {
 /**
  * Examines a release and decides what a run does about it. Where the inputs do not suffice, it renders the chart and compares the
  * manifests. If they are equal, the run only updates the labels, so that the next run need not render. Changes nothing. Throws
- * ForeignReleaseError, and HelmError where the chart cannot be rendered.
+ * ForeignReleaseError, HelmError where the chart cannot be rendered, and DownApiError.
  */
 export async function planRelease(
   tools: Reconciler,
@@ -38,6 +39,9 @@ export async function planRelease(
   const { release } = reconciliation;
   const rendered = await render(reconciliation);
   const isEqual = release !== undefined && (await hasSameManifest(tools, release, rendered));
+  // An upgrade would delete what the chart renders only for an API that is down.
+  if (!isEqual && (await differsOnlyByDownApis(reconciliation, rendered)))
+    return { reconciliation, decision: { act: "nothing" } };
   const why = `${decision.why}; the manifest ${isEqual ? "stays the same" : "changes"}`;
   return {
     reconciliation,

@@ -20,4 +20,5 @@ export { Releases, type ReleasesOptions } from "./release/releases.ts";
 export { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "./adoption.ts";
 export type { CrdRequest } from "./crds/crd.ts";
 export { decide, type DecisionInput } from "./decide.ts";
+export { DownApiError } from "./down-apis.ts";
 export type { HelmInput, ReconcileRequest, Release, ReleaseOutcome } from "./types.ts";

@@ -11,6 +11,7 @@ import type { UpgradeOptions } from "./binary/helm.ts";
 import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
 import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
+import { requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch } from "./hook-watch.ts";
 import { parseDocuments, listHookObjects, listObjectRefs, type RenderedChart } from "./manifest/manifest.ts";
 import { refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
@@ -127,8 +128,10 @@ async function rollBackAndDescribe(reconciliation: Reconciliation, refusal: Refu
  * Installs or upgrades a release. Counts a failure: when the allowed number of failures is reached, rolls the release back. `rendered`
  * is the chart's rendering, if there is one already; without it, `DeferredLabels` computes the manifest label later.
  */
-function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart): Promise<ActionResult> {
+async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart): Promise<ActionResult> {
   const { release } = reconciliation;
+  // The decision about a rendered chart has checked that.
+  if (rendered === undefined) await requireNoEffectOfDownApis(reconciliation);
   return withUpgradeOptions(reconciliation, async (options) => {
     reportAdoption(reconciliation.owner, reconciliation.request.module.name, reconciliation.tools);
     await markInstalledRevisionGood(reconciliation);

@@ -75,6 +75,16 @@ function renderWithoutServer({ tools, owner }: Reconciliation, options: ChartOpt
   return tools.helm.template({ ...options, isUpgrade: owner !== undefined });
 }
 
+/** Renders the chart without the server, with these versions and kinds of APIs in `.Capabilities`. */
+export function renderForApis(
+  { tools, request, chart, owner }: Reconciliation,
+  capabilities: Pick<OfflineRenderOptions, "kubeVersion" | "apiVersions">,
+): Promise<string> {
+  return withChartCopy(tools.tmpDir, { ...request, chart }, (options) =>
+    tools.helm.template({ ...options, ...capabilities, isUpgrade: owner !== undefined }),
+  );
+}
+
 /**
  * Whether the last revision of a release has the rendered manifest. The checksum is in a label of the revision. Without the label, it is
  * computed from the record. In a release without labels of ours, labels that only the Go operator adds to objects do not count.

@@ -6,12 +6,7 @@ export * from "./client/kubeconfig.ts";
 export * from "./client/first-contact.ts";
 export * from "./client/verbs.ts";
 export type { ApiRequest } from "./client/request.ts";
-export {
-  AGGREGATED_DISCOVERY_ACCEPT,
-  Discovery,
-  readAggregated,
-  type AggregatedList,
-} from "./discovery/discovery.ts";
+export { Discovery, remedyOf, type GroupVersion } from "./discovery/discovery.ts";
 export { KindFinder, MissingKindError } from "./discovery/kind-finder.ts";
 export * from "./resources.ts";
 export {

@@ -15,6 +15,7 @@ import type { Logger } from "../../src/lib/index.ts";
 import type { ChartKind, HelmOverrides } from "../../src/model/index.ts";
 import { Children, findOrphanedProcesses } from "../../src/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
 import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
 
@@ -150,6 +151,74 @@ describe.each(HELMS)("releases with %s", (which) => {
       action: "unchanged",
     });
     expect(helmRuns).toBe(before);
+  });
+
+  test("an aggregated API that is down is no API that was removed", async () => {
+    const group = `${lab.namespace}.example.com`;
+    const names = { kind: "Thing", plural: "things" };
+    const schema = { openAPIV3Schema: { type: "object" } };
+    await cluster().apply({
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name: `things.${group}` },
+      spec: {
+        group,
+        names,
+        scope: "Namespaced",
+        versions: [{ name: "v1", served: true, storage: true, schema }],
+      },
+    });
+    const proxy = await FaultProxy.open(cluster().kubeconfig);
+    const client = connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
+    /** The operator starts again, and knows nothing of the time before. */
+    const restartBehindProxy = (): Promise<void> =>
+      restart({ client, discovery: new Discovery(client), kubeconfig: kubeconfigOf(client, lab.root) });
+    /** As the API server reports an API whose server is down. */
+    const takeDown = () =>
+      proxy.rewrite(
+        ({ path }) => path === "/apis",
+        (body) => {
+          const list = JSON.parse(body) as { items?: { metadata: { name: string }; versions: object[] }[] };
+          const down = list.items?.find(({ metadata }) => metadata.name === group);
+          if (down !== undefined) down.versions = [{ version: "v1", freshness: "Stale" }];
+          return JSON.stringify(list);
+        },
+      );
+    try {
+      const extra = (condition: string, name: string): string =>
+        `---\n{{ if .Capabilities.APIVersions.Has "${group}/${condition}" }}\n${CONFIG_MAP.replace("{{ .Release.Name }}", name)}{{ end }}\n`;
+      await putChart(`${CONFIG_MAP}${extra("v1", "extra")}${extra("v1/Thing", "kind")}`);
+      await restartBehindProxy();
+      const discovered = async () =>
+        expect(await new Discovery(client).resolve("Thing", `${group}/v1`)).toBeDefined();
+      await eventually(discovered, "the kind is served");
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "installed" });
+      const remaining = () => kubectl("get", "cm", "extra", "kind", "-o", "jsonpath={.items[*].data.a}");
+      expect(await remaining()).toBe("1 1");
+      const bringBack = takeDown();
+      // Nothing changes by the API alone, also after a restart, which forgets the kinds of the API.
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+      await restartBehindProxy();
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+      // An edit waits, and says why.
+      await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(
+        `waits for the API ${group}/v1, which does not answer: without it, the chart would delete or change ConfigMap/extra, ConfigMap/kind; see kubectl describe apiservice v1.${group}`,
+      );
+      expect(await remaining()).toBe("1 1");
+      bringBack();
+      expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+      expect(await remaining()).toBe("2 2");
+      // An API that does not affect the chart blocks nothing, and one that is gone is gone.
+      await putChart(`${CONFIG_MAP}${extra("v2", "extra")}`);
+      takeDown();
+      expect(await reconcile({ m: { a: 3 } })).toMatchObject({ action: "upgraded" });
+      expect(await kubectl("get", "cm", "-o", "name")).not.toContain("extra");
+    } finally {
+      releases.close();
+      await client.close();
+      await proxy.close();
+      await cluster().kubectl(["delete", "crd", `things.${group}`]);
+    }
   });
 
   test("CRDs of sub-charts come with the first installation, unless their condition is off, and outlive it", async () => {

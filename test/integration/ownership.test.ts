@@ -478,7 +478,8 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     await chart("a", map("own"));
     await bring("a");
     releases.close();
-    releases = open({ discovery: { resolve: () => Promise.reject(new Error("no answer")) } });
+    const resolve = () => Promise.reject(new Error("no answer"));
+    releases = open({ discovery: { resolve, readVersions: resolve } });
     await releases.observed.waitUntilReady();
     await expect(remove("a")).rejects.toThrow("cannot determine the owner of ConfigMap/own: no answer");
     expect(await uid("cm/own")).not.toBe("");

@@ -5,6 +5,7 @@ import { request } from "node:https";
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { parseYaml } from "../../src/lib/index.ts";
@@ -33,6 +34,14 @@ export interface FalseAnswer {
   readonly retryAfterSeconds?: number;
   /** Say it as an ERROR event within a watch that begins well. */
   readonly asFrame?: boolean;
+  /** A page of a program in between, in place of a Status. */
+  readonly html?: string;
+}
+
+/** Changes the body of answers. */
+interface Rewrite {
+  readonly match: (seen: Seen) => boolean;
+  readonly change: (body: string) => string;
 }
 
 interface Rule {
@@ -72,6 +81,7 @@ export class FaultProxy {
   readonly #open = new Set<Open>();
   readonly #holds = new Set<Blocker>();
   #rules: Rule[] = [];
+  readonly #rewrites = new Set<Rewrite>();
   readonly #port: number;
   #delayMs = 0;
 
@@ -120,6 +130,13 @@ export class FaultProxy {
   /** Answers the next `times` matching requests falsely. */
   answer(match: (seen: Seen) => boolean, answer: FalseAnswer, times: number): void {
     this.#rules.push({ match, answer, left: times });
+  }
+
+  /** Changes the bodies of all matching answers, until the returned function is called. */
+  rewrite(match: (seen: Seen) => boolean, change: (body: string) => string): () => void {
+    const rewrite = { match, change };
+    this.#rewrites.add(rewrite);
+    return () => this.#rewrites.delete(rewrite);
   }
 
   /** Keeps the next matching request waiting for ever; resolves when it has come that far. */
@@ -206,6 +223,12 @@ export class FaultProxy {
     const { server, ca, cert, key } = this.#upstream;
     const { host: _, connection: __, ...headers } = incoming.headers;
     const options = { method: incoming.method ?? "GET", headers, ca, cert, key };
+    const rewrite = [...this.#rewrites].find(({ match }) => match(seen));
+    // The whole answer is needed, as text.
+    if (rewrite !== undefined) {
+      delete headers["accept-encoding"];
+      delete headers["if-none-match"];
+    }
     const open: Open = { response, watch: seen.watch, silent: false, half: false };
     this.#open.add(open);
     const outgoing = request(new URL(incoming.url ?? "/", server), options, (answer) => {
@@ -214,6 +237,7 @@ export class FaultProxy {
         answer.on("end", seen.withheld);
         return;
       }
+      if (rewrite !== undefined) return void rewriteAnswer(answer, response, rewrite);
       response.writeHead(answer.statusCode ?? 500, answer.headers);
       response.flushHeaders();
       answer.on("data", (chunk: Buffer) => this.#pass(open, chunk));
@@ -243,10 +267,21 @@ export class FaultProxy {
   }
 }
 
+async function rewriteAnswer(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  { change }: Rewrite,
+): Promise<void> {
+  const body = change(await text(answer));
+  const { "content-length": _, "transfer-encoding": __, etag: ___, ...headers } = answer.headers;
+  response.writeHead(answer.statusCode ?? 500, headers).end(body);
+}
+
 function answerFalsely(
   response: ServerResponse,
-  { status, reason, asFrame, retryAfterSeconds }: FalseAnswer,
+  { status, reason, asFrame, retryAfterSeconds, html }: FalseAnswer,
 ): void {
+  if (html !== undefined) return void response.writeHead(status, { "content-type": "text/html" }).end(html);
   const body = {
     kind: "Status",
     apiVersion: "v1",

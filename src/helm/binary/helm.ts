@@ -71,6 +71,8 @@ export interface OfflineRenderOptions {
   readonly skipTests?: boolean | undefined;
   /** Of the API server; helm's own default where it is not given. */
   readonly kubeVersion?: string | undefined;
+  /** Versions and kinds in `.Capabilities.APIVersions` besides those that helm assumes, such as `apps/v1` and `apps/v1/Deployment`. */
+  readonly apiVersions?: readonly string[] | undefined;
 }
 
 export interface UpgradeOptions extends ChartOptions {
@@ -133,6 +135,7 @@ export class Helm {
     if (options.includeCrds === true) args.push("--include-crds");
     if (options.skipTests === true) args.push("--skip-tests");
     if (options.kubeVersion !== undefined) args.push(`--kube-version=${options.kubeVersion}`);
+    args.push(...formatApiVersions(options.apiVersions ?? []));
     const result = await this.#run("template", args, options);
     if (result.stdoutTruncated) throw new Error(`the manifest of ${options.release} is larger than 256 MiB`);
     return result.stdout;
@@ -271,6 +274,16 @@ export class Helm {
     if (kubeconfig === undefined) return [];
     return ["--kubeconfig", kubeconfig.path, ...(user === undefined ? [] : ["--kube-as-user", user])];
   }
+}
+
+/** The system limits one argument to 128 KiB. */
+const API_VERSIONS_PER_ARGUMENT = 500;
+
+function formatApiVersions(apiVersions: readonly string[]): string[] {
+  const args: string[] = [];
+  for (let from = 0; from < apiVersions.length; from += API_VERSIONS_PER_ARGUMENT)
+    args.push(`--api-versions=${apiVersions.slice(from, from + API_VERSIONS_PER_ARGUMENT).join(",")}`);
+  return args;
 }
 
 /** Adds the reason of the abort to the result of a helm that this operator ended. */

@@ -7,8 +7,7 @@
 
 import { gunzipSync } from "node:zlib";
 
-import { AGGREGATED_DISCOVERY_ACCEPT, readAggregated, requestServerVersion } from "../../kube/index.ts";
-import type { AggregatedList, KubeClient } from "../../kube/index.ts";
+import { requestServerVersion, type Discovery, type KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
@@ -230,24 +229,26 @@ const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 /** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
 export type Capabilities = () => Promise<string>;
 
+interface CapabilitiesTools {
+  readonly client: KubeClient;
+  readonly discovery: Pick<Discovery, "readVersions">;
+  readonly clock: Clock;
+}
+
 /** Caches the digest of the server's version and kinds for 5 s. `forget` discards it, for example after CRDs were applied. */
-export function cacheCapabilities(
-  client: KubeClient,
-  clock: Clock,
-): { digest: Capabilities; forget: () => void } {
+export function cacheCapabilities(tools: CapabilitiesTools): { digest: Capabilities; forget: () => void } {
   const createCache = (): Capabilities =>
-    shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client));
+    shareCalls(tools.clock, CAPABILITIES_TTL_MS, () => readCapabilities(tools));
   let readCached = createCache();
   return { digest: () => readCached(), forget: () => void (readCached = createCache()) };
 }
 
-/** Reads the server version and all kinds, and returns their digest. */
-async function readCapabilities(client: KubeClient): Promise<string> {
-  const list = (path: string) => client.json<AggregatedList>({ path, accept: AGGREGATED_DISCOVERY_ACCEPT });
-  const [version, ...lists] = await Promise.all([requestServerVersion(client), list("/api"), list("/apis")]);
-  const kinds = lists.flatMap(readAggregated).flatMap((served) => {
-    const apiVersion = `${served.group}/${served.version}`;
-    return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
+/** Reads the server version and all kinds, and returns their digest. The kinds of an aggregated API that is down count as before. */
+async function readCapabilities({ client, discovery }: CapabilitiesTools): Promise<string> {
+  const [version, versions] = await Promise.all([requestServerVersion(client), discovery.readVersions()]);
+  const kinds = versions.flatMap(({ group, version, resources = [] }) => {
+    const apiVersion = `${group}/${version}`;
+    return [apiVersion, ...resources.map(({ kind }) => `${apiVersion}/${kind}`)];
   });
   return digest(version, ...kinds.sort());
 }

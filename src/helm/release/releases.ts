@@ -38,7 +38,7 @@ import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
 export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOptions {
-  readonly discovery: Pick<Discovery, "resolve">;
+  readonly discovery: Pick<Discovery, "resolve" | "readVersions">;
   /** The ServiceAccounts of modules; without it, all act as the operator. */
   readonly accounts?: ModuleAccounts;
   readonly onFailure?: OnFailure;
@@ -76,7 +76,7 @@ export class Releases {
     this.observed = new ObservedReleases(options);
     this.store = this.observed.store;
     this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
-    this.#capabilities = cacheCapabilities(client, clock);
+    this.#capabilities = cacheCapabilities(options);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
     this.#reconciler = {
       ...options,

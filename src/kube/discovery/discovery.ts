@@ -11,7 +11,24 @@ const MIN_INTERVAL_MS = 2000;
 interface DiscoveryRequest {
   readonly startedAt: number;
   /** In the server's order of preference. */
-  readonly resources: Promise<readonly Resource[]>;
+  readonly versions: Promise<readonly GroupVersion[]>;
+}
+
+/** The server of an aggregated API does not answer, so its kinds are unknown: a kind that is not found may exist. */
+class UnavailableApiError extends ConnectionError {
+  constructor(apiVersion: string) {
+    super(
+      "EAPIDOWN",
+      `the API ${apiVersion} does not answer, so its kinds are unknown; ${remedyOf(apiVersion)}`,
+    );
+    this.name = "UnavailableApiError";
+  }
+}
+
+/** What to do about an aggregated API whose server does not answer. */
+export function remedyOf(apiVersion: string): string {
+  const [group = "", version = ""] = apiVersion.split("/");
+  return `see kubectl describe apiservice ${version}.${group}`;
 }
 
 /**
@@ -22,23 +39,38 @@ export class Discovery {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   #lastRequest: DiscoveryRequest | undefined;
-  #lastResources: readonly Resource[] = [];
+  #lastVersions: readonly GroupVersion[] = [];
 
   constructor(client: KubeClient, clock: Clock = systemClock) {
     this.#client = client;
     this.#clock = clock;
   }
 
-  /** Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new discovery. */
+  /**
+   * Finds the resource that `kind` names (see `findResource`); undefined if the server does not serve it, even after a new discovery. Throws
+   * UnavailableApiError if the kind is not found because its API does not answer: that is no proof that the kind is gone.
+   */
   async resolve(kind: string, apiVersion?: string): Promise<Resource | undefined> {
     const request = this.#getOrStartRequest();
-    const resource = findResource(await request.resources, kind, apiVersion);
+    const resource = findResource(listResources(await request.versions), kind, apiVersion);
     // Many missing kinds must not burden the API server with a discovery each.
     const isRecent = this.#clock.monotonic() - request.startedAt < MIN_INTERVAL_MS;
-    if (resource !== undefined || isRecent) return resource;
+    if (resource !== undefined) return resource;
     // Keep a newer discovery that a concurrent call has started.
-    if (this.#lastRequest === request) this.invalidate();
-    return findResource(await this.#getOrStartRequest().resources, kind, apiVersion);
+    if (!isRecent && this.#lastRequest === request) this.invalidate();
+    const versions = await (isRecent ? request : this.#getOrStartRequest()).versions;
+    const found = findResource(listResources(versions), kind, apiVersion);
+    const isUnknown = (version: GroupVersion): boolean =>
+      version.resources === undefined && apiVersionOf(version) === apiVersion;
+    if (found === undefined && apiVersion !== undefined && versions.some(isUnknown))
+      throw new UnavailableApiError(apiVersion);
+    return found;
+  }
+
+  /** Reads all group versions now, in the server's order of preference. Those of an aggregated API that is down keep their kinds. */
+  readVersions(): Promise<readonly GroupVersion[]> {
+    this.invalidate();
+    return this.#getOrStartRequest().versions;
   }
 
   /** Makes the next call read discovery again, after a CRD or APIService was created, changed or deleted. */
@@ -49,23 +81,26 @@ export class Discovery {
   /** Returns the cached discovery, or starts one; a failed one is not cached. */
   #getOrStartRequest(): DiscoveryRequest {
     if (this.#lastRequest !== undefined) return this.#lastRequest;
-    const request = { startedAt: this.#clock.monotonic(), resources: this.#requestResources() };
+    const request = { startedAt: this.#clock.monotonic(), versions: this.#requestVersions() };
     this.#lastRequest = request;
     // The next call tries again.
-    request.resources.catch(() => {
+    request.versions.catch(() => {
       if (this.#lastRequest === request) this.#lastRequest = undefined;
     });
     return request;
   }
 
-  /** Requests all kinds. An aggregated API that is down keeps its kinds from the last discovery. */
-  async #requestResources(): Promise<readonly Resource[]> {
-    const requests = ["/api", "/apis"].map((path) => this.#requestGroupVersions(path));
-    const lastByVersion = Object.groupBy(this.#lastResources, apiVersionOf);
-    this.#lastResources = (await Promise.all(requests))
-      .flat()
-      .flatMap((version) => version.resources ?? lastByVersion[apiVersionOf(version)] ?? []);
-    return this.#lastResources;
+  /** Requests all group versions. An aggregated API that is down keeps its kinds from the last discovery. */
+  async #requestVersions(): Promise<readonly GroupVersion[]> {
+    const lists = await Promise.all(["/api", "/apis"].map((path) => this.#requestGroupVersions(path)));
+    const lastKinds = new Map(
+      this.#lastVersions.map((version) => [apiVersionOf(version), version.resources]),
+    );
+    this.#lastVersions = lists.flat().map((version) => ({
+      ...version,
+      resources: version.resources ?? lastKinds.get(apiVersionOf(version)),
+    }));
+    return this.#lastVersions;
   }
 
   /** Requests the kinds below `/api` (core) or `/apis`. Throws if the server is too old for aggregated discovery. */
@@ -75,6 +110,10 @@ export class Discovery {
     const message = "the API server has no aggregated discovery: Kubernetes 1.30 or later is needed";
     throw new ConnectionError("EOLD", message);
   }
+}
+
+function listResources(versions: readonly GroupVersion[]): Resource[] {
+  return versions.flatMap(({ resources = [] }) => resources);
 }
 
 /**
@@ -118,16 +157,18 @@ function findByName(resources: readonly Resource[], name: string): Resource | un
 export interface GroupVersion {
   readonly group: string;
   readonly version: string;
-  /** undefined = its server (an aggregated API) does not answer now. */
+  /** The server of this aggregated API does not answer now. */
+  readonly isDown: boolean;
+  /** undefined = unknown, because the API is down and its kinds were never read. */
   readonly resources: readonly Resource[] | undefined;
 }
 
 /** `Accept` header that requests aggregated discovery: all kinds in one answer. */
-export const AGGREGATED_DISCOVERY_ACCEPT =
+const AGGREGATED_DISCOVERY_ACCEPT =
   "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /** The parts of an APIGroupDiscoveryList that the operator reads. */
-export interface AggregatedList {
+interface AggregatedList {
   readonly kind: "APIGroupDiscoveryList";
   readonly items?: readonly {
     readonly metadata?: { readonly name?: string };
@@ -149,7 +190,7 @@ interface AggregatedVersion {
 }
 
 /** Reads the group versions of an aggregated answer, in its order: the preferred version of a group comes first. */
-export function readAggregated(list: AggregatedList): GroupVersion[] {
+function readAggregated(list: AggregatedList): GroupVersion[] {
   return (list.items ?? []).flatMap((group) =>
     (group.versions ?? []).map((version) => toGroupVersion(group.metadata?.name ?? "", version)),
   );
@@ -172,5 +213,6 @@ function toGroupVersion(
       { group, version, kind, plural, namespaced: scope === "Namespaced", verbs, singular, shortNames },
     ];
   });
-  return { group, version, resources: freshness === "Stale" && served.length === 0 ? undefined : served };
+  const isDown = freshness === "Stale";
+  return { group, version, isDown, resources: isDown && served.length === 0 ? undefined : served };
 }

@@ -5,6 +5,7 @@
 
 import { provesBroken } from "../../health/index.ts";
 import {
+  DownApiError,
   ExistingObjectsError,
   ForeignReleaseError,
   RestoreError,
@@ -284,5 +285,6 @@ function toRetryReason({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof IncompleteValues) return "ValuesIncomplete";
   if (error instanceof Unstable) return "Unstable";
   if (error instanceof ExistingObjectsError) return "ObjectsExist";
+  if (error instanceof DownApiError) return "ApiFailed";
   return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
 }

@@ -1,0 +1,158 @@
+/**
+ * Prevents that an aggregated API that is down counts as one that was removed: helm renders `.Capabilities.APIVersions` without it, and an
+ * upgrade would change or delete the objects that depend on it.
+ */
+
+import { remedyOf, requestServerVersion, type GroupVersion } from "../kube/index.ts";
+import { canonicalJson, readRegularFile } from "../lib/index.ts";
+import { isJsonObject, type Json, type Module } from "../model/index.ts";
+import { findChartFiles, unpackedText } from "./chart/chart.ts";
+import {
+  listObjectRefs,
+  manifestChecksum,
+  parseDocuments,
+  parseObjectRef,
+  resourceKey,
+  resourceName,
+  type RenderedChart,
+} from "./manifest/manifest.ts";
+import { renderForApis } from "./rendering.ts";
+import type { Reconciliation } from "./types.ts";
+
+/** An upgrade waits, because an API that is down decides what the chart renders. A retry succeeds when the API answers or is removed. */
+export class DownApiError extends Error {
+  constructor(apis: readonly string[], objects: readonly string[]) {
+    const names = objects.slice(0, MAX_NAMED_OBJECTS).join(", ");
+    const more = objects.length > MAX_NAMED_OBJECTS ? ` and ${objects.length - MAX_NAMED_OBJECTS} more` : "";
+    super(
+      `the upgrade waits for the API ${apis.join(", ")}, which does not answer: without it, the chart would delete or change ${names}${more}; ${remedyOf(apis[0] ?? "")}; repair the API, or delete the APIService if it is not needed any more`,
+    );
+    this.name = "DownApiError";
+  }
+}
+
+const MAX_NAMED_OBJECTS = 5;
+
+/** Documents of a manifest by their canonical text. */
+type DocumentsByText = ReadonlyMap<string, Json>;
+
+/** What APIs that are down change in the manifest of a chart. */
+interface EffectOfDownApis {
+  readonly apis: readonly string[];
+  /** Documents that the chart renders only if the APIs answer. */
+  readonly onlyWithApis: DocumentsByText;
+  /** Documents that the chart renders only while they do not answer. */
+  readonly onlyWithout: DocumentsByText;
+  /** Documents of the installed revision that an upgrade now would delete or change. */
+  readonly affected: readonly Json[];
+  readonly recorded: readonly Json[];
+}
+
+/**
+ * Whether a rendering differs from the installed revision only because APIs are down, so that the release stays as it is. False if no such API
+ * affects the release. Throws DownApiError if one does and other inputs changed, too.
+ */
+export async function differsOnlyByDownApis(
+  reconciliation: Reconciliation,
+  rendered: RenderedChart,
+): Promise<boolean> {
+  const effect = await findEffectOfDownApis(reconciliation, rendered);
+  if (effect === undefined) return false;
+  const { apis, onlyWithApis, onlyWithout, affected, recorded } = effect;
+  if (affected.length === 0) return false;
+  const expected = indexByText(recorded);
+  for (const text of onlyWithApis.keys()) expected.delete(text);
+  for (const [text, document] of onlyWithout) expected.set(text, document);
+  if (manifestChecksum([...expected.values()]) === rendered.checksum) return true;
+  throw new DownApiError(apis, nameObjects(affected));
+}
+
+/** Throws DownApiError if an upgrade now would delete or change objects of the installed revision because an API is down. */
+export async function requireNoEffectOfDownApis(reconciliation: Reconciliation): Promise<void> {
+  const effect = await findEffectOfDownApis(reconciliation);
+  if (effect !== undefined && effect.affected.length > 0)
+    throw new DownApiError(effect.apis, nameObjects(effect.affected));
+}
+
+/**
+ * Renders the chart twice without the server, with the APIs that are down and without them. Undefined if no API is down or the chart does
+ * not read `.Capabilities`. Templates with `lookup` find nothing in these renderings, so that all recorded objects that `rendered` lacks count.
+ */
+async function findEffectOfDownApis(
+  reconciliation: Reconciliation,
+  rendered?: RenderedChart,
+): Promise<EffectOfDownApis | undefined> {
+  const { tools, release, chart, request } = reconciliation;
+  if (release === undefined || release.status === "uninstalled" || !chart.reach.capabilities)
+    return undefined;
+  const versions = await tools.discovery.readVersions();
+  const down = versions.filter(({ isDown }) => isDown);
+  if (down.length === 0) return undefined;
+  const kubeVersion = await requestServerVersion(tools.client);
+  const render = async (apiVersions: readonly string[]): Promise<Map<string, Json>> =>
+    indexByText(parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions })));
+  const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
+  const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(request, down)];
+  const [without, withApis] = [await render(served), await render([...served, ...unknown])];
+  const recorded = (await tools.store.readManifests(release, request.signal)).flatMap(parseDocuments);
+  const onlyWithApis = new Map([...withApis].filter(([text]) => !without.has(text)));
+  const onlyWithout = new Map([...without].filter(([text]) => !withApis.has(text)));
+  const keys = new Set([...onlyWithApis.values(), ...onlyWithout.values()].flatMap(listKeys));
+  const lookedUp = chart.reach.lookup && rendered !== undefined ? listMissing(recorded, rendered) : new Set();
+  const affected = recorded.filter(
+    (document) =>
+      !without.has(canonicalJson(document)) &&
+      listKeys(document).some((key) => keys.has(key) || lookedUp.has(key)),
+  );
+  return { apis: down.map(formatApiVersion), onlyWithApis, onlyWithout, affected, recorded };
+}
+
+/** The keys of recorded objects that a rendering lacks. */
+function listMissing(recorded: readonly Json[], rendered: RenderedChart): Set<string> {
+  const renderedKeys = new Set(rendered.objects.map(resourceKey));
+  return new Set(recorded.flatMap(listKeys).filter((key) => !renderedKeys.has(key)));
+}
+
+function indexByText(documents: readonly Json[]): Map<string, Json> {
+  return new Map(documents.map((document) => [canonicalJson(document), document]));
+}
+
+function listKeys(document: Json): string[] {
+  return listObjectRefs([document]).map(resourceKey);
+}
+
+function nameObjects(documents: readonly Json[]): string[] {
+  return documents.flatMap((document) => {
+    const ref = isJsonObject(document) ? parseObjectRef(document) : undefined;
+    return ref === undefined ? [] : [resourceName(ref)];
+  });
+}
+
+function formatApiVersion({ group, version }: Pick<GroupVersion, "group" | "version">): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+/** A version and its kinds, as `.Capabilities.APIVersions` has them. */
+function listApiVersions(served: GroupVersion): string[] {
+  const apiVersion = formatApiVersion(served);
+  return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
+}
+
+/**
+ * Finds the kinds of APIs that the chart or its values mention, such as `metrics.k8s.io/v1beta1/PodMetrics`: the kinds of an API that is down
+ * since the start of the operator are unknown.
+ */
+function findMentionedKinds(
+  { module, values }: { readonly module: Pick<Module, "chartDir" | "chart">; readonly values: string },
+  apis: readonly GroupVersion[],
+): string[] {
+  const texts = findChartFiles(module).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
+  return apis.map(formatApiVersion).flatMap((apiVersion) =>
+    [...texts, values].flatMap((text) =>
+      text
+        .split(`${apiVersion}/`)
+        .slice(1)
+        .flatMap((rest) => /^\w{1,63}/.exec(rest)?.map((kind) => `${apiVersion}/${kind}`) ?? []),
+    ),
+  );
+}
