@@ -115,8 +115,6 @@ export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Ena
   const { module, record, flag } = facts;
   const isUnreadable = module.missing !== undefined || hasBrokenFiles(record);
   if (isUnreadable) return keepLastDecision(facts);
-  const isRemovedFromSource = module.origin?.removed === true;
-  if (isRemovedFromSource) return disableUnlessProtected(facts, { enabled: false, by: "source" });
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });
   if (facts.lacksValues) return decideWithoutScript(facts);

@@ -145,12 +145,16 @@ export interface ModuleFlag {
   readonly isUnknown?: true;
 }
 
-/** Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). `byHook`: the flag of a global hook. */
+/**
+ * Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). A module that its ModuleSource does
+ * not name any more is disabled, whatever the layers contain. `byHook`: the flag of a global hook.
+ */
 export function mergeFlag(
-  { valuesKey, own, common }: Module,
+  { valuesKey, own, common, origin }: Module,
   config: ParsedConfig | undefined,
   byHook: boolean | undefined,
 ): ModuleFlag {
+  if (origin?.removed === true) return { enabled: false, by: "source" };
   const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
     ["configmap", config?.flags.get(valuesKey)],
     ["hook", byHook],

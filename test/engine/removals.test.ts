@@ -55,6 +55,33 @@ describe("a module that is off and waits for its removal", () => {
   });
 });
 
+describe("a module that its ModuleSource does not name any more", () => {
+  it.each(["main", "own"] as const)("is removed, however long that takes (%s)", async (moduleQueues) => {
+    const hooks = [{ name: "h", lifecycle: { beforeDeleteHelm: 1 }, act: () => ({ takes: 60_000 }) }];
+    const web = { name: "web", enabled: true, hooks };
+    const lab = new EngineLab({ moduleQueues, modules: [web] });
+    await lab.start();
+    lab.setModules([{ ...web, removedFromSource: true }]);
+    lab.uninstallTakes = 60_000;
+    lab.state.record("convergeRequested", "second check");
+    await lab.run(10 * 60_000);
+    expect(lab.linesOf("hook web/h")).toEqual(["hook web/h: beforeDeleteHelm"]);
+    expect(lab.linesOf("uninstall")).toEqual(["uninstall web"]);
+    expect(rowOf(lab, "web")).toMatchObject({ state: "Disabled", ready: "True" });
+  });
+
+  it("is no invalid module if the deletion limit blocks its removal", async () => {
+    const names = ["a", "b", "c", "d", "e"];
+    const lab = new EngineLab({ deletionLimit: "3,50%", modules: modules(names) });
+    await lab.start();
+    lab.setModules(modules(names).map((module) => ({ ...module, removedFromSource: true })));
+    lab.state.record("convergeRequested", "second check");
+    await lab.run();
+    expect(lab.linesOf("uninstall")).toEqual([]);
+    expect(reported(lab)).toMatchObject({ reason: "RemovalHeld", ready: "False" });
+  });
+});
+
 const modules = (names: readonly string[]): ModuleSpec[] =>
   names.map((name, at) => ({ name, order: at + 1, enabled: true }));
 

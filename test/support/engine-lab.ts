@@ -83,6 +83,8 @@ export interface ModuleSpec {
   readonly schema?: string;
   /** Text of its `values.yaml` schema. */
   readonly valuesSchema?: string;
+  /** Its ModuleSource does not name it any more. */
+  readonly removedFromSource?: boolean;
   /** Its files cannot be read. */
   readonly problem?: string;
   /** What its `addon.yaml` says. */
@@ -847,6 +849,15 @@ function configOf(spec: HookSpec, queue: string): HookConfig {
   };
 }
 
+const REMOVED_ORIGIN: Module["origin"] = {
+  source: "platform",
+  version: "1.0.0",
+  digest: undefined,
+  verifiedBy: undefined,
+  removed: true,
+  problem: undefined,
+};
+
 function moduleOf(spec: ModuleSpec): Module {
   const valuesKey = spec.name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
   const none = { file: "values.yaml", section: undefined, enabled: undefined };
@@ -876,6 +887,7 @@ function moduleOf(spec: ModuleSpec): Module {
     },
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
+    ...(spec.removedFromSource === true && { origin: REMOVED_ORIGIN }),
     ...(spec.missing === undefined ? {} : { missing: { since: 0, what: spec.missing } }),
   };
 }
