@@ -74,12 +74,17 @@ function onOwnConfigWritten({ converge }: OperatorState, _: EventContext, digest
 }
 
 /** The converge has ended. The first converge also ends the start of the operator. `rounds`: how many converges in a row were caused by their own hooks. */
-function onConvergeEnded({ boot, converge }: OperatorState, context: EventContext, rounds: number): Change {
+function onConvergeEnded(
+  { boot, converge, handledToken }: OperatorState,
+  context: EventContext,
+  rounds: number,
+): Change {
   const { startedAt = context.clock.now(), begunAt } = converge;
   // Start plus monotonic duration, so that a changed wall clock does not matter.
   const finishedAt = startedAt + (context.clock.monotonic() - begunAt);
   return {
     boot: boot === "converging" ? "running" : boot,
+    convergedToken: handledToken,
     converge: { ...converge, phase: "idle", finishedAt, remaining: [], rounds },
   };
 }
@@ -109,7 +114,7 @@ function onFileChangeWithdrawn(state: OperatorState, _: EventContext, name: stri
 /** An earlier process has handled this request, as the status shows: it must not be handled again. No effect if this process has recorded a request already. */
 function onHandledRequestRestored(state: OperatorState, _: EventContext, token: string): Change {
   const isNoneRecorded = state.requestedToken === undefined && state.handledToken === undefined;
-  return isNoneRecorded ? { requestedToken: token, handledToken: token } : {};
+  return isNoneRecorded ? { requestedToken: token, handledToken: token, convergedToken: token } : {};
 }
 
 /** The removal of a module or orphan release starts. It counts towards the deletion limit, unless a user has confirmed it. */

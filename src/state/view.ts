@@ -165,7 +165,10 @@ export interface View {
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
+  /** The token of the last request that a converge has started for. */
   readonly handledToken: string | undefined;
+  /** The token of the last request whose converge has ended. */
+  readonly convergedToken: string | undefined;
   /** Ids of bindings of global hooks whose Synchronization succeeded. */
   readonly synchronized: ReadonlySet<string>;
 }
@@ -229,6 +232,7 @@ export const BLANK: OperatorState = {
   sourcesProblem: undefined,
   requestedToken: undefined,
   handledToken: undefined,
+  convergedToken: undefined,
   synchronized: new Set(),
 };
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import type { HookTrigger } from "../../src/model/index.ts";
-import { EngineLab, type HookAct } from "../support/engine-lab.ts";
+import { projectOperator } from "../../src/status/index.ts";
+import { EngineLab, type HookAct, type HookSpec } from "../support/engine-lab.ts";
 
 describe("start-up and reload", () => {
   it("1–8: runs everything in the documented order", async () => {
@@ -535,4 +536,34 @@ describe("failures", () => {
     expect(lab.state.view.handledToken).toBe("t2");
     expect(lab.quiet).toBe(true);
   });
+
+  it.each(["main", "own"] as const)(
+    "the token of a converge is reported after the hooks of all modules, with queues %s",
+    async (moduleQueues) => {
+      const reported: [hook: string, token: string | undefined][] = [];
+      const reportedToken = (): string | undefined =>
+        projectOperator(lab.state.view, { now: 0 }).lastHandledReconcileAt;
+      const hook = (module: string | undefined, lifecycle: HookSpec["lifecycle"]): HookSpec => ({
+        name: "h",
+        lifecycle,
+        act: () => {
+          reported.push([module ?? "global", reportedToken()]);
+          return { takes: 1000 };
+        },
+      });
+      const names = ["one", "two"];
+      const lab = new EngineLab({
+        moduleQueues,
+        globalHooks: [hook(undefined, { afterAll: 1 })],
+        modules: names.map((name) => ({ name, enabled: true, hooks: [hook(name, { beforeHelm: 1 })] })),
+      });
+      await lab.start();
+      await lab.run(10_000);
+      reported.length = 0;
+      lab.state.record("convergeRequested", "t1");
+      await lab.run(10_000);
+      expect(new Map(reported)).toEqual(new Map([...names, "global"].map((name) => [name, undefined])));
+      expect(reportedToken()).toBe("t1");
+    },
+  );
 });

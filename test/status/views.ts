@@ -129,6 +129,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     tree: { notExecutableWarnings: [] },
     requestedToken: undefined,
     handledToken: undefined,
+    convergedToken: undefined,
     ...change,
   } as unknown as View;
 }

@@ -113,10 +113,10 @@ it("takes no token that a status names as answered, for modules and for a conver
   const annotations = new Annotations({ state, config: { refresh }, logger: silentLogger });
   annotations.handleAnnotations(undefined, { [REQUESTED_AT]: "two" }, "two");
   await settle();
-  expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two" });
+  expect(state.view).toMatchObject({ requestedToken: "two", handledToken: "two", convergedToken: "two" });
   annotations.handleAnnotations(undefined, { [REQUESTED_AT]: "four" }, "not\nplain");
   await settle();
-  expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two" });
+  expect(state.view).toMatchObject({ requestedToken: "four", handledToken: "two", convergedToken: "two" });
 
   state.recordTree({ ...state.tree, modules } as unknown as typeof state.tree);
   annotations.handleAnnotations("a", { [REQUESTED_AT]: "one" }, "one");

@@ -54,7 +54,7 @@ export function projectOperator(view: View, facts: OperatorFacts): OperatorStatu
     }),
     holds: toShortList(view.removalBlockers.map(({ text }) => text)),
     missingRights: toShortList(view.missingRights, MAX_RIGHTS),
-    lastHandledReconcileAt: readAnnotationToken(view.handledToken),
+    lastHandledReconcileAt: readAnnotationToken(view.convergedToken),
     conditions: addTransitionTimes(conditions, previousStatus?.conditions, now),
   });
 }

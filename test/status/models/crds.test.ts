@@ -24,7 +24,7 @@ const operatorStatus = projectOperator(
   viewOf([moduleView("m")], {
     removalBlockers: [{ action: "purge", text: "h" }],
     missingRights: ["get x"],
-    handledToken: "t",
+    convergedToken: "t",
   }),
   { now: T0 },
 );
