@@ -182,7 +182,14 @@ function isOwnQueueRunOutdated(module: ModuleView): boolean {
 }
 
 /** Whether a run in progress, or one to be retried, began with configuration or files that are not in force any more. */
-function isRunOutdated({ enabled, activity, retry, attempted, sectionDigest, files }: ModuleView): boolean {
+export function isRunOutdated({
+  enabled,
+  activity,
+  retry,
+  attempted,
+  sectionDigest,
+  files,
+}: ModuleView): boolean {
   const isRunningOrRetried = activity !== "none" || retry !== undefined;
   if (!enabled || !isRunningOrRetried || attempted === undefined) return false;
   // Hooks that change files at every run must not end their own back-off.

@@ -25,7 +25,8 @@ export {
   describeDroppedTicks,
   describeFailingHooks,
   explainHeadOfLineBlocking,
-  explainBlockedConverge,
+  findFailingHead,
+  type FailingHead,
 } from "./explain/failing-hooks.ts";
 export * from "./explain/origin.ts";
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
@@ -33,7 +34,7 @@ export { findCycleProblem, getPrecedingModules, findCycle } from "./requirement-
 export { findModulesAwaitedByConverge } from "./scheduled-runs.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
 export { canRestoreWithoutRun } from "./causes.ts";
-export { Engine, choosePosition, planTasks } from "./due.ts";
+export { Engine, choosePosition, isRunOutdated, planTasks } from "./due.ts";
 export {
   SECOND_CHECK_MS,
   findRetainKey,

@@ -543,7 +543,7 @@ describe("failures", () => {
       const reported: [hook: string, token: string | undefined][] = [];
       const reportedToken = (): string | undefined =>
         projectOperator(lab.state.view, { now: 0 }).lastHandledReconcileAt;
-      const hook = (module: string | undefined, lifecycle: HookSpec["lifecycle"]): HookSpec => ({
+      const hook = (module: string | undefined, lifecycle: NonNullable<HookSpec["lifecycle"]>): HookSpec => ({
         name: "h",
         lifecycle,
         act: () => {

@@ -108,12 +108,18 @@ export function explainHeadOfLineBlocking(
   return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(independentModules, MAX_MODULES)}`;
 }
 
-/** Says which modules of the current converge wait only because a failed module is before them in the queue; undefined if there are none. */
-export function explainBlockedConverge(view: View): string | undefined {
-  const { remaining } = view.converge;
-  const index = remaining.findIndex((name) => view.modules.get(name)?.retry !== undefined);
-  const failed = remaining[index];
-  return failed && explainHeadOfLineBlocking(failed, remaining.slice(index + 1), view);
+/** The module whose failing run is the head of the queue `main`, and the modules whose runs wait behind it. */
+export interface FailingHead {
+  readonly module: string;
+  readonly waitingModules: readonly string[];
+}
+
+/** Finds the module whose failing run blocks the queue `main`; undefined if no run does. */
+export function findFailingHead({ queues }: QueueViews): FailingHead | undefined {
+  const [head, ...waiting] = queues.find(({ name }) => name === MAIN_QUEUE)?.tasks ?? [];
+  if (head?.task.kind !== "run-module" || head.failures === 0) return undefined;
+  const waitingModules = waiting.flatMap(({ task }) => (task.kind === "run-module" ? task.module : []));
+  return { module: head.task.module, waitingModules };
 }
 
 /** Whether a module requires another one, also transitively. */

@@ -5,7 +5,7 @@
 
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeRunWait, describeEnablement, type Waits } from "../../plan/index.ts";
+import { describeRunWait, describeEnablement, isRunOutdated, type Waits } from "../../plan/index.ts";
 import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
@@ -114,9 +114,14 @@ const evaluateRunBlocker: Rule = (view, { runBlocker }) => {
   return { state: "Pending", reason: runBlocker.reason, message };
 };
 
-/** The last run or removal failed and is retried. */
-const evaluateRetry: Rule = ({ retry }) =>
-  retry === undefined ? undefined : { state: "Retrying", reason: retry.reason, message: retry.message };
+/** The last run or removal failed and is retried. After an edit, the failure says nothing about the run that waits. */
+const evaluateRetry: Rule = (view, facts) => {
+  const { retry, activity } = view;
+  if (retry === undefined) return undefined;
+  const isEdited = activity === "none" && retry.reason !== "ScriptFailed" && isRunOutdated(view);
+  if (isEdited) return buildPendingEvaluation(facts);
+  return { state: "Retrying", reason: retry.reason, message: retry.message };
+};
 
 /** The module is off, but its release still exists: its removal waits, or a suspension retains the release. */
 const evaluatePendingRemoval: Rule = (view, { blockerText }) => {
@@ -129,7 +134,7 @@ const evaluatePendingRemoval: Rule = (view, { blockerText }) => {
 /** A run is due, and its task waits in a queue. */
 const evaluateDueRun: Rule = (view, facts) => {
   if (!isRunDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
-  return { state: "Pending", reason: "Pending", message: facts.blockerText ?? "Waits for its turn" };
+  return buildPendingEvaluation(facts);
 };
 
 /** The module is off, and its release is removed. */
@@ -213,6 +218,11 @@ function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): E
 function appendRunWait(message: string, view: ModuleView): string {
   const wait = describeRunWait(view.lastRun);
   return wait === undefined ? message : `${message}: ${wait}`;
+}
+
+/** The state of a module whose run is due and waits in a queue. */
+function buildPendingEvaluation({ blockerText }: EvaluationContext): Evaluation {
+  return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits for its turn" };
 }
 
 /** The state Suspended, with Ready as it is without the suspension. */

@@ -6,9 +6,14 @@
 import { describeCause, describeProblem } from "../../model/index.ts";
 import {
   describeRunBlocker,
-  explainBlockedConverge,
+  describeFailingHooks,
   explainDeletionLimit,
+  explainHeadOfLineBlocking,
+  findConvergeBlocker,
+  findFailingHead,
   type ConvergeBlocker,
+  type FailingHead,
+  type StateSnapshot,
 } from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
@@ -19,10 +24,20 @@ export interface OperatorEvaluation extends Evaluation {
   readonly state: OperatorStateName;
 }
 
-/** Texts about what stops the operator: what blocks the converge, and which hooks fail. */
+/** What stops the operator: what blocks the converge or the queue `main`, and which hooks fail. */
 export interface OperatorBlockers {
   readonly convergeBlocker?: ConvergeBlocker | undefined;
   readonly failingHooks?: string | undefined;
+  readonly failingHead?: FailingHead | undefined;
+}
+
+/** Finds in the queues what stops the operator. */
+export function collectOperatorBlockers(snapshot: StateSnapshot): OperatorBlockers {
+  return {
+    convergeBlocker: findConvergeBlocker(snapshot),
+    failingHooks: describeFailingHooks(undefined, snapshot),
+    failingHead: findFailingHead(snapshot),
+  };
 }
 
 /**
@@ -33,13 +48,13 @@ export interface OperatorBlockers {
 export function evaluateOperator(
   view: View,
   evaluations: Evaluations,
-  { convergeBlocker, failingHooks }: OperatorBlockers,
+  { convergeBlocker, failingHooks, failingHead }: OperatorBlockers,
 ): OperatorEvaluation {
   const withoutHooks =
     evaluateConfig(view) ??
     evaluateSources(view) ??
     evaluateConverge(view, convergeBlocker) ??
-    evaluateWhileBusy(view, evaluations) ??
+    evaluateWhileBusy(view, evaluations, failingHead) ??
     evaluateWhenIdle(view, evaluations);
   return addFailingHooks(withoutHooks, failingHooks);
 }
@@ -153,12 +168,15 @@ function getSwitchState(name: string, { modules }: View): "on" | "off" | "disabl
  * The evaluation while a module fails or is in progress; undefined if none does. A failure takes precedence. A module that is off
  * can only fail to be removed. A failure of a module that is about to be removed counts as work: its removal ends it.
  */
-function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvaluation | undefined {
+function evaluateWhileBusy(
+  view: View,
+  evaluations: Evaluations,
+  head: FailingHead | undefined,
+): OperatorEvaluation | undefined {
   const failing = Object.groupBy(findModulesInState(evaluations, "Retrying"), (name) =>
     getSwitchState(name, view),
   );
-  if (failing.on !== undefined)
-    return appendBlockedWork(aggregateEvaluation("Retrying", failing.on, evaluations), view);
+  if (failing.on !== undefined) return evaluateFailing(failing.on, evaluations, { view, head });
   if (failing.off !== undefined) return aggregateEvaluation("Removing", failing.off, evaluations);
   // Nothing happens in a module that only waits for a requirement: `evaluateWhenIdle` reports it.
   const busy = [...evaluations].filter(
@@ -168,9 +186,18 @@ function evaluateWhileBusy(view: View, evaluations: Evaluations): OperatorEvalua
   return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
 }
 
-/** Appends to the message which work of the converge the failing module blocks, if any. */
-function appendBlockedWork(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
-  const blockedWork = explainBlockedConverge(view);
+/** The evaluation while these modules fail. It names the one at the head of `main` first, and which modules it blocks without need. */
+function evaluateFailing(
+  names: readonly string[],
+  evaluations: Evaluations,
+  { view, head }: { readonly view: View; readonly head: FailingHead | undefined },
+): OperatorEvaluation {
+  if (head === undefined || !names.includes(head.module))
+    return aggregateEvaluation("Retrying", names, evaluations);
+  const { module, waitingModules } = head;
+  const headFirst = [module, ...names.filter((name) => name !== module)];
+  const evaluation = aggregateEvaluation("Retrying", headFirst, evaluations);
+  const blockedWork = explainHeadOfLineBlocking(module, waitingModules, view);
   if (blockedWork === undefined) return evaluation;
   return { ...evaluation, message: `${evaluation.message}; ${blockedWork}` };
 }

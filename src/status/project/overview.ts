@@ -3,9 +3,7 @@
 import { formatUtc, medianOf } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
 import {
-  describeFailingHooks,
   describeRunBlocker,
-  findConvergeBlocker,
   describeDroppedTicks,
   toDisplayedOrigin,
   collectWaits,
@@ -16,6 +14,7 @@ import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } fro
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorStateName } from "../models/kinds.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
+import { collectOperatorBlockers } from "./operator-evaluation.ts";
 import { evaluateModule, getReadyStatus } from "./evaluation.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
@@ -72,11 +71,7 @@ export interface Overview {
 
 /** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
 export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
-  const facts = {
-    now,
-    convergeBlocker: findConvergeBlocker(snapshot),
-    failingHooks: describeFailingHooks(undefined, snapshot),
-  };
+  const facts = { now, ...collectOperatorBlockers(snapshot) };
   const { state, converge, conditions } = projectOperator(snapshot.view, facts);
   const ready = conditions.find(({ type }) => type === "Ready");
   return {

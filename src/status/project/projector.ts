@@ -1,18 +1,12 @@
 /** Projects a view (what the operator knows in memory) to the wanted content of the AddonOperator and of all AddonModules. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import {
-  describeFailingHooks,
-  type StateSnapshot,
-  findConvergeBlocker,
-  type Requirement,
-  type Waits,
-  collectWaits,
-} from "../../plan/index.ts";
+import { type StateSnapshot, type Requirement, type Waits, collectWaits } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { displayValues, type DisplayedValues, type StatusValues } from "./displayed-values.ts";
 import { projectModule, type ModuleProjection } from "./module-status.ts";
 import type { ModuleStatus, OperatorStatus } from "../models/kinds.ts";
+import { collectOperatorBlockers } from "./operator-evaluation.ts";
 import { projectOperator } from "./operator-status.ts";
 import { ANNOUNCE_AFTER_MS, isRunUnannounced } from "./evaluation.ts";
 
@@ -75,8 +69,7 @@ export class Projector {
     const operatorStatus = projectOperator(view, {
       now,
       previousStatus: this.#operatorStatus,
-      convergeBlocker: findConvergeBlocker(snapshot),
-      failingHooks: describeFailingHooks(undefined, snapshot),
+      ...collectOperatorBlockers(snapshot),
     });
     this.#operatorStatus = this.#secrets.redactDeep(operatorStatus);
     return {

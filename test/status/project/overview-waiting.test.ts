@@ -43,3 +43,24 @@ test("nothing is reported where all behind it require it, and requirements may r
   expect(explainHeadOfLineBlocking("web", ["z"], view)).toBeUndefined();
   expect(explainHeadOfLineBlocking("web", ["z", "x"], view)).toMatch(/would go on: x$/);
 });
+
+test("the head of main is named, and an edited module behind it is Pending without its earlier error", async () => {
+  const lab = new EngineLab({ modules: ["a", "b", "c"].map((name) => ({ name, enabled: true })) });
+  const failing = new Set(["b"]);
+  lab.helmFails = (name) => (failing.has(name) ? `no ${name}` : undefined);
+  await lab.start();
+  await lab.run(100);
+  failing.delete("b");
+  failing.add("a");
+  lab.edit({ a: "{ port: 88888 }", b: "{ port: 81 }" });
+  await lab.run();
+  const overview = buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
+  expect(overview.message).toMatch(
+    /^Module a failed and is retried: no a; a blocks all that runs after it in queue main; .* would go on: b, c$/,
+  );
+  expect(overview.modules.map(({ name, state, message }) => [name, state, message])).toEqual([
+    ["a", "Retrying", "no a"],
+    ["b", "Pending", "waits for a (failed 1 time)"],
+    ["c", "Pending", "waits for a (failed 1 time)"],
+  ]);
+});
