@@ -113,6 +113,8 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly hasModule: (name: string) => boolean;
   /** Whether other releases must not adopt objects of this one: it is protected or suspended, or its removal is blocked. */
   readonly keepsObjects: (release: string) => boolean;
+  /** Whether the last discovery allowed a release to move to a namespace. */
+  readonly mayMove: (release: string, to: string) => boolean;
   readonly recorder?: HelmRecorder | undefined;
   readonly deferredLabels: DeferredLabels;
   /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */

@@ -174,7 +174,11 @@ export function makeHangReporter({
   };
 }
 
-const EVENT_REASON_BY_REMOVAL = { delete: "RemovalHeld", purge: "PurgeRefused" } as const;
+const EVENT_REASON_BY_REMOVAL = {
+  delete: "RemovalHeld",
+  move: "RemovalHeld",
+  purge: "PurgeRefused",
+} as const;
 
 /**
  * Makes a function that logs and announces each blocker of a removal once, although every converge finds it again. At the end

@@ -1,9 +1,13 @@
-/** The deletion limit (`--delete-brake`): a user must confirm a removal of too many modules within ten minutes (docs/guides/running.md). */
+/**
+ * The deletion limit (`--delete-brake`): a user must confirm a removal of too many modules within ten minutes (docs/guides/running.md). A move of
+ * a release to another namespace counts as a removal. A move that deletes data needs a confirmation even below the limit.
+ */
 
 import { annotateCommand } from "../kube/index.ts";
 import { listNames, confirmationToken, exceedsLimit, plainLine, type Limit } from "../lib/index.ts";
 import type { DeletionLimitView, DeletionWindow, View } from "../state/index.ts";
-import type { ModuleFacts } from "./discovery.ts";
+import { keepNamespace, type ModuleFacts } from "./discovery.ts";
+import { deletesData, describeMove, toHeldMove, type MovingModule } from "./moves.ts";
 
 /** Removals within this time are counted together. */
 const WINDOW_MS = 600_000;
@@ -13,6 +17,7 @@ export interface Removal {
   readonly modulesOff: readonly ModuleFacts[];
   /** Releases of this operator without a module directory. */
   readonly orphans: readonly string[];
+  readonly moving: readonly MovingModule[];
   /** Modules that are installed or on. */
   readonly presentModules: Iterable<string>;
   /** Identifies one installation, so that a later one of the same name differs. */
@@ -29,10 +34,11 @@ export interface Removal {
  * expire: otherwise the blocked removal would start by itself ten minutes later.
  */
 export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "deletionLimit" | "deletions"> {
-  const { modulesOff, orphans, presentModules, limit, at: now } = removal;
+  const { modulesOff, orphans, moving, presentModules, limit, at: now } = removal;
   const deleted = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun).map(({ module }) => module.name);
-  const namesToRemove = [...deleted, ...orphans].toSorted();
-  const isBlocked = view.deletionLimit?.confirmed === false;
+  const moves = moving.map(toHeldMove);
+  const namesToRemove = [...deleted, ...orphans, ...moves.map(({ name }) => name)].toSorted();
+  const isBlocked = view.deletionLimit?.confirmed === false && view.deletionLimit.isExceeded;
   const { removed } = view.deletions;
   const removedRecently = isBlocked
     ? removed
@@ -44,12 +50,17 @@ export function applyDeletionLimit(removal: Removal, view: View): Pick<View, "de
   // Modules that appeared after the first removal do not raise the limit.
   const knownBefore = [...knownSince].filter(([, firstSeen]) => firstSeen < firstRemovalAt);
   const installed = new Set([...knownBefore.map(([name]) => name), ...allRemovals]).size;
-  if (namesToRemove.length === 0 || !exceedsLimit(limit, allRemovals.size, installed))
-    return { deletionLimit: undefined, deletions };
-  const covers = namesToRemove.map((name) => `${name} ${removal.installationIdOf(name)}`);
+  const isExceeded = exceedsLimit(limit, allRemovals.size, installed);
+  const heldMoves = isExceeded ? moves : moves.filter(deletesData);
+  const modules = isExceeded ? namesToRemove : heldMoves.map(({ name }) => name).toSorted();
+  if (modules.length === 0) return { deletionLimit: undefined, deletions };
+  const targets = new Map(heldMoves.map(({ name, to }) => [name, ` to ${to}`]));
+  const covers = modules.map((name) => `${name} ${removal.installationIdOf(name)}${targets.get(name) ?? ""}`);
   const limitView = {
-    modules: namesToRemove,
+    modules,
     covers,
+    moves: heldMoves,
+    isExceeded,
     removed: allRemovals.size - namesToRemove.length,
     installed,
     token: getRemovalToken(covers, view),
@@ -109,6 +120,7 @@ export function isBlockedRemovalConfirmed(view: View): boolean {
 export const CONFIRM_DELETE = "addon-operator.io/confirm-delete";
 
 const MAX_NAMES = 20;
+const MAX_MOVES = 5;
 const MAX_TOKEN_CHARS = 20;
 
 /** The kubectl command with which a user confirms a blocked removal. */
@@ -119,17 +131,37 @@ export function formatConfirmCommand(
   return annotateCommand(`addonoperator/${name}`, namespace, { [CONFIRM_DELETE]: token });
 }
 
+/** How a user keeps what is blocked: enables modules that are off, and restores the namespaces of releases that would move. */
+function explainKeeping({ modules, moves }: DeletionLimitView): string {
+  const [first] = moves;
+  if (first === undefined) return "enable them again";
+  const restore = moves.length === 1 ? keepNamespace(first) : "restore their namespaces";
+  return moves.length === modules.length ? restore : `enable them again, ${restore}`;
+}
+
+/** Names what is blocked, e.g. `not deleted: a, b; not moved: c from namespace x to y`. */
+function describeHeldRemovals({ modules, moves }: DeletionLimitView): string {
+  const moving = new Set(moves.map(({ name }) => name));
+  const deletes = modules.filter((name) => !moving.has(name));
+  const described = moves.map((move) => `${move.name} ${describeMove(move)}`);
+  return [
+    ...(deletes.length > 0 ? [`not deleted: ${listNames(deletes, MAX_NAMES)}`] : []),
+    ...(moves.length > 0 ? [`not moved: ${listNames(described, MAX_MOVES)}`] : []),
+  ].join("; ");
+}
+
 /** One sentence for people: what is blocked, why, what to do (by default, the command that confirms it), and a stale value of the annotation. */
 export function explainDeletionLimit(
   limit: DeletionLimitView,
   view: Pick<View, "confirmation" | "operator">,
-  remedy = `enable them again, or confirm: ${formatConfirmCommand(limit, view)}`,
+  remedy = `${explainKeeping(limit)}, or confirm: ${formatConfirmCommand(limit, view)}`,
 ): string {
-  const { modules, installed, removed, token } = limit;
+  const { modules, installed, removed, token, isExceeded } = limit;
   const { confirmation } = view;
   const count = `${modules.length + removed} of ${installed} modules`;
   const period = removed === 0 ? "at once" : `within 10 minutes (${removed} removed already)`;
-  const text = `not deleted: ${listNames(modules, MAX_NAMES)}: ${count} ${period} are more than --delete-brake allows; ${remedy}`;
+  const why = isExceeded ? `: ${count} ${period} are more than --delete-brake allows` : "";
+  const text = `${describeHeldRemovals(limit)}${why}; ${remedy}`;
   if (confirmation === undefined || confirmation === "" || confirmation === token) return text;
   const staleValue = plainLine(confirmation, MAX_TOKEN_CHARS);
   return `${text}; its present value ${staleValue} does not confirm this removal`;

@@ -3,9 +3,10 @@
  * `plan`. The *flag* of a module is the value of its setting `…Enabled` (ConfigMap, global hooks or values files).
  */
 
+import type { ReleaseMove } from "../helm/index.ts";
 import { GLOBAL, type Module, type Problem } from "../model/index.ts";
 import { hasBrokenFiles, newModuleRecord } from "../state/index.ts";
-import { explainInvalidValues, type ModuleSettings } from "../values/index.ts";
+import { explainInvalidValues, getHelmSkipReason, type ModuleSettings } from "../values/index.ts";
 import type { Enablement, ModuleRecord, State } from "../state/index.ts";
 import { findCycleProblem } from "./requirement-cycles.ts";
 
@@ -17,6 +18,8 @@ export interface ModuleFacts {
   readonly flag: Pick<Enablement, "enabled" | "by">;
   /** The owner of the release of its name. */
   readonly owner: "ours" | "foreign" | "none";
+  /** The move that the next run of Helm would begin; undefined if there is none. */
+  readonly move: ReleaseMove | undefined;
   /** The operator must not touch the release of this name. */
   readonly isReserved: boolean;
   /** A removal was interrupted after helm had removed the release: only delete hooks are left to run. */
@@ -34,6 +37,7 @@ export interface ReleaseFacts {
   get(name: string): { readonly status: string } | undefined;
   /** Identifies the newest revision of a release. */
   identity(name: string): string | undefined;
+  findMove(module: Module): ReleaseMove | undefined;
   installed(): string[];
   withoutModule(tree: Pick<State["tree"], "modules">): string[];
 }
@@ -54,6 +58,7 @@ export function collectModuleFacts(
     settings: state.values.settings(module),
     flag: state.values.flag(module),
     owner: releases.ownership(name),
+    move: getHelmSkipReason(state.values, module) === undefined ? releases.findMove(module) : undefined,
     isReserved: releases.isReserved(name),
     // Helm has removed the objects and kept the record: a removal was interrupted before its last hooks.
     isRemovalBegun: releases.get(name)?.status === "uninstalled",
@@ -164,11 +169,28 @@ function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enableme
   return problem === undefined ? decision : { ...decision, problem };
 }
 
-/** Why a module that is on cannot run: invalid values, a cycle of requirements, or a reserved name of its release. Undefined if it can run. */
-export function findRunProblem({ module, isReserved, findProblem }: ModuleFacts): Problem | undefined {
-  if (module.chart === "none" || !isReserved) return findProblem();
+/**
+ * Why a module that is on cannot run: invalid values, a cycle of requirements, a reserved name of its release, or a move of a protected release.
+ * Undefined if it can run.
+ */
+export function findRunProblem(facts: ModuleFacts): Problem | undefined {
+  const { module, isReserved, findProblem } = facts;
+  if (module.chart === "none" || !isReserved) return findProblem() ?? findProtectedMove(facts);
   const message = "the release of this name is the operator's own, or HELM_IGNORE_RELEASE names it";
   return { file: module.dir, message, remedy: "give the directory another name" };
+}
+
+/** The problem of a protected module whose release would move: the move deletes the old objects. Undefined if there is none. */
+function findProtectedMove({ module, settings, move }: ModuleFacts): Problem | undefined {
+  if (!settings.protected || move === undefined) return undefined;
+  const message = `the module is protected, but its release would move from namespace ${move.from} to ${move.to}`;
+  const remedy = `${keepNamespace(move)}, or remove ${module.valuesKey}Protected from the ConfigMap`;
+  return { file: module.dir, message, remedy };
+}
+
+/** How a user keeps a release where it is. */
+export function keepNamespace({ from }: Pick<ReleaseMove, "from">): string {
+  return `set the namespace ${from} again (addon.yaml or --module-namespace-template)`;
 }
 
 /** The decision to switch a module off. If the ConfigMap protects the module and it is installed, adds a problem: only a user can resolve that contradiction. */

@@ -9,6 +9,7 @@ export {
   type DiscoveryInput,
   type ModuleFacts,
   type ScriptAnswer,
+  keepNamespace,
   type ReleaseFacts,
 } from "./discovery.ts";
 export * from "./explain/explain-wait.ts";
@@ -29,6 +30,7 @@ export {
   type FailingHead,
 } from "./explain/failing-hooks.ts";
 export * from "./explain/origin.ts";
+export { describeMove } from "./moves.ts";
 export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
 export { findCycleProblem, getPrecedingModules, findCycle } from "./requirement-cycles.ts";
 export { findModulesAwaitedByConverge } from "./scheduled-runs.ts";
@@ -43,6 +45,7 @@ export {
   classifyDisabledModules,
   explainRemovalBlocker,
   findPurgeBlocker,
+  mayMoveNow,
   collectRemovalInput,
   decideRemovals,
   describeRequiredBy,

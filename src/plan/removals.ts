@@ -1,20 +1,22 @@
 /**
  * Decides what a discovery removes (docs/reference/lifecycle.md, "Startup and converge"). It *deletes* modules that are off, with
- * their hooks, and *purges* releases of this operator without a module (*orphans*). A removal may be blocked: the result says why.
+ * their hooks, and *purges* releases of this operator without a module (*orphans*). A removal may be blocked: the result says why. A move of
+ * a release to another namespace counts as a removal.
  */
 
 import type { Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { hasBrokenFiles, hasFailedScript, configIsMissing, problemOf } from "../state/index.ts";
-import type { DeletionLimitView, DeletionWindow, RemovalBlocker, View } from "../state/index.ts";
+import type { DeletionLimitView, DeletionWindow, RemovalBlocker, State, View } from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
+import { listMovingModules, splitMoves, type MovingModule } from "./moves.ts";
 import { collectModuleFacts, getInstallationId } from "./discovery.ts";
 import type { DiscoveredState, ModuleFacts, ReleaseFacts } from "./discovery.ts";
 import { getRequiredModules } from "./requirement-cycles.ts";
 
 /** The facts from which removals are decided. */
-export interface RemovalInput extends Omit<Removal, "modulesOff"> {
+export interface RemovalInput extends Omit<Removal, "modulesOff" | "moving"> {
   /** All modules, with the decision whether each is on. */
   readonly modules: readonly ModuleFacts[];
   /** The content of the ConfigMap that is in force. */
@@ -52,6 +54,10 @@ export interface Removals {
   readonly deletions: DeletionWindow;
   /** Modules that the deletion limit keeps. */
   readonly limitedModules: readonly Module[];
+  /** The moves that runs may begin: the new namespace, by module. */
+  readonly allowedMoves: ReadonlyMap<string, string>;
+  /** Modules whose release may not move now. */
+  readonly heldMoves: readonly MovingModule[];
   /** Modules, and releases without one, that stay because the listed modules require them. */
   readonly requiredBy: ReadonlyMap<string, readonly string[]>;
   /** For users: why modules and releases that are to be removed stay. */
@@ -75,9 +81,14 @@ export function decideRemovals(input: RemovalInput): Removals {
     (release) => findRetainKey(config, release) === undefined && !inUse.has(release),
   );
   // While nothing at all may be removed, the record of the limit stays as it is.
-  const mayRemove = explainRemovalBlocker(view) === undefined;
-  const { deletionLimit, deletions } = mayRemove ? checkDeletionLimit(input, modulesOff, orphans) : view;
-  const isLimited = mayRemove && deletionLimit?.confirmed === false;
+  const blockedBecause = explainRemovalBlocker(view);
+  const mayRemove = blockedBecause === undefined;
+  const moving = listMovingModules(input.modules);
+  const { deletionLimit, deletions } = mayRemove
+    ? checkDeletionLimit(input, { modulesOff, orphans, moving })
+    : view;
+  const isHeld = mayRemove && deletionLimit?.confirmed === false;
+  const isLimited = isHeld && deletionLimit.isExceeded;
   // The limit does not stop a removal that has begun: only its last hooks are left.
   const begun = modulesOff.filter(({ isRemovalBegun }) => isRemovalBegun);
   const notBegun = modulesOff.filter(({ isRemovalBegun }) => !isRemovalBegun);
@@ -90,13 +101,15 @@ export function decideRemovals(input: RemovalInput): Removals {
     requiredBy: inUse,
     deletionLimit,
     deletions,
+    ...splitMoves(moving, deletionLimit, blockedBecause),
     limitedModules: isLimited ? notBegun.map(({ module }) => module) : [],
     blockers: [
       ...input.orphans.flatMap((release) => listRetainBlockers(config, release)),
       ...[...inUse].map(([name, users]) =>
         buildRemovalBlocker(requiredBy.has(name) ? "delete" : "purge", [name], describeRequiredBy(users)),
       ),
-      ...(isLimited ? [{ action: "delete", text: explainDeletionLimit(deletionLimit, view) } as const] : []),
+      ...(isHeld ? [{ action: "delete", text: explainDeletionLimit(deletionLimit, view) } as const] : []),
+      ...listMoveBlockers(moving, blockedBecause),
       ...deletes.blockers,
       ...purges.blockers,
     ],
@@ -111,13 +124,18 @@ function toNames(modules: readonly ModuleFacts[]): string[] {
 }
 
 /** Applies the deletion limit. While missing files block all purges, orphan releases do not count. */
-function checkDeletionLimit(
-  input: RemovalInput,
-  modulesOff: readonly ModuleFacts[],
-  orphans: readonly string[],
-) {
-  const counted = input.view.tree.purgeBlockers.length > 0 ? [] : orphans;
-  return applyDeletionLimit({ ...input, modulesOff, orphans: counted }, input.view);
+function checkDeletionLimit(input: RemovalInput, due: Pick<Removal, "modulesOff" | "orphans" | "moving">) {
+  const orphans = input.view.tree.purgeBlockers.length > 0 ? [] : due.orphans;
+  return applyDeletionLimit({ ...input, ...due, orphans }, input.view);
+}
+
+/** The blocker of all moves while nothing at all may be removed; an empty list otherwise. */
+function listMoveBlockers(
+  moving: readonly MovingModule[],
+  blockedBecause: string | undefined,
+): RemovalBlocker[] {
+  if (blockedBecause === undefined || moving.length === 0) return [];
+  return [buildRemovalBlocker("move", toNames(moving), blockedBecause)];
 }
 
 /** A blocker with a sentence for users, e.g. *not purged: a, b: the ConfigMap is missing*. */
@@ -171,6 +189,17 @@ export function findPurgeBlocker(
   return blockedBecause === undefined
     ? listRetainBlockers(config, release)[0]
     : buildRemovalBlocker("purge", [release], blockedBecause);
+}
+
+/** Whether a run may begin a move now: the last discovery allowed it, and the ConfigMap has not forbidden it since. */
+export function mayMoveNow(
+  state: Pick<State, "view" | "values" | "module">,
+  { release, to }: { readonly release: string; readonly to: string },
+): boolean {
+  const { view, values } = state;
+  const record = state.module(release);
+  if (record === undefined || values.settings(record.module).protected) return false;
+  return view.allowedMoves.get(release) === to && explainRemovalBlocker(view) === undefined;
 }
 
 /** The blocker of a release that a key of the ConfigMap protects or suspends; an empty list if no key does. */

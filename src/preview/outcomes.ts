@@ -5,8 +5,14 @@
 
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
-import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
-import { findRetainKey, describeRequiredBy, describeOrigin, toDisplayedOrigin } from "../plan/index.ts";
+import { describeProblem, type Json, type Tree } from "../model/index.ts";
+import {
+  findRetainKey,
+  describeMove,
+  describeRequiredBy,
+  describeOrigin,
+  toDisplayedOrigin,
+} from "../plan/index.ts";
 import type { ModuleFacts, Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
@@ -50,7 +56,7 @@ export async function previewModule(
   const [missingSource] = sources.state.view.modules.get(name)?.missingValues ?? [];
   if (missingSource !== undefined) return [name, "waiting", `its values are in ${missingSource}`];
   const reasonWithoutHelm = getHelmSkipReason(sources.state.values, module);
-  if (reasonWithoutHelm === undefined) return previewModuleRelease(sources, module);
+  if (reasonWithoutHelm === undefined) return previewModuleRelease(sources, facts);
   if (reasonWithoutHelm === "suspended") return [name, "suspended", "helm does not run for it"];
   return [name, "hooksOnly", "it has no chart"];
 }
@@ -96,11 +102,14 @@ export function previewOrphans(
 }
 
 /** Previews what helm would do with the release of an enabled module, or reports why that is unknown. */
-async function previewModuleRelease({ releases, state }: Facts, module: Module): Promise<ModuleOutcome> {
+async function previewModuleRelease(
+  { releases, state }: Facts,
+  { module, move }: ModuleFacts,
+): Promise<ModuleOutcome> {
   const { signal } = new AbortController();
   try {
     const { action, why } = await releases.preview({ ...buildHelmInput(state.values, module), signal });
-    return [module.name, action, why];
+    return [module.name, action, move === undefined ? why : `the release moves ${describeMove(move)}`];
   } catch (error) {
     // A helm failure may depend on the cluster, so the operator retries; another owner's release requires action.
     const hide = createSourceRedactor(state.values, module.valuesKey);

@@ -84,6 +84,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   const serverVersion = (signal: AbortSignal) => requestServerVersion(base.client, signal);
   await recordServerVersion({ state, serverVersion }, new AbortController().signal);
   const crds = await previewCrds(inputs);
+  await releases.observed.readMovingReleases(tree.modules);
   // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
   const modules = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
   const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, modules, running);

@@ -26,6 +26,7 @@ export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectW
 export type {
   BootPhase,
   DeletionLimitView,
+  HeldMove,
   DeletionWindow,
   RemovalBlocker,
   InvalidConfig,

@@ -1,6 +1,7 @@
 /** The read-only view of the state: what the operator knows at one moment. */
 
 import type { HealthCondition } from "../health/index.ts";
+import type { ReleaseMove } from "../helm/index.ts";
 import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
@@ -78,12 +79,24 @@ export interface ModuleView extends ModuleSettings, RunRecord, Omit<ModuleRecord
   readonly nextRunRollsBack: boolean;
 }
 
-/** A removal that exceeds the deletion limit and needs a confirmation (docs/guides/running.md, "The deletion limit"). */
+/** The move of the release of a module to another namespace, which counts as a removal. */
+export interface HeldMove extends ReleaseMove {
+  readonly name: string;
+}
+
+/**
+ * Removals that need a confirmation, because they exceed the deletion limit or, as moves of releases, delete data
+ * (docs/guides/running.md, "The deletion limit").
+ */
 export interface DeletionLimitView {
-  /** Names of what is to be removed: modules, and orphan releases. */
+  /** Names of what is to be removed or moved: modules, and orphan releases. */
   readonly modules: readonly string[];
   /** The same, each with an id that differs for a later installation. */
   readonly covers: readonly string[];
+  /** Those of them whose release would move. */
+  readonly moves: readonly HeldMove[];
+  /** There are more removals than `--delete-brake` allows. Otherwise, only moves that delete data need the confirmation. */
+  readonly isExceeded: boolean;
   /** Removals within the window before this one. */
   readonly removed: number;
   /** Number of installed or enabled modules at the start of the window. */
@@ -102,9 +115,9 @@ export interface DeletionWindow {
   readonly known: ReadonlyMap<string, number>;
 }
 
-/** Why a due removal is blocked: of a module that is off (delete), or of an orphan release (purge). */
+/** Why a due removal is blocked: of a module that is off (delete), of an orphan release (purge), or of the old objects of a release (move). */
 export interface RemovalBlocker {
-  readonly action: "delete" | "purge";
+  readonly action: "delete" | "purge" | "move";
   /** What is blocked, and why. */
   readonly text: string;
 }
@@ -146,6 +159,8 @@ export interface View {
   /** The token in the user's confirmation of a removal. */
   readonly confirmation: string | undefined;
   readonly deletions: DeletionWindow;
+  /** The moves of releases that the last discovery allowed: the new namespace, by module. */
+  readonly allowedMoves: ReadonlyMap<string, string>;
   /** Removals that are still due in the converge in progress: modules, and orphan releases. */
   readonly pendingRemovals: readonly string[];
   /** Releases without a module in the tree, and since when, in ms since the epoch. */
@@ -222,6 +237,7 @@ export const BLANK: OperatorState = {
   deletionLimit: undefined,
   confirmation: undefined,
   deletions: { removed: new Map(), known: new Map() },
+  allowedMoves: new Map(),
   pendingRemovals: [],
   orphans: new Map(),
   objects: new Map(),

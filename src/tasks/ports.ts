@@ -40,7 +40,14 @@ type ReleasesPort = Pick<
 > & {
   readonly observed: Pick<
     Releases["observed"],
-    "isReserved" | "ownership" | "installed" | "hasOwnReleases" | "withoutModule" | "identity"
+    | "isReserved"
+    | "ownership"
+    | "findMove"
+    | "readMovingReleases"
+    | "installed"
+    | "hasOwnReleases"
+    | "withoutModule"
+    | "identity"
   > & { get(name: string): Release | undefined };
 };
 

@@ -184,7 +184,7 @@ export function makeReleases(
   base: Base,
   others: Pick<
     ReleasesOptions,
-    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "hideOf"
+    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "mayMove" | "hideOf"
   > = {},
 ): Releases {
   const { settings, namespace, env } = base;

@@ -23,7 +23,7 @@ import {
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
-import { Engine, mustKeepObjects } from "../plan/index.ts";
+import { Engine, mayMoveNow, mustKeepObjects } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
 import type { OperatorEvent } from "../status/index.ts";
@@ -231,6 +231,7 @@ export class Components {
         },
         hideOf: (release) => createSourceRedactor(this.state.values, camelCase(release)),
         keepsObjects: (release) => mustKeepObjects(this.state.view, this.state.values.config, release),
+        mayMove: (release, to) => mayMoveNow(this.state, { release, to }),
       }),
     );
   }

@@ -221,3 +221,81 @@ test("a namespace that cannot be used is named with what is missing", { timeout:
       context: operator.log,
     });
 });
+
+test(
+  "a new template moves no claim, and nothing of a protected module, before a person confirms",
+  { timeout: 240_000 },
+  async () => {
+    await installCrds();
+    const namespace = await freshNamespace("namespaces");
+    const targets = ["kept", "data", "plain"].map((name) => `${namespace}-${name}`);
+    onTestFinished(async () => {
+      await kubectl(["delete", "namespace", ...targets, "--wait=false", "--ignore-not-found"]);
+    });
+    const data = { keptProtected: "true" };
+    await apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "addon-operator", namespace },
+      data,
+    });
+    const lab = hookLab("namespaces");
+    for (const module of ["kept", "data", "plain"]) addModule(lab, module);
+    for (const module of ["kept", "data"])
+      lab.file(
+        `modules/010-${module}/templates/claim.yaml`,
+        `apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: ${module}}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}\n`,
+      );
+    const first = await startOperator({ namespace, modulesDir: lab.modulesDir });
+    for (const module of ["kept", "data", "plain"]) await isReady(namespace, module, first.log);
+    const claims = (): Promise<string> =>
+      kubectl(["get", "pvc", "-n", namespace, "-o", "jsonpath={.items[*].metadata.uid}"]);
+    const uids = await claims();
+    await first.stop();
+
+    const args = [`--module-namespace-template=${namespace}-{name}`, "--delete-brake=off"];
+    const second = await startOperator({ namespace, modulesDir: lab.modulesDir, args });
+    const context = { context: second.log };
+    const statusNow = async () =>
+      (await json<{ status?: JsonObject }>(["get", "addonoperator", "addon-operator", "-n", namespace]))
+        .status;
+    const text = `not moved: data from namespace ${namespace} to ${namespace}-data, which deletes the data in PersistentVolumeClaim/data`;
+    const hold = await eventually(
+      async () => {
+        const { holds = [] } = ((await statusNow()) ?? {}) as { holds?: readonly string[] };
+        return holds.find((each) => each.startsWith(text)) ?? false;
+      },
+      "the hold",
+      context,
+    );
+    await eventually(async () => (await records(`${namespace}-plain`)) !== "", "the other moves", context);
+    const protectedText = `the module is protected, but its release would move from namespace ${namespace}`;
+    await eventually(async () => (await messageOf(namespace, "kept")).includes(protectedText), "it", context);
+    await eventually(
+      async () => JSON.stringify((await statusNow())?.["conditions"]).includes("ModulesInvalid"),
+      "the protected module needs a user",
+      context,
+    );
+    const plan = await second.cli(["plan"]);
+    expect(plan.stdout).toContain(text);
+    await eventually(
+      async () => {
+        const path = "jsonpath={.items[?(@.reason=='RemovalHeld')].note}";
+        const get = ["get", "events.events.k8s.io", "-n", namespace, "-o", path];
+        return (await kubectl(get)).includes("not moved: data");
+      },
+      "the Event",
+      context,
+    );
+    expect(await claims()).toBe(uids);
+
+    // The command that the hold names.
+    const [, command = ""] = / confirm: kubectl (.*)$/.exec(hold) ?? [];
+    await kubectl(command.split(" "));
+    await isReady(namespace, "data", second.log);
+    await eventually(async () => (await claims()) !== uids, "the claim is deleted", context);
+    expect(await kubectl(["get", "pvc", "-n", `${namespace}-data`, "-o", "name"])).toContain("/data");
+    expect(await kubectl(["get", "pvc", "-n", namespace, "-o", "name"])).toContain("/kept");
+    expect(await records(namespace)).toContain("kept");
+  },
+);

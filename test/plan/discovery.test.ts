@@ -28,6 +28,7 @@ function facts(change: Change = {}, name = "m"): ModuleFacts {
     flag: { enabled: true, by: "configmap" },
     owner: "none",
     isReserved: false,
+    move: undefined,
     isRemovalBegun: false,
     lacksValues: false,
     findProblem: () => undefined,

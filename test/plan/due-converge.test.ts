@@ -15,7 +15,16 @@ const PROBLEM = { file: "values.yaml", message: "no YAML" };
 const MODULE_ASKED = { requestedToken: "t2", handled: basis({ token: "t1" }) };
 const ASKED = { requestedToken: "t2", handledToken: "t1" };
 
-const HELD = { modules: ["m0"], covers: ["m0 u"], removed: 0, installed: 1, token: "7", confirmed: false };
+const HELD = {
+  modules: ["m0"],
+  covers: ["m0 u"],
+  moves: [],
+  isExceeded: true,
+  removed: 0,
+  installed: 1,
+  token: "7",
+  confirmed: false,
+};
 
 /** A world at rest that the last converge used. */
 function world(change: Partial<View> = {}, modules: readonly Partial<ModuleView>[] = []): View {

@@ -5,7 +5,16 @@ import type { ParsedConfig } from "../../src/values/index.ts";
 
 const config = { guards: new Set(["webServerProtected", "dbMaintenance"]) } as unknown as ParsedConfig;
 const blocked = (confirmed: boolean) => ({
-  deletionLimit: { modules: ["cache"], covers: [], removed: 0, installed: 1, token: "", confirmed },
+  deletionLimit: {
+    modules: ["cache"],
+    covers: [],
+    moves: [],
+    isExceeded: true,
+    removed: 0,
+    installed: 1,
+    token: "",
+    confirmed,
+  },
 });
 
 it.each([

@@ -1,4 +1,4 @@
-import { Engine } from "../../src/plan/index.ts";
+import { Engine, mayMoveNow } from "../../src/plan/index.ts";
 import { parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type {
@@ -17,8 +17,8 @@ import type {
 import { describeTask, LIFECYCLE, ProblemError, queueOf } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
-import type { Release } from "../../src/helm/index.ts";
-import { ForeignReleaseError, UnusableChartError } from "../../src/helm/index.ts";
+import type { Release, ReleaseMove } from "../../src/helm/index.ts";
+import { ForeignReleaseError, UndecidedMoveError, UnusableChartError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
 import { buildHookTask, createLifecycleBinding } from "../../src/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
@@ -95,6 +95,10 @@ export interface ModuleSpec {
   readonly onFailure?: Module["onFailure"];
   /** Of its chart. */
   readonly version?: string;
+  /** The namespace of its release. */
+  readonly namespace?: string;
+  /** Objects of its chart whose data a move deletes. */
+  readonly data?: readonly string[];
   /** Files of it that are missing for the first time. */
   readonly missing?: readonly string[];
 }
@@ -595,6 +599,9 @@ export class EngineLab {
             );
           if (failure === undefined) onWait?.(undefined);
           signal.throwIfAborted();
+          const { from, to } = this.#findMove(module) ?? {};
+          if (from !== undefined && to !== undefined && !mayMoveNow(state, { release: module.name, to }))
+            throw new UndecidedMoveError(module.name, { from, to });
           if (failure === "unusable chart")
             throw new UnusableChartError({ file: "chart", message: "contains more than 100 MiB" });
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
@@ -631,6 +638,8 @@ export class EngineLab {
           get: (name) => this.releases.get(name),
           identity: (name) => this.#identityOf(name),
           isReserved: (name) => this.reserved.has(name),
+          findMove: (module) => this.#findMove(module),
+          readMovingReleases: () => Promise.resolve(),
           ownership: (name) =>
             this.foreign.has(name) ? "foreign" : this.releases.has(name) ? "ours" : "none",
           installed: () =>
@@ -789,18 +798,30 @@ export class EngineLab {
     this.state.inputs.recordOwnConfig({ condition: "ok", problems: [], resourceVersion, content });
   }
 
+  /** The move that a run of helm would begin. */
+  #findMove({
+    name,
+    namespace: to = "default",
+  }: Pick<Module, "name" | "namespace">): ReleaseMove | undefined {
+    const { namespace: from, status } = this.releases.get(name) ?? {};
+    if (from === undefined || from === to || status === "uninstalled") return undefined;
+    return { from, to, dataObjects: this.#modules.find((each) => each.name === name)?.data ?? [] };
+  }
+
   #upgrade(
     name: string,
     values: string,
   ): { action: "unchanged" | "installed" | "upgraded"; release: Release; wasRecovered: boolean } {
     const before = this.releases.get(name);
-    if (before !== undefined && before.values === values && before.status === "deployed") {
+    const namespace = this.state.module(name)?.module.namespace ?? "default";
+    const isSame = before?.values === values && before.namespace === namespace;
+    if (isSame && before.status === "deployed") {
       return { action: "unchanged", release: before, wasRecovered: false };
     }
     const revision = (before?.revision ?? 0) + 1;
     const release = {
       name,
-      namespace: "default",
+      namespace,
       revision,
       status: "deployed",
       chartVersion: this.#modules.find((module) => module.name === name)?.version ?? "1",
@@ -873,6 +894,7 @@ function moduleOf(spec: ModuleSpec): Module {
     valuesFrom: spec.valuesFrom,
     health: spec.health,
     after: spec.after,
+    namespace: spec.namespace,
     onFailure: spec.onFailure,
     enabledScript: spec.script === undefined ? undefined : "enabled",
     hookFiles: (spec.hooks ?? []).map((hook) => fileOf({ ...hook, module: spec.name })),

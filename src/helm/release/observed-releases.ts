@@ -3,11 +3,13 @@
  * labels but a mark in their record, the Secret of a revision. *Reserved* names are those that no module may have.
  */
 
-import { oneLine, type Logger } from "../../lib/index.ts";
-import type { Tree } from "../../model/index.ts";
+import { mapInParallel, oneLine, type Logger } from "../../lib/index.ts";
+import type { Module, Tree } from "../../model/index.ts";
 import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
-import type { ObjectRef } from "../manifest/manifest.ts";
+import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
+import { MAX_PARALLEL_REQUESTS } from "../objects/ownership.ts";
 import type { Release } from "../types.ts";
+import type { ReleaseMove } from "./moves.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
 import { readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
@@ -120,6 +122,39 @@ export class ObservedReleases {
   /** Whether there is any release of this operator. */
   hasOwnReleases(): boolean {
     return this.store.newestRevisions().some((meta) => this.#isOurs(meta));
+  }
+
+  /**
+   * The move of the release that the next run of a module would begin; undefined if there is none. A move that was interrupted does not
+   * count: it is completed or reversed, and no upgrade has deleted anything yet. Call `readMovingReleases` first to know the data.
+   */
+  findMove({ name, namespace }: Pick<Module, "name" | "namespace">): ReleaseMove | undefined {
+    const meta = this.store.get(name);
+    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    const stored = this.store.getLocation(name);
+    const present = stored ?? { namespace: this.#options.namespace };
+    const to = namespace ?? this.#options.namespace;
+    if (to === present.namespace || to === present.from) return undefined;
+    // In the operator's namespace, a release of this name may be another owner's.
+    if (stored === undefined && this.getOwnershipByLabels(name) !== "ours") return undefined;
+    // An object that is in the new namespace already stays, such as after a move whose upgrade failed.
+    const isLost = (ref: ObjectRef): boolean => (ref.namespace ?? meta.namespace) !== to;
+    const dataObjects = this.store.getCachedSummary(meta)?.dataObjects.filter(isLost).map(resourceName);
+    return { from: meta.namespace, to, dataObjects };
+  }
+
+  /** Reads the records of the releases that are going to move, so that `findMove` knows their data. Logs a record that cannot be read. */
+  async readMovingReleases(modules: readonly Pick<Module, "name" | "namespace">[]): Promise<void> {
+    const moving = modules.flatMap((module) =>
+      this.findMove(module) === undefined ? [] : (this.store.get(module.name) ?? []),
+    );
+    await mapInParallel(MAX_PARALLEL_REQUESTS, moving, async (meta) => {
+      try {
+        await this.store.readSummary(meta);
+      } catch (error) {
+        this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
+      }
+    });
   }
 
   /** Reads which objects a release should always have, from its record; undefined without an installed release. */

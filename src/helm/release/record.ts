@@ -17,8 +17,10 @@ import {
   type JsonObject,
 } from "../../model/index.ts";
 import { adoptionChecksum, parseDocuments, listHookObjects } from "../manifest/manifest.ts";
-import { listLastingRefs, manifestChecksum, type RenderedChart } from "../manifest/manifest.ts";
+import { listLastingRefs, manifestChecksum } from "../manifest/manifest.ts";
+import type { ObjectRef, RenderedChart } from "../manifest/manifest.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
+import { listDataObjects } from "./moves.ts";
 import { GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
 /** Maximal size of an uncompressed record in bytes. */
@@ -165,6 +167,8 @@ export interface ReleaseSummary
   extends RenderedChart, Pick<ReleaseRecord, "chartVersion" | "lastDeployed" | "applyMethod"> {
   /** An older Go operator left its checksum among the release's values. */
   readonly hasGoOperatorMark: boolean;
+  /** Objects whose data a move of the release would delete. */
+  readonly dataObjects: readonly ObjectRef[];
 }
 
 /**
@@ -184,6 +188,7 @@ export function summarize(record: ReleaseRecord): ReleaseSummary {
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
     hasGoOperatorMark: record.config[GO_CONFIG_KEY] !== undefined,
+    dataObjects: listDataObjects(documents),
   };
 }
 

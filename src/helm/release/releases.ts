@@ -46,6 +46,8 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly hasModule?: (name: string) => boolean;
   /** As in `Reconciler`; without it, none does. */
   readonly keepsObjects?: (release: string) => boolean;
+  /** As in `Reconciler`; without it, all may. */
+  readonly mayMove?: (release: string, to: string) => boolean;
   /** Unpacks a chart again where its directory was emptied from outside. */
   readonly restoreChart?: (chartDir: string) => Promise<void>;
   readonly crdExtraLabels?: Readonly<Record<string, string>> | undefined;
@@ -89,6 +91,7 @@ export class Releases {
       isOurs: (release) => this.observed.getOwnershipByLabels(release) === "ours",
       hasModule: options.hasModule ?? (() => true),
       keepsObjects: options.keepsObjects ?? (() => false),
+      mayMove: options.mayMove ?? (() => true),
       deferredLabels: this.#deferredLabels,
       findPendingOwners: async (signal) => (await this.#prefetcher?.findPendingOwners(signal)) ?? new Map(),
       getIdentity: (module) => this.#moduleTools.getIdentity(module),

@@ -15,6 +15,7 @@ import type { JsonObject } from "../../model/index.ts";
 import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
+import { UndecidedMoveError } from "./moves.ts";
 import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
 import { findComparedRevisions, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
@@ -36,8 +37,8 @@ class OccupiedNamespaceError extends ForeignReleaseError {
 
 /**
  * Makes sure that the release of a module is in the module's namespace `tools.namespace`: moves the release if it is elsewhere, and
- * stores its location. First completes or reverses a move that an earlier run began. Throws OccupiedNamespaceError, and as
- * `ensureNamespace` and `moveRelease`.
+ * stores its location. First completes or reverses a move that an earlier run began. Throws OccupiedNamespaceError,
+ * UndecidedMoveError, and as `ensureNamespace` and `moveRelease`.
  */
 export async function ensureLocation(tools: Reconciler, relocation: Relocation): Promise<void> {
   const { store, namespace: to, operator } = tools;
@@ -66,6 +67,7 @@ async function moveIfInstalled(tools: Reconciler, relocation: Relocation, from: 
   const isOwn = store.getLocation(release) !== undefined || tools.isOurs(release);
   if (!isOwn || store.revisionsIn(from, release).length === 0) return recordLocation(tools, relocation, to);
   if (store.revisionsIn(to, release).length > 0) throw new OccupiedNamespaceError(release, { from, to });
+  if (!tools.mayMove(release, to)) throw new UndecidedMoveError(release, { from, to });
   return completeMove(tools, relocation, { namespace: to, from, account });
 }
 

@@ -205,7 +205,10 @@ function evaluateFailing(
 /** The evaluation when nothing is in progress, the gravest finding first: modules that need a user, a removal above the deletion limit, unhealthy modules … */
 function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluation {
   const stalled = findModulesInState(evaluations, ...STALLED);
-  const needsUser = stalled.filter((name) => isEnabledOrSwitchedOn(view.modules.get(name)));
+  const heldModules = view.deletionLimit?.confirmed === false ? view.deletionLimit.modules : [];
+  const needsUser = stalled.filter(
+    (name) => isEnabledOrSwitchedOn(view.modules.get(name)) && !heldModules.includes(name),
+  );
   if (needsUser.length > 0) return aggregateEvaluation("Invalid", needsUser, evaluations);
   if (view.deletionLimit?.confirmed === false) {
     const message = explainDeletionLimit(view.deletionLimit, view);

@@ -15,6 +15,9 @@ import {
   decideRemovals,
   hasGlobalConfigChanged,
   decideEnablement,
+  describeMove,
+  explainRemovalBlocker,
+  keepNamespace,
 } from "../../plan/index.ts";
 import type { DiscoveryInput, Removals, ScriptAnswer } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
@@ -53,6 +56,7 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
   await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was disabled and enabled again");
   for (const [module, decision] of decisions) recordDecision(ports, module, decision);
+  await ports.releases.observed.readMovingReleases(state.tree.modules);
   const removals = removalTasks(ports);
   stopDisabledModules(ports);
   const runs = [...state.view.modules.values()].filter(isRunnable).map(({ name }) => name);
@@ -217,6 +221,7 @@ function removalTasks(ports: Ports): Task[] {
   const circumstances = { view: state.view, limit, at: clock.monotonic() };
   const removals = decideRemovals(collectRemovalInput(state, releases.observed, circumstances));
   recordRemovals(ports, removals);
+  recordMoves(ports, removals);
   // A release is purged only if a later converge finds it without a module, too.
   if (removals.needsSecondCheck) scheduleConverge(ports, SECOND_CHECK_MS);
   return [
@@ -255,6 +260,27 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   for (const { name, dir } of limitedModules)
     state.recordModule(name, "problemFound", { file: dir, message, remedy });
   for (const name of modulesToDelete) state.recordModule(name, "removalDecided");
+}
+
+/**
+ * Records which releases may move: they count towards the deletion limit. A module whose release may not move gets a problem, because its
+ * run would move the release.
+ */
+function recordMoves({ state }: Ports, { allowedMoves, heldMoves, deletionLimit }: Removals): void {
+  state.record("factsObserved", { allowedMoves });
+  for (const name of allowedMoves.keys()) state.record("removalStarted", name);
+  const blockedBecause = explainRemovalBlocker(state.view);
+  const excess = deletionLimit?.isExceeded === true ? "; the deletion limit is exceeded" : "";
+  for (const { module, move } of heldMoves) {
+    const message = `the release would move ${describeMove(move)}${excess}`;
+    const confirm =
+      deletionLimit === undefined ? "" : `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;
+    const problem =
+      blockedBecause === undefined
+        ? { message, remedy: `${keepNamespace(move)}${confirm}` }
+        : { message: `${message}; it is not moved: ${blockedBecause}`, remedy: keepNamespace(move) };
+    state.recordModule(module.name, "problemFound", { file: module.dir, ...problem });
+  }
 }
 
 /**

@@ -162,6 +162,8 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   if (record === undefined || !record.isDiscovered || record.decisionProblem !== undefined) return false;
   const before = record.module;
   if (before.own.enabled !== module.own.enabled || before.order !== module.order) return false;
+  // Discovery decides whether the release may move.
+  if (before.namespace !== module.namespace) return false;
   if (module.missing !== undefined) return false;
   // A converge applies CRDs, before the first run.
   return module.crdFiles.length === 0 || module === before;

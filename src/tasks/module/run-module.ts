@@ -9,6 +9,7 @@ import {
   ExistingObjectsError,
   ForeignReleaseError,
   RestoreError,
+  UndecidedMoveError,
   UnusableChartError,
 } from "../../helm/index.ts";
 import type { ReconcileRequest, ReleaseOutcome } from "../../helm/index.ts";
@@ -241,6 +242,7 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   if (error instanceof FilesUnusable) return failUnusable(run, error);
   if (error instanceof UnusableChartError)
     return failUnusable(run, new FilesUnusable(oneLine(error), error.problems[0]));
+  if (error instanceof UndecidedMoveError) return awaitDiscovery(run, error);
   const { ports, name } = run;
   ports.recorder.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return failForeign(run, error);
@@ -248,6 +250,15 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
   const { lastRun } = run.record.run;
   ports.logger.error("Module run failed", { module: name, step: lastRun?.step, error: message });
   return { kind: "retry", message };
+}
+
+/** The namespace of the module has changed since the last discovery: a converge decides whether the release may move, and runs the module again. */
+function awaitDiscovery(run: ModuleRun, { message }: UndecidedMoveError): Outcome<Task> {
+  const { ports, name } = run;
+  run.endWithoutResult(message);
+  ports.logger.info("A release waits for the decision whether it may move", { module: name });
+  ports.state.record("filesChanged", "all");
+  return { kind: "done" };
 }
 
 /** Another operator's release has this name: a user must act. */

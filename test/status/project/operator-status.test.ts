@@ -48,6 +48,8 @@ const deletionLimit = (confirmed: boolean) => () => ({
   deletionLimit: {
     modules: ["b", "e"],
     covers: ["b 1", "e 1"],
+    moves: [],
+    isExceeded: true,
     removed: 0,
     installed: 3,
     token: "7",
@@ -137,6 +139,13 @@ const rows: readonly Row[] = [
   {
     name: "a removal is held",
     modules: [good, off],
+    view: deletionLimit(false),
+    ...bad,
+    reason: "RemovalHeld",
+  },
+  {
+    name: "the move of a release is held",
+    modules: [good, { ...broken, name: "e" }],
     view: deletionLimit(false),
     ...bad,
     reason: "RemovalHeld",
