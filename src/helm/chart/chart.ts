@@ -10,7 +10,7 @@ import { gunzipSync } from "node:zlib";
 import { requestServerVersion, type Discovery, type KubeClient } from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
-import { objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
+import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import {
   isTimestampReliable,
@@ -111,8 +111,6 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   };
 }
 
-const GLOBAL_PREFIX = "global.";
-const SUB_CHART_CONDITION = /^[ \t]*(?:-[ \t]+)?condition:\s*["']?([^"'#\n]+)/gm;
 const CHART_METADATA_FILE = /^(?:charts\/[^/]+\/)*(?:Chart|requirements)\.yaml$/;
 const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
@@ -124,15 +122,18 @@ const VALUES_FILE = /^(?:charts\/[^/]+\/)*values\.yaml$/;
  */
 function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
-    contents.filter(([rel]) => which(rel)).map(([, bytes]) => bytes.toString("utf8"));
-  const conditions = texts((rel) => CHART_METADATA_FILE.test(rel)).flatMap(findGlobalConditionPaths);
-  const schemaReadsGlobals = texts((rel) => SCHEMA_FILE.test(rel)).some((text) => text.includes(`"global"`));
+    contents.filter(([rel]) => which(rel)).map(([rel, bytes]) => unpackedText(rel, bytes));
+  const isPacked = (rel: string): boolean => PACKED_SUB_CHART.test(rel);
+  const metadata = texts((rel) => CHART_METADATA_FILE.test(rel)).map(findGlobalPathsInMetadata);
+  const packedPaths = texts(isPacked).flatMap((text) => Array.from(text.matchAll(GLOBAL_PATH), getPath));
+  const schemas = texts((rel) => SCHEMA_FILE.test(rel) || isPacked(rel));
+  const schemaReadsGlobals = schemas.some((text) => text.includes(`"global"`));
   const renderedByTpl = reach.tpl ? texts(() => true) : [];
   const values = texts((rel) => VALUES_FILE.test(rel));
   return {
     ...reach,
-    globals: new Set([...reach.globals, ...conditions]),
-    dynamic: reach.dynamic || schemaReadsGlobals,
+    globals: new Set([...reach.globals, ...metadata.flatMap((paths) => paths ?? []), ...packedPaths]),
+    dynamic: reach.dynamic || schemaReadsGlobals || metadata.includes(undefined),
     capabilities: reach.capabilities || renderedByTpl.some((text) => text.includes("Capabilities")),
     lookup: reach.lookup || renderedByTpl.some(mentionsLookup),
     hooks: reach.hooks || [...values, ...renderedByTpl].some(mentionsHooks),
@@ -146,16 +147,34 @@ function mentionsLookup(text: string): boolean {
   return actions.some((action) => /\blookup\b/.test(action.split("}", 1)[0] ?? ""));
 }
 
+/** A path below `global`, such as `db.enabled` of `global.db.enabled`. */
+const GLOBAL_PATH = /\bglobal((?:\.[\w-]+)+)/g;
+
+/** The path without `global.` in a match of `GLOBAL_PATH`. */
+const getPath = ([, path = ""]: RegExpExecArray): string => path.slice(1);
+
 /**
- * Finds the paths below `global` that conditions of sub-charts read, such as `db.enabled` of `condition: global.db.enabled,db.on`.
- * `text` is a Chart.yaml or requirements.yaml.
+ * Finds the paths below `global` that a Chart.yaml or requirements.yaml names: in conditions of sub-charts, such as
+ * `condition: global.db.enabled,db.on`, and in `import-values`. Undefined if it cannot be read, so that any path may be in it.
  */
-function findGlobalConditionPaths(text: string): string[] {
-  const lists = Array.from(text.matchAll(SUB_CHART_CONDITION), ([, list]) => list ?? "");
-  const paths = lists.flatMap((list) => list.split(",")).map((path) => path.trim());
-  return paths
-    .filter((path) => path.startsWith(GLOBAL_PREFIX))
-    .map((path) => path.slice(GLOBAL_PREFIX.length));
+function findGlobalPathsInMetadata(text: string): string[] | undefined {
+  try {
+    return listStrings(parseYaml(text, "").value).flatMap((each) =>
+      each
+        .split(",")
+        .map((path) => path.trim())
+        .filter((path) => path.startsWith("global."))
+        .map((path) => path.slice("global.".length)),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+/** All strings in a value. */
+function listStrings(value: Json | undefined): string[] {
+  if (typeof value === "string") return [value];
+  return isContainer(value) ? Object.values(value).flatMap((each) => listStrings(each as Json)) : [];
 }
 
 /** Whether helm accepts the name in Chart.yaml. True for a broken file, because helm reports that. */

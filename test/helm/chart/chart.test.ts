@@ -179,6 +179,39 @@ describe("what else reads values", () => {
     await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
     expect([...read().globals]).toContain("y.on");
   });
+  const spellings: Record<string, string> = {
+    "in flow style": "dependencies: [{name: y, condition: global.y.on}]",
+    "with a quoted key": `dependencies:\n- name: y\n  "condition": 'y.on, global.y.on'`,
+    "with a blank before the colon": "dependencies:\n- name: y\n  condition : global.y.on",
+    folded: "dependencies:\n- name: y\n  condition: >-\n    global.y.on",
+    "with an anchor": "dependencies:\n- &d\n  condition: &c global.y.on\n  name: y\n- {<<: *d, alias: z}",
+    escaped: String.raw`dependencies: [{name: y, condition: "\x67lobal.y.on"}]`,
+    "as JSON": `dependencies: [\n{"condition":"y.on,global.y.on","name":"y"}]`,
+    "as import-values": "dependencies: [{name: y, import-values: [{child: global.y.on, parent: a}]}]",
+  };
+  test.each(Object.entries(spellings))("conditions of sub-charts, %s", async (_, text) => {
+    await put("Chart.yaml", `name: x\n${text}\n`);
+    expect([...read().globals]).toContain("y.on");
+    await put("Chart.yaml", "name: x\n");
+    await put("charts/sub/requirements.yaml", `${text}\n`);
+    expect([...read().globals]).toContain("y.on");
+  });
+  test("conditions in packed sub-charts, and schemas in them", async () => {
+    await put("pack/z/Chart.yaml", "name: z\ndependencies: [{name: y, condition: global.y-1.on}]\n");
+    const pack = (): Buffer =>
+      execFileSync("tar", ["-czf", join(root, "charts/z-1.0.0.tgz"), "-C", join(root, "pack"), "z"]);
+    await mkdir(join(root, "charts"));
+    pack();
+    expect([...read().globals].sort()).toEqual(["used.deep", "y-1.on"]);
+    expect(read().dynamic).toBe(false);
+    await put("pack/z/values.schema.json", `{"properties": {"global": {}}}`);
+    pack();
+    expect(read().dynamic).toBe(true);
+  });
+  test("a Chart.yaml that cannot be read reaches all globals", async () => {
+    await put("Chart.yaml", "name: [x\n");
+    expect(read().dynamic).toBe(true);
+  });
   test("a schema that speaks of globals", async () => {
     await put("values.schema.json", `{"properties": {"global": {}}}`);
     expect(read().dynamic).toBe(true);
