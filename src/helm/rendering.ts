@@ -21,6 +21,7 @@ import {
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
+import { toHelmValues } from "./values-text.ts";
 
 /**
  * Renders the chart as helm would install or upgrade it now. Returns its objects and hooks, and checksums to compare the manifest with
@@ -159,7 +160,7 @@ interface ChartCopyRequest extends ReconcileRequest {
   readonly chart: Pick<Chart, "digest" | "needsChartYaml">;
 }
 
-/** Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards. Throws ChartChangedError. */
+/** Calls `act` with a copy of the chart and a values file for helm, in a private directory that is removed afterwards. Throws ChartChangedError, ProblemError. */
 async function withChartCopy<T>(
   tmpDir: string,
   { module, values, signal, chart }: ChartCopyRequest,
@@ -167,7 +168,7 @@ async function withChartCopy<T>(
 ): Promise<T> {
   const scratch = await ScratchDir.open(tmpDir, `helm-${module.name}`);
   try {
-    const valuesFile = await scratch.write("values.json", values);
+    const valuesFile = await scratch.write("values.yaml", toHelmValues(module.name, values));
     const chartDir = copyChart({ module, chart }, scratch);
     return await act({ release: module.name, overrides: module.helm, chartDir, valuesFile, signal });
   } finally {

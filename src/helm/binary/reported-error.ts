@@ -74,11 +74,18 @@ function readPublicTexts({ release, namespace, chartDir = "", valuesFile }: Helm
       unpackedText(rel, readRegularFile(path)),
     ]);
     const values = valuesFile === undefined ? "{}" : readRegularFile(valuesFile).toString("utf8");
-    // JSON: the letters of escape sequences belong to no word. Secrets among the values are removed elsewhere (`HelmOptions.hideOf`).
-    return [...files.flat(), values.replaceAll(/\\[a-z]/g, " "), release, namespace];
+    // Secrets among the values are removed elsewhere (`HelmOptions.hideOf`).
+    return [...files.flat(), withoutEscapes(values), release, namespace];
   } catch {
     return undefined;
   }
+}
+
+/** Replaces the escape sequences in quoted strings, whose letters belong to no word, except those of letters such as `\u00e9`. */
+function withoutEscapes(text: string): string {
+  return text.replaceAll(/\\(?:u([0-9a-f]{4})|[^])/g, (_, hex?: string) =>
+    hex === undefined ? " " : String.fromCharCode(parseInt(hex, 16)),
+  );
 }
 
 /** Finds the words of a message that occur in none of these texts. */
