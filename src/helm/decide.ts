@@ -51,8 +51,8 @@ export async function planRelease(
 
 /**
  * Reads the facts for a decision about a release: its newest revision, its owner, the chart, and digests. `inputsDigest` covers all
- * inputs; `userInputsDigest` what users change, the chart and their values without changes by hooks. `contentDigest` omits the helm
- * binary, so that a rejected version stays rejected with another helm. Changes nothing in the cluster; may put a chart that is
+ * inputs; `userInputsDigest` what users change, the chart and their values without changes by hooks. `contentDigest` omits the version
+ * of helm, so that a rejected version stays rejected with another helm. Changes nothing in the cluster; may put a chart that is
  * missing back on disk. Throws ForeignReleaseError if the release belongs to another owner.
  */
 export async function collectFacts(tools: Reconciler, request: ReconcileRequest): Promise<Reconciliation> {
@@ -64,7 +64,7 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const { namespace, capabilities } = tools;
   const values = objectOf(JSON.parse(request.values));
   const inputs = { module, namespace, chart, values, capabilities };
-  const inputsDigest = await computeInputsDigest({ ...inputs, helm: tools.helm.getBinaryId() });
+  const inputsDigest = await computeInputsDigest({ ...inputs, helm: await tools.helm.getVersion() });
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
   // Without a policy, failed upgrades are retried and never rolled back.

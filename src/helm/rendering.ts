@@ -119,11 +119,10 @@ export function withUpgradeOptions<T>(
  */
 async function getApplyMethod({
   tools: { helm, store },
-  request: { signal },
   release,
 }: Reconciliation): Promise<"csa" | "ssa" | undefined> {
   if (release === undefined || release.status === "uninstalled") return undefined;
-  const isHelm3 = (await helm.getMajorVersion(signal)) < 4;
+  const isHelm3 = (await helm.getMajorVersion()) < 4;
   return isHelm3 ? undefined : (await store.readSummary(release)).applyMethod;
 }
 

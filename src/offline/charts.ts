@@ -59,10 +59,10 @@ export class OfflineCharts {
     });
   }
 
-  /** Why charts cannot be rendered: the helm binary is missing or unusable. Undefined if it is usable. */
+  /** Why charts cannot be rendered: the helm binary is missing. Undefined if there is one. */
   findHelmProblem(): Problem | undefined {
     const problems: Problem[] = [];
-    collect(problems, () => this.#helm.getBinaryId());
+    collect(problems, () => this.#helm.requireBinary());
     return problems[0];
   }
 

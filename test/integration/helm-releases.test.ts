@@ -822,14 +822,23 @@ ${CONFIG_MAP}`;
     );
   });
 
-  test.runIf(once)("another helm binary counts as changed input", async () => {
-    await putChart();
-    await reconcile({ m: { a: 1 } });
-    await put("bin/helm", `#!/bin/sh\nexec ${bin()} "$@"\n`);
-    await chmod(join(lab.root, "bin/helm"), 0o755);
-    await restart({ bin: join(lab.root, "bin/helm") });
-    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "labelled" });
-  });
+  test.runIf(once)(
+    "another version of helm counts as changed input, the same one at another path does not",
+    async () => {
+      await putChart(CONFIG_MAP.replace("\ndata: {", `\ndata: {password: "{{ randAlphaNum 20 }}", `));
+      await reconcile({ m: { a: 1 } });
+      const putHelm = async (line: string): Promise<void> => {
+        await put("bin/helm", `#!/bin/sh\n${line}\nexec ${bin()} "$@"\n`);
+        await chmod(join(lab.root, "bin/helm"), 0o755);
+        await restart({ bin: join(lab.root, "bin/helm") });
+      };
+      await putHelm("");
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+      const version = which === "helm" ? "v4.99.0" : "v3.99.0";
+      await putHelm(`[ "$1" != version ] || { echo ${version}; exit; }`);
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+    },
+  );
 
   test("lookup is rendered each time, against the server", async () => {
     const template = CONFIG_MAP.replace(

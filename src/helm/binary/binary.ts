@@ -18,8 +18,8 @@ export class HelmBinary {
   readonly #bin: string;
   readonly #searchPath: string | undefined;
   readonly #home: string;
-  /** Major versions by `Binary.id`. */
-  readonly #majors = new Map<string, Promise<number>>();
+  /** Versions by `Binary.id`. */
+  readonly #versions = new Map<string, Promise<string>>();
 
   /** `bin`: a path, or a name on `searchPath`. `home`: the directory in which the version of the binary is recorded. */
   constructor(bin: string, searchPath: string | undefined, home: string) {
@@ -40,55 +40,54 @@ export class HelmBinary {
   }
 
   /**
-   * The major version of helm, 3 or 4. `queryVersion` runs `helm version`: once for each binary, across restarts and for all concurrent
-   * callers. After a failure, the next call tries again.
+   * The version of helm as it reports it, such as `v4.2.4`. `queryVersion` runs `helm version`: once for each binary, across restarts and for
+   * all concurrent callers. After a failure, the next call tries again. Throws if the version is not 3 or 4.
    */
-  async getMajorVersion(queryVersion: () => Promise<string>): Promise<number> {
+  async getVersion(queryVersion: () => Promise<string>): Promise<string> {
     const binary = this.locate();
-    const requested = this.#majors.get(binary.id) ?? this.#findMajor(binary, queryVersion);
-    this.#majors.set(binary.id, requested);
+    const requested = this.#versions.get(binary.id) ?? this.#findVersion(binary, queryVersion);
+    this.#versions.set(binary.id, requested);
     try {
       return await requested;
     } catch (error) {
-      this.#majors.delete(binary.id);
+      this.#versions.delete(binary.id);
       throw error;
     }
   }
 
-  /** The recorded major version, which saves a process at each start, or else the one that helm reports. Throws if it is not 3 or 4. */
-  async #findMajor(binary: Binary, queryVersion: () => Promise<string>): Promise<number> {
-    const recorded = await readRecordedMajor(this.#home, binary);
+  /** The recorded version, which saves a process at each start, or else the one that helm reports. */
+  async #findVersion(binary: Binary, queryVersion: () => Promise<string>): Promise<string> {
+    const recorded = await readRecordedVersion(this.#home, binary);
     if (recorded !== undefined) return recorded;
     const version = (await queryVersion()).trim();
-    const major = Number(/^v?(\d+)\./.exec(version)?.[1]);
-    if (major !== 3 && major !== 4)
+    if (!/^v?[34]\./.test(version))
       throw new Error(`helm ${version} is not supported: install helm 3 or 4, or set --helm-bin`);
-    await recordMajor(this.#home, binary, major);
-    return major;
+    await recordVersion(this.#home, binary, version);
+    return version;
   }
 }
 
-/** Reads the major version that an earlier operator process recorded for a binary; undefined for another binary. */
-async function readRecordedMajor(dir: string, binary: Binary): Promise<number | undefined> {
+/** Reads the version that an earlier operator process recorded for a binary; undefined for another binary. */
+async function readRecordedVersion(dir: string, binary: Binary): Promise<string | undefined> {
   try {
     const note: unknown = JSON.parse(await readFile(versionFile(dir), "utf8"));
-    const { id, major } = objectOf(note);
-    return id === binary.id && typeof major === "number" ? major : undefined;
+    const { id, version } = objectOf(note);
+    return id === binary.id && typeof version === "string" ? version : undefined;
   } catch {
     return undefined;
   }
 }
 
 /**
- * Records the major version of a binary for later operator processes. Ignores a directory that cannot be written: the next process then
+ * Records the version of a binary for later operator processes. Ignores a directory that cannot be written: the next process then
  * runs `helm version` again.
  */
-async function recordMajor(dir: string, binary: Binary, major: number): Promise<void> {
+async function recordVersion(dir: string, binary: Binary, version: string): Promise<void> {
   // Renamed when it is complete, so that no other operator process reads half of it.
   const temporaryFile = `${versionFile(dir)}.${process.pid}`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    await writeFile(temporaryFile, JSON.stringify({ id: binary.id, major }), { mode: 0o600 });
+    await writeFile(temporaryFile, JSON.stringify({ id: binary.id, version }), { mode: 0o600 });
     await rename(temporaryFile, versionFile(dir));
   } catch {
     // The record only saves time.

@@ -113,17 +113,23 @@ export class Helm {
     return new Helm({ ...this.#options, namespace, user }, this.#binary);
   }
 
-  /** Path, size and time of the helm binary: it changes when the binary is replaced. Starts no process. */
-  getBinaryId(): string {
-    return this.#binary.locate().id;
+  /** Throws ProblemError if there is no helm binary. Starts no process. */
+  requireBinary(): void {
+    this.#binary.locate();
+  }
+
+  /** The version of helm, such as `v4.2.4`. */
+  getVersion(): Promise<string> {
+    return this.#binary.getVersion(async () => {
+      // Concurrent callers share the answer, so that none of them may cancel the process.
+      const options = { release: "", signal: new AbortController().signal };
+      return (await this.#run("version", ["--template", "{{.Version}}"], options)).stdout;
+    });
   }
 
   /** The major version of helm, 3 or 4. */
-  getMajorVersion(signal = new AbortController().signal): Promise<number> {
-    return this.#binary.getMajorVersion(async () => {
-      const options = { release: "", signal };
-      return (await this.#run("version", ["--template", "{{.Version}}"], options)).stdout;
-    });
+  async getMajorVersion(): Promise<number> {
+    return Number(/^v?(\d)/.exec(await this.getVersion())?.[1]);
   }
 
   /** Manifest and hooks as `helm template` prints them, without the server. */
@@ -203,7 +209,7 @@ export class Helm {
     const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeoutArgs(options)];
     // helm applies a release as its last revision was applied, with client-side (`csa`) or server-side apply; helm 4 uses the
     // latter for new releases.
-    const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion(options.signal)) >= 4;
+    const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion()) >= 4;
     if (serverSide) args.push("--server-side=true", "--force-conflicts");
     return args;
   }

@@ -193,14 +193,14 @@ interface ReleaseInputs {
   readonly chart: Chart;
   /** As helm gets them: `global` and the module's section. */
   readonly values: JsonObject;
-  /** Path, size and time of the helm binary. */
+  /** The version of helm. */
   readonly helm: string;
   /** Server version and API set; read only where templates use them. */
   readonly capabilities: () => Promise<string>;
 }
 
 /**
- * Computes the digest of all that a release is made from, the helm binary (`helm`) included. While it stays the same, a run need not call
+ * Computes the digest of all that a release is made from, the version of helm included. While it stays the same, a run need not call
  * helm. Globals and capabilities of the server count only where the chart's templates can reach them.
  */
 export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string> {

@@ -13,7 +13,7 @@ export const RELEASE_LABELS = {
   good: "addon-operator.io/good",
   /** Digest of the chart and of the values without changes by hooks. */
   userInputs: "addon-operator.io/given",
-  /** Digest of the inputs without the helm binary, so that another binary does not cause a retry of rejected inputs. */
+  /** Digest of the inputs without the version of helm, so that another version does not cause a retry of rejected inputs. */
   content: "addon-operator.io/content",
   /** Artifact of a registry that the chart and the hooks of the module come from (`toArtifactLabel`). */
   artifact: "addon-operator.io/artifact",

@@ -61,7 +61,7 @@ export function findRefusalAfterRejection(
   const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
   // The current inputs are those of the installed revision, so there is nothing to refuse.
   if (isRolledBack && newest.labels[RELEASE_LABELS.inputs] === inputsDigest) return undefined;
-  // The content digest omits the helm binary: another one, from another image of the operator, does not change rejected inputs.
+  // The content digest omits the version of helm: another one, from another image of the operator, does not change rejected inputs.
   const areRejectedInputs =
     rejectedRevision.labels[RELEASE_LABELS.inputs] === inputsDigest ||
     rejectedRevision.labels[RELEASE_LABELS.content] === contentDigest;
