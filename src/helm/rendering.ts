@@ -10,6 +10,7 @@ import { hashFiles, parseYaml, readRegularFile, toYaml, type Clock } from "../li
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
+import { toHelmValues } from "./binary/values-text.ts";
 import { ChartReader, findChartFiles, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
@@ -21,7 +22,6 @@ import {
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
-import { toHelmValues } from "./values-text.ts";
 
 /**
  * Renders the chart as helm would install or upgrade it now. Returns its objects and hooks, and checksums to compare the manifest with

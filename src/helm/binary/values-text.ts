@@ -1,7 +1,7 @@
 /** Writes the values of a release so that helm, which reads them as YAML, gets exactly their text. */
 
-import { toPointer } from "../lib/index.ts";
-import { isContainer, ProblemError, type Json } from "../model/index.ts";
+import { toPointer } from "../../lib/index.ts";
+import { isContainer, ProblemError, type Json } from "../../model/index.ts";
 
 /** Characters that YAML reads differently from JSON, or refuses, such as U+0085, U+2028 and U+FEFF. Not those of two UTF-16 units. */
 const UNLIKE_JSON = /[\u007f-\uffff]/gu;

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { array, boolean, constantFrom, dictionary, double, integer, oneof, sample, tuple } from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { tools } from "../../scripts/setup/tools.mjs";
-import { toHelmValues } from "../../src/helm/values-text.ts";
-import type { JsonObject } from "../../src/model/index.ts";
-import { putFiles } from "../support/chart-repository.ts";
-import { HELMS } from "../support/helms.ts";
+import { tools } from "../../../scripts/setup/tools.mjs";
+import { toHelmValues } from "../../../src/helm/binary/values-text.ts";
+import type { JsonObject } from "../../../src/model/index.ts";
+import { putFiles } from "../../support/chart-repository.ts";
+import { HELMS } from "../../support/helms.ts";
 
 /** What a chart gets from helm as `.Values`. */
 function readWithHelm(helm: string, json: string): unknown {
