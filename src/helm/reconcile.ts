@@ -10,6 +10,7 @@ import { HelmError } from "./binary/helm-errors.ts";
 import type { UpgradeOptions } from "./binary/helm.ts";
 import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
+import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch } from "./hook-watch.ts";
@@ -193,7 +194,7 @@ async function installOrUpgrade(
   // Without a rendering, it checks all recorded objects, because helm may delete any of them.
   await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
   for (let repairs = 0; ; repairs += 1) {
-    await refuseHookReplacements(tools, request, { verb: getHookVerb(reconciliation), hooks });
+    await prepareHelmRun(reconciliation, options, hooks);
     try {
       return await upgradeAndAdopt(reconciliation, options);
     } catch (error) {
@@ -216,6 +217,17 @@ async function renderContent(
   if (!hooks && !crds) return { objects: [], hooks: [] };
   const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
   return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
+}
+
+/** Does what must precede a run of helm: refuses hooks that would replace objects of others, and creates CRDs of sub-charts. */
+async function prepareHelmRun(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+  hooks: HookRun["hooks"],
+): Promise<void> {
+  const verb = getHookVerb(reconciliation);
+  await refuseHookReplacements(reconciliation.tools, reconciliation.request, { verb, hooks });
+  if (verb === "install") await createSubChartCrds(reconciliation, options);
 }
 
 /** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */

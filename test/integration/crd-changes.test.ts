@@ -162,6 +162,8 @@ test(
     lab.file("modules/010-bad/crds/sub/a.yaml", definition("Bads", { type: "objekt" }));
     lab.file("modules/010-bad/crds/b.yaml", `# nothing\n---\n${definition("Others", { type: "object" })}`);
     lab.file("modules/010-bad/crds/doc-ru-a.yaml", "spec: {}\n");
+    // A chart of helm, which would refuse the unknown field in its crds/.
+    lab.file("modules/020-good/Chart.yaml", "apiVersion: v2\nname: good\nversion: 1.0.0\n");
     lab.file("modules/020-good/crds/a.yaml", definition("Goods", { type: "object" }));
     await kubectl(["create", "configmap", "addon-operator", "-n", namespace]);
     const operator = await startOperator({ namespace, modulesDir: lab.modulesDir });
@@ -180,6 +182,10 @@ test(
       await eventually(isReached, `the states are ${JSON.stringify(wanted)}`);
     };
     await reach({ bad: "Invalid", good: "Ready", user: "Pending" });
+    const owners = "jsonpath={.metadata.managedFields[?(@.operation=='Apply')].manager}";
+    expect(await kubectl(["get", "crd", `goods.${group}`, "--show-managed-fields", "-o", owners])).toBe(
+      "addon-operator",
+    );
     const file = join(lab.dir, "modules/010-bad/crds/sub/a.yaml");
     const why = JSON.stringify(await json(["get", "addonmodule", "bad", "-n", namespace]));
     expect(why).toContain(`${file}: the API server refuses CRD bads.${group}: `);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { rootCertificates } from "node:tls";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
@@ -113,6 +114,46 @@ describe("crds/ of modules", () => {
     expect(await get(".spec.conversion.strategy")).toBe("Webhook");
     await apply(crd("things", "colour", CONVERSION.replace("convert", "other")));
     expect(await get(".spec.conversion.webhook.clientConfig.service.name")).toBe("other");
+  });
+
+  test("replace a conversion of another kind as a whole, whoever owns it", async () => {
+    await apply(crd("things", "size", CONVERSION));
+    const caBundle = Buffer.from(rootCertificates[0] ?? "").toString("base64");
+    const patch = { spec: { conversion: { webhook: { clientConfig: { caBundle } } } } };
+    const inject = (): Promise<string> =>
+      cluster().kubectl(
+        ["patch", "crd", `things.${group}`, "--type=merge", "--field-manager=cainjector", "-p"].concat(
+          JSON.stringify(patch),
+        ),
+      );
+    await inject();
+    // The same kind of conversion keeps what others have added.
+    await apply(crd("things", "size", CONVERSION.replace("convert", "other")));
+    expect(await get(".spec.conversion.webhook.clientConfig")).toContain("caBundle");
+    const byUrl = CONVERSION.replace(/service: .*\}\}/, 'url: "https://convert.example.org/"}');
+    await apply(crd("things", "colour", byUrl));
+    expect(await get(".spec.conversion.webhook.clientConfig")).toBe('{"url":"https://convert.example.org/"}');
+    await inject();
+    await apply(crd("things", "size", "  conversion: {strategy: None}\n"));
+    expect(await get(".spec.conversion")).toBe('{"strategy":"None"}');
+  });
+
+  test("lose what their file no longer has, although helm owns it, too", async () => {
+    const names = "kind: Thing, shortNames: [th], categories: [all],";
+    const before = crd("things", "size", CONVERSION)
+      .replace("kind: Thing,", names)
+      .replace("metadata: {", "metadata: {labels: {a: b}, ");
+    const asHelm = ["apply", "--server-side", "--field-manager=helm", "-f", "-"];
+    await cluster().kubectl(asHelm, before);
+    await apply(before);
+    await apply(crd("things", "size"));
+    expect(await get(".spec.names.shortNames")).toBe("");
+    expect(await get(".spec.names.categories")).toBe("");
+    expect(await get(".metadata.labels")).toBe("");
+    // A file without a conversion leaves it to others.
+    expect(await get(".spec.conversion.strategy")).toBe("Webhook");
+    await apply(crd("things", "size", "  conversion: {strategy: None}\n"));
+    expect(await get(".spec.conversion.strategy")).toBe("None");
   });
 
   test.each([

@@ -230,7 +230,7 @@ spec:
   group: ${group}
   names: {kind: ${plural === "things" ? "Thing" : "Wheel"}, plural: ${plural}}
   scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-doc-default: b}}}]
 `;
     // It may hold namespaces, and looks at the server: what it makes is asked of helm before.
     const looking = `{{ if lookup "v1" "Namespace" "" "none" }}\nkind: Namespace\n{{ end }}`;

@@ -166,7 +166,12 @@ export class Helm {
     }
   }
 
-  /** `helm upgrade --install`. A first installation creates CRDs of sub-charts that are missing. */
+  /** The definitions in `crds/` of a chart and of all its sub-charts, as text. */
+  async showCrds(options: ChartOptions): Promise<string> {
+    return (await this.#run("show", ["crds", options.chartDir], options)).stdout;
+  }
+
+  /** `helm upgrade --install`, without the files in `crds/`: helm 4 refuses unknown fields in them, and overwrites installed CRDs. */
   async upgradeInstall(options: UpgradeOptions): Promise<void> {
     const labels = Object.entries(options.labels).map(([key, value]) => `${key}=${value}`);
     const args = [...(await this.#upgradeArgs(options)), "--labels", labels.join(",")];
@@ -197,6 +202,7 @@ export class Helm {
   async #upgradeArgs(options: UpgradeOptions): Promise<string[]> {
     const { validate } = this.#options;
     const args = ["--install", options.release, options.chartDir, "-f", options.valuesFile, "--reset-values"];
+    args.push("--skip-crds");
     if (!validate) args.push("--disable-openapi-validation");
     return [...args, ...(await this.#applyArgs(options))];
   }

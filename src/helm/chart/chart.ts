@@ -28,6 +28,8 @@ export interface Chart {
   readonly reach: Reach;
   /** helm refuses the chart as it is (no Chart.yaml, or one without a usable name). */
   readonly needsChartYaml: boolean;
+  /** Files in `crds/` of its sub-charts, and packed sub-charts that contain such files. */
+  readonly subChartCrds: readonly string[];
 }
 
 /** The files of a module's chart cannot be used; a user has to change them. */
@@ -108,6 +110,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
     digest: hashFiles(contents),
     reach: addReachOfFiles(reach, contents),
     needsChartYaml: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+    subChartCrds: contents.filter(([rel, bytes]) => hasSubChartCrds(rel, bytes)).map(([rel]) => rel),
   };
 }
 
@@ -294,6 +297,15 @@ const PACKED_SUB_CHART = /^(?:charts\/[^/]+\/)*charts\/[^/]+\.(tgz|tar\.gz)$/;
 /** Whether helm renders a file of a chart: a template of the chart or of a sub-chart, or a packed sub-chart. */
 export function isTemplate(rel: string): boolean {
   return TEMPLATE_FILE.test(rel) || PACKED_SUB_CHART.test(rel);
+}
+
+const SUB_CHART_CRD = /^(?:charts\/[^/]+\/)+crds\/.*\.(?:ya?ml|json)$/;
+
+/** Whether a file of a chart is one in `crds/` of a sub-chart, or a packed sub-chart with such files. */
+function hasSubChartCrds(rel: string, bytes: Buffer): boolean {
+  return (
+    SUB_CHART_CRD.test(rel) || (PACKED_SUB_CHART.test(rel) && unpackedText(rel, bytes).includes("/crds/"))
+  );
 }
 
 /** The map in a YAML file; empty where it is missing or broken, because helm reports that when it renders the chart. */

@@ -15,7 +15,8 @@ import {
 } from "../../kube/index.ts";
 import { shortenMiddle, exponentialDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
-import type { JsonObject, Problem } from "../../model/index.ts";
+import type { Json, JsonObject, Problem } from "../../model/index.ts";
+import { CONVERSION_ANNOTATION } from "../../webhooks/index.ts";
 import { withoutServerFields } from "../manifest/manifest.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {
@@ -26,6 +27,7 @@ import {
   type CrdTools,
   type InstalledCrd,
 } from "./crd.ts";
+import { takeOverConversion, takeOverFromHelm } from "./field-owners.ts";
 import { readCrds, readModuleCrds } from "./read-crds.ts";
 
 /** A busy API server may need this long to serve new kinds. */
@@ -71,7 +73,7 @@ async function applyCrds(crds: readonly CrdFile[], tools: CrdTools) {
   const applied: string[] = [];
   for (const definition of accepted) {
     if (definition === undefined) continue;
-    const served = waitUntilServed(definition, deadline, tools).then(() => crdName(definition.crd));
+    const served = waitUntilServed(definition, tools, deadline).then(() => crdName(definition.crd));
     const name = await collectRefusal(served, refused);
     if (name !== undefined) applied.push(name);
   }
@@ -118,29 +120,19 @@ function isPermanentRefusal(error: unknown): error is ApiError {
   return REFUSED_STATUSES.has(status) || (status === 500 && message.includes(UNTYPED));
 }
 
-/**
- * Applies one definition by server-side apply, or only tries to (`dryRun`). Omits its status and metadata that belong to the
- * server. Throws ProblemError where the server refuses it for good, ApiError.
- */
-async function applyCrd(
-  { file, crd }: CrdFile,
-  { client, signal, fieldManager, labels }: CrdTools,
-  dryRun = false,
-): Promise<JsonObject> {
-  const { status: _, metadata: fullMetadata, ...body } = crd;
-  const metadata = Object.fromEntries(
-    Object.entries(objectOf(fullMetadata)).filter(([field]) => AUTHOR_METADATA.includes(field)),
-  );
-  const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
+/** With `dryRun`, nothing is stored. */
+interface ApplyTools extends CrdTools {
+  readonly dryRun?: boolean;
+}
+
+/** Applies one definition, or only tries to. Throws ProblemError where the server refuses it for good, ApiError. */
+async function applyCrd({ file, crd }: CrdFile, tools: ApplyTools): Promise<JsonObject> {
   try {
-    return await serverSideApply(client, target, {
-      body: { ...body, metadata: { ...metadata, ...withExtraLabels } },
-      force: true,
-      signal,
-      dryRun,
-      ...(fieldManager && { fieldManager }),
-    });
+    const applied = await applyWithConversion(crd, tools);
+    // The operator applies its own definitions as helm does.
+    const mayTakeOver = tools.dryRun !== true && tools.fieldManager === undefined;
+    const hasTakenOver = mayTakeOver && (await takeOverFromHelm(applied, tools));
+    return hasTakenOver ? await applyWithConversion(crd, tools) : applied;
   } catch (error) {
     if (!isPermanentRefusal(error)) throw error;
     const message = `the API server refuses CRD ${crdName(crd)}: ${shortenMiddle(error)}`;
@@ -150,13 +142,61 @@ async function applyCrd(
 }
 
 /**
+ * Applies one definition. A conversion of another kind replaces the installed one as a whole, because the server refuses a mixture.
+ * A conversion that a hook of the operator has configured stays. Throws ApiError.
+ */
+async function applyWithConversion(crd: JsonObject, tools: ApplyTools): Promise<JsonObject> {
+  const { conversion, ...spec } = objectOf(crd["spec"]);
+  if (conversion === undefined) return sendCrd(crd, tools);
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
+  const live = (await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound)) ?? {};
+  if (!isOtherConversion(objectOf(live["spec"])["conversion"], conversion)) return sendCrd(crd, tools);
+  const isOfHook = CONVERSION_ANNOTATION in objectOf(objectOf(live["metadata"])["annotations"]);
+  if (isOfHook) return sendCrd({ ...crd, spec }, tools);
+  if (tools.dryRun === true) {
+    const applied = await sendCrd({ ...crd, spec }, tools);
+    return { ...applied, spec: { ...objectOf(applied["spec"]), conversion } };
+  }
+  await takeOverConversion(live, tools);
+  return sendCrd(crd, tools);
+}
+
+/** Whether the installed conversion has a webhook, and the new one has none, or one that is called in another way. */
+function isOtherConversion(installed: Json | undefined, wanted: Json): boolean {
+  const [before = {}, after = {}] = [installed, wanted].map((conversion) =>
+    objectOf(objectOf(objectOf(conversion)["webhook"])["clientConfig"]),
+  );
+  return ["url", "service"].some((way) => before[way] !== undefined && after[way] === undefined);
+}
+
+/** Applies one definition by server-side apply. Omits its status and metadata that belong to the server. Throws ApiError. */
+function sendCrd(
+  crd: JsonObject,
+  { client, signal, fieldManager, labels, dryRun = false }: ApplyTools,
+): Promise<JsonObject> {
+  const { status: _, metadata: fullMetadata, ...body } = crd;
+  const metadata = Object.fromEntries(
+    Object.entries(objectOf(fullMetadata)).filter(([field]) => AUTHOR_METADATA.includes(field)),
+  );
+  const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
+  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
+  return serverSideApply(client, target, {
+    body: { ...body, metadata: { ...metadata, ...withExtraLabels } },
+    force: true,
+    signal,
+    dryRun,
+    ...(fieldManager && { fieldManager }),
+  });
+}
+
+/**
  * Waits until the API serves the objects of a definition, because a chart with such objects fails before. Throws ProblemError
  * where another definition has its names, ApiError, and Error after the deadline.
  */
-async function waitUntilServed(
+export async function waitUntilServed(
   { file, crd }: CrdFile,
-  deadline: number,
   { client, clock, signal }: CrdTools,
+  deadline = clock.monotonic() + SERVED_WITHIN_MS,
 ): Promise<void> {
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
   let installed = crd;
@@ -263,7 +303,7 @@ async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange | u
   const name = crdName(file.crd);
   const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
   const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
-  const after = withoutServerFields(await applyCrd(file, tools, true));
+  const after = withoutServerFields(await applyCrd(file, { ...tools, dryRun: true }));
   const before = live === undefined ? undefined : withoutServerFields(live);
   return sameJson(before, after) ? undefined : { name, before, after };
 }

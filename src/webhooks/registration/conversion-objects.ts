@@ -8,7 +8,7 @@ import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } f
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
 /** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
-const ANNOTATION = "addon-operator.io/conversion";
+export const CONVERSION_ANNOTATION = "addon-operator.io/conversion";
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
 interface ConversionObjectsOptions extends RegistrationOptions {
@@ -90,8 +90,8 @@ export class ConversionObjects {
     operatorName: string | undefined,
   ): Promise<void> {
     const annotations = { ...objectOf(crd.metadata["annotations"]) };
-    if (operatorName === undefined) delete annotations[ANNOTATION];
-    else annotations[ANNOTATION] = operatorName;
+    if (operatorName === undefined) delete annotations[CONVERSION_ANNOTATION];
+    else annotations[CONVERSION_ANNOTATION] = operatorName;
     const metadata = { ...crd.metadata, annotations };
     const body = { ...crd, metadata, spec: { ...objectOf(crd["spec"]), conversion } };
     await replace(this.#options.client, { resource: RESOURCE, name: crd.metadata.name }, { body });
@@ -104,7 +104,7 @@ export class ConversionObjects {
 
   /** Whether the annotation names this operator. */
   #isAnnotated({ metadata }: WatchedObject): boolean {
-    return objectOf(metadata["annotations"])[ANNOTATION] === this.#options.name;
+    return objectOf(metadata["annotations"])[CONVERSION_ANNOTATION] === this.#options.name;
   }
 
   /** Whether the webhook of the CRD calls the address of this operator. */
