@@ -36,6 +36,8 @@ export interface Finding extends Assessment {
   readonly pods: OwnPods | undefined;
   /** A StatefulSet that replaces its Pods one at a time. */
   readonly isOrdered: boolean;
+  /** The class of a PersistentVolumeClaim for which no volume is being created: the class may wait for the first Pod. */
+  readonly unusedClass: string | undefined;
 }
 
 /** The time, the previous finding, and the check of `addon.yaml` that replaces the rules. */
@@ -73,6 +75,7 @@ export function createFinding(object: JsonObject, { now, wall, before, check }: 
     isLost: wasCurrent && (assessment.status === "Failed" || isUnavailable(object)),
     pods: describeOwnPods(object),
     isOrdered: isOrdered(object),
+    unusedClass: findUnusedClass(object, assessment),
   };
 }
 
@@ -111,6 +114,7 @@ const NO_DETAILS = {
   isLost: false,
   pods: undefined,
   isOrdered: false,
+  unusedClass: undefined,
 };
 
 /** The finding for a missing object. It never becomes unhealthy, because the next run restores the object. */
@@ -127,22 +131,78 @@ export function createUnwatchedFinding(why: string): Finding {
 }
 
 /**
- * The assessment of an object that a user has stopped: a suspended Job or a paused Deployment is Current. A Deployment that
- * is paused during a rollout is in progress. Returns undefined where the usual rules apply.
+ * The assessment of an object that a user has stopped: a suspended Job or a paused Deployment is Current, and a DaemonSet whose Pods a user
+ * replaces. A Deployment that is paused during a rollout is in progress. Returns undefined where the usual rules apply.
  */
 function assessStoppedObject(object: JsonObject): Assessment | undefined {
   if (readTextField(object, "metadata.deletionTimestamp") !== "") return undefined;
   const spec = objectOf(object["spec"]);
-  const kind = groupKindOf(object);
-  if (kind === "batch/Job" && spec["suspend"] === true && !hasEnded(object)) return CURRENT;
+  switch (groupKindOf(object)) {
+    case "batch/Job":
+      return spec["suspend"] === true && !hasEnded(object) ? CURRENT : undefined;
+    case "apps/DaemonSet":
+      return hasOnlyOldPods(object) ? CURRENT : undefined;
+    case "apps/Deployment":
+      return spec["paused"] === true ? assessPausedDeployment(object) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function assessPausedDeployment(object: JsonObject): Assessment | undefined {
   // A pause does not excuse a Deployment that has lost Pods.
-  if (kind !== "apps/Deployment" || spec["paused"] !== true || isUnavailable(object)) return undefined;
+  if (isUnavailable(object)) return undefined;
   const updated = readInt(object, "status.updatedReplicas", 0);
   const wanted = readInt(object, "spec.replicas", 1);
   const count = describeCount(updated, wanted, "replicas updated");
   if (updated < wanted) return createInProgress(PAUSED, `its rollout is paused: ${count}`);
   // Until its controller has observed the spec, the count may be that of an earlier one.
   return isObserved(object) ? CURRENT : undefined;
+}
+
+/** Whether all Pods of a DaemonSet are ready, and those of an older revision stay until a user deletes them (OnDelete). */
+function hasOnlyOldPods(object: JsonObject): boolean {
+  const count = (key: string): number => readInt(object, `status.${key}`, 0);
+  const wanted = readInt(object, "status.desiredNumberScheduled", -1);
+  const isOnDelete = readTextField(object, "spec.updateStrategy.type") === "OnDelete";
+  const areReady = wanted >= 0 && count("numberAvailable") >= wanted && count("numberReady") >= wanted;
+  return isOnDelete && isObserved(object) && areReady;
+}
+
+const SELECTED_NODE = "volume.kubernetes.io/selected-node";
+const PROVISIONERS = [
+  "volume.kubernetes.io/storage-provisioner",
+  "volume.beta.kubernetes.io/storage-provisioner",
+];
+
+/** The class of a PersistentVolumeClaim that is pending, but for which neither a node is chosen nor a volume is being created. */
+function findUnusedClass(object: JsonObject, { reason }: Assessment): string | undefined {
+  if (groupKindOf(object) !== "PersistentVolumeClaim" || reason !== "NotBound") return undefined;
+  const annotations = objectOf(objectOf(object["metadata"])["annotations"]);
+  const isInUse = [SELECTED_NODE, ...PROVISIONERS].some((name) => annotations[name] !== undefined);
+  const isPending = readTextField(object, "status.phase") === "Pending";
+  return isPending && !isInUse ? readTextField(object, "spec.storageClassName") || undefined : undefined;
+}
+
+/** Reason of a claim whose class cannot be read. */
+export const CLASS_UNKNOWN = "ClassUnknown";
+
+/** When volumes of a class are bound. `why`: the class cannot be read. */
+export type VolumeBinding = { readonly isLate: boolean } | { readonly why: string };
+
+/**
+ * Completes the finding of a claim with the binding mode of its class: a claim that waits for its first Pod is Current, and one whose
+ * class is unknown is Unknown. Returns any other finding unchanged.
+ */
+export function applyVolumeBinding(finding: Finding, binding: VolumeBinding | undefined): Finding {
+  const { unusedClass } = finding;
+  if (unusedClass === undefined) return finding;
+  if (binding === undefined) return { ...finding, since: Infinity };
+  if ("why" in binding) {
+    const message = `${finding.message}; whether it waits for its first Pod is unknown, because StorageClass ${unusedClass} cannot be read: ${binding.why}`;
+    return { ...finding, status: "Unknown", reason: CLASS_UNKNOWN, message };
+  }
+  return binding.isLate ? { ...finding, ...CURRENT } : finding;
 }
 
 /** Whether an object has reached its goal in this generation. A running Job is Current by the rules, but may still fail. */

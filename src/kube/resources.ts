@@ -98,6 +98,13 @@ export const CUSTOM_RESOURCE_DEFINITIONS: Resource = {
   kind: "CustomResourceDefinition",
   namespaced: false,
 };
+export const STORAGE_CLASSES: Resource = {
+  ...CORE_V1,
+  group: "storage.k8s.io",
+  plural: "storageclasses",
+  kind: "StorageClass",
+  namespaced: false,
+};
 const WEBHOOK_CONFIGURATIONS = { ...CORE_V1, group: "admissionregistration.k8s.io", namespaced: false };
 export const VALIDATING_WEBHOOKS: Resource = {
   ...WEBHOOK_CONFIGURATIONS,

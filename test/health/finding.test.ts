@@ -34,6 +34,43 @@ const job = (spec: JsonObject, ...conditions: JsonObject[]): JsonObject => ({
   status: { conditions },
 });
 
+const daemonSet = (
+  type: string,
+  [wanted, updated, ready]: readonly [wanted: number, updated: number, ready: number],
+): JsonObject => ({
+  apiVersion: "apps/v1",
+  kind: "DaemonSet",
+  metadata: { name: "d", generation: 2 },
+  spec: { updateStrategy: { type } },
+  status: {
+    observedGeneration: 2,
+    desiredNumberScheduled: wanted,
+    currentNumberScheduled: wanted,
+    updatedNumberScheduled: updated,
+    numberAvailable: ready,
+    numberReady: ready,
+  },
+});
+
+const statefulSet = (spec: JsonObject): JsonObject => ({
+  apiVersion: "apps/v1",
+  kind: "StatefulSet",
+  metadata: { name: "s", generation: 1 },
+  spec,
+  status: { observedGeneration: 1, replicas: 0, currentRevision: "a", updateRevision: "a" },
+});
+
+const withConditions = (
+  apiVersion: string,
+  kind: string,
+  ...conditions: readonly (readonly [type: string, status: string])[]
+): JsonObject => ({
+  apiVersion,
+  kind,
+  metadata: { name: "x" },
+  status: { conditions: conditions.map(([type, status]) => condition(type, status)) },
+});
+
 describe("decided for releases", () => {
   test.each<[string, string, JsonObject]>([
     ["a Job that is suspended", "Current", job({ suspend: true }, condition("Suspended", "True"))],
@@ -43,6 +80,56 @@ describe("decided for releases", () => {
       "a CronJob that is suspended",
       "Current",
       { apiVersion: "batch/v1", kind: "CronJob", spec: { suspend: true } },
+    ],
+    ["a DaemonSet without nodes", "Current", daemonSet("RollingUpdate", [0, 0, 0])],
+    ["a DaemonSet whose Pods a user replaces", "Current", daemonSet("OnDelete", [2, 1, 2])],
+    ["such a DaemonSet, one of whose Pods is not ready", "InProgress", daemonSet("OnDelete", [2, 1, 1])],
+    ["a DaemonSet that is replacing its Pods", "InProgress", daemonSet("RollingUpdate", [2, 1, 2])],
+    [
+      "a StatefulSet whose Pods a user replaces",
+      "Current",
+      statefulSet({ updateStrategy: { type: "OnDelete" } }),
+    ],
+    ["a StatefulSet with 0 replicas", "Current", statefulSet({ replicas: 0 })],
+    [
+      "a HorizontalPodAutoscaler without metrics",
+      "Current",
+      withConditions(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        ["ScalingActive", "False"],
+        ["AbleToScale", "True"],
+      ),
+    ],
+    [
+      "an Ingress without an address",
+      "Current",
+      { apiVersion: "networking.k8s.io/v1", kind: "Ingress", status: { loadBalancer: {} } },
+    ],
+    [
+      "a Gateway without an address",
+      "Current",
+      withConditions(
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        ["Accepted", "True"],
+        ["Programmed", "False"],
+      ),
+    ],
+    [
+      "a Service that waits for its load balancer",
+      "Current",
+      {
+        apiVersion: "v1",
+        kind: "Service",
+        spec: { type: "LoadBalancer", clusterIP: "10.0.0.1" },
+        status: { loadBalancer: {} },
+      },
+    ],
+    [
+      "a PodDisruptionBudget of nothing",
+      "Current",
+      withConditions("policy/v1", "PodDisruptionBudget", ["DisruptionAllowed", "False"]),
     ],
     [
       "a Deployment with 0 replicas",

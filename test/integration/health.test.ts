@@ -23,6 +23,20 @@ spec:
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: beside}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: "{{ .Release.Namespace }}"}
+provisioner: example.com/none
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: unused}
+spec:
+  storageClassName: "{{ .Release.Namespace }}"
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
 `;
 const container = { name: "web", image: "example.com/web:1", imageID: "" };
 const RUNNING = { ...container, ready: true, restartCount: 0, state: { running: {} } };
@@ -41,7 +55,7 @@ interface Status {
   readonly objects?: object;
 }
 
-/** A namespace and one module, `web`, of a Deployment and a ConfigMap, with an operator that reaches the API by a proxy. */
+/** A namespace and one module, `web`, of a Deployment and three objects that nothing has to happen to, with an operator that reaches the API by a proxy. */
 async function prepare(...args: readonly string[]) {
   const namespace = await freshNamespace("health");
   const lab = hookLab("health");
@@ -112,7 +126,7 @@ interface Pod {
   readonly spec: { readonly containers: readonly { readonly image: string }[] };
 }
 
-const WELL = ["True", "Healthy", "All objects are healthy (2)"] as const;
+const WELL = ["True", "Healthy", "All objects are healthy (4)"] as const;
 
 test("a Deployment that becomes unavailable is reported with the Pod that says why, and when it is back", async () => {
   const { namespace, own, status, says, run } = await prepare();
@@ -120,7 +134,7 @@ test("a Deployment that becomes unavailable is reported with the Pod that says w
   await says("Unknown", "Progressing", `${title}: 0 of 3 replicas available`);
   await run(1, 3);
   await says(...WELL);
-  expect(await status()).toMatchObject({ state: "Ready", objects: { total: 2, current: 2 } });
+  expect(await status()).toMatchObject({ state: "Ready", objects: { total: 4, current: 4 } });
   expect((await status()).health).toBeUndefined();
 
   const [, second] = await run(1, 1);
@@ -128,7 +142,7 @@ test("a Deployment that becomes unavailable is reported with the Pod that says w
   await says("False", "Unhealthy", `${title}: ${message}`);
   const object = `${namespace}/Deployment/web`;
   expect(await status()).toMatchObject({
-    objects: { total: 2, current: 1, inProgress: 1 },
+    objects: { total: 4, current: 3, inProgress: 1 },
     health: [{ object, status: "InProgress", reason: "LessAvailable", message }],
   });
 

@@ -156,6 +156,39 @@ describe.each(HELMS)("rollback with %s", (which) => {
     expect(Object.keys(labels)).not.toContain(RELEASE_LABELS.tries);
   });
 
+  test.runIf(once)(
+    "an upgrade for which an answer is missing proves nothing, and is tried again",
+    async () => {
+      await putChart("1.0.0", false);
+      expect(await reported()).toBe("installed");
+      await putChart("2.0.0", false);
+      const webhook = {
+        apiVersion: "admissionregistration.k8s.io/v1",
+        kind: "ValidatingWebhookConfiguration",
+        metadata: { name: namespace },
+        webhooks: [
+          {
+            name: "away.example.com",
+            clientConfig: { url: "https://127.0.0.1:1/" },
+            namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+            rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"], operations: ["*"] }],
+            sideEffects: "None",
+            admissionReviewVersions: ["v1"],
+          },
+        ],
+      };
+      await cluster().apply(webhook);
+      try {
+        const outcomes = [await reported(), await reported(), await reported()];
+        expect(outcomes).toEqual(["failed", "failed", "failed"]);
+        expect(history()).toEqual(["1 deployed", "2 failed", "3 failed", "4 failed"]);
+      } finally {
+        await cluster().kubectl(["delete", "validatingwebhookconfiguration", namespace]);
+      }
+      expect(await reported()).toBe("upgraded");
+    },
+  );
+
   test("a person goes back by hand, which holds over restarts until people change something", async () => {
     const module = { ...requestOf({}).module, onFailure: "retry" as const };
     for (const version of ["1.0.0", "2.0.0", "3.0.0"]) {

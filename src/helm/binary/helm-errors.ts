@@ -19,6 +19,15 @@ export class HelmError extends Error {
   }
 }
 
+/** What helm reports if the API server, or a webhook of another owner, does not answer, in the words of Go and of Kubernetes. */
+const NO_ANSWER =
+  /connection refused|connection reset by peer|broken pipe|no such host|network is unreachable|no route to host|i\/o timeout|TLS handshake timeout|http2: (?:client|server|Transport)|unexpected EOF|: EOF$|currently unable to handle the request|not return a response in the time allotted|failed calling webhook|etcdserver: |leader changed|too many requests|\bUnauthorized$|the server has asked for the client to provide credentials|unable to retrieve the complete list of server APIs/im;
+
+/** Whether a failure says nothing about the chart and its values, because an answer was missing. */
+export function isMissingAnswer(error: unknown): boolean {
+  return error instanceof HelmError && NO_ANSWER.test(error.result.stderr);
+}
+
 const TRAILING_ADVICE = "\nUse --debug flag to render out invalid YAML";
 
 /** Leaves space in a line for a prefix. */

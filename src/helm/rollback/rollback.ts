@@ -6,7 +6,7 @@
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { HelmError } from "../binary/helm-errors.ts";
+import { HelmError, isMissingAnswer } from "../binary/helm-errors.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
@@ -61,7 +61,8 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 
 /**
  * Counts a failed upgrade. Returns a refusal, which the caller carries out by a rollback, when the allowed number of failures is reached;
- * otherwise throws the failure. Neither an abort counts, nor a failure before a revision was created, which has changed nothing.
+ * otherwise throws the failure. An abort does not count, nor an answer that was missing, nor a failure before a revision was created, which has
+ * changed nothing.
  */
 export async function countFailure(
   { tools, request, policy, release: before }: Reconciliation,
@@ -71,6 +72,8 @@ export async function countFailure(
   const revisions = store.revisions(request.module.name);
   const failedRevision = findFailedRevisionAfter(before, revisions);
   if (policy === undefined || request.signal.aborted || failedRevision === undefined) throw failure;
+  // A rollback needs evidence that the revision does not work.
+  if (isMissingAnswer(failure)) throw failure;
   const goodRevision = findLastGoodRevision(revisions);
   if (goodRevision === undefined) throw addNoRollbackTarget(failure);
   const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;

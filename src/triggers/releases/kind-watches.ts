@@ -43,6 +43,9 @@ const MANAGED_BY_HELM = "app.kubernetes.io/managed-by=Helm";
 /** Back-off of the search for a kind that the server does not serve yet. */
 const FIND_BACKOFF = { firstMs: 10_000, maxMs: 600_000 };
 
+/** A failing watch is retried at least every 30 s, and each failure calls the listeners, which then find that it is stale. */
+const STALE_AFTER_MS = 60_000;
+
 /** The watch of one kind in one namespace, shared by all releases. */
 interface KindWatch {
   readonly key: string;
@@ -90,17 +93,25 @@ export class KindWatches {
   }
 
   /**
-   * Returns the health finding of an object, from the watch or else from an answer; undefined before the first list. The finding stays while
-   * the server cannot be reached.
+   * Returns the health finding of an object, from the watch or else from an answer; undefined before the first list. For a minute after the watch
+   * has failed, the finding stays, but its time limit does not run; then it is unknown.
    */
   getFinding(object: ReleaseObject): Finding | undefined {
     const watch = this.#watches.get(toKindKey(object));
     if (watch === undefined) return undefined;
     const watchedFinding = getObservedObject(watch, object)?.finding;
-    const finding = watchedFinding ?? watch.requestedFindings.get(toStoreKey(watch, object));
+    if (watchedFinding !== undefined) return this.#markIfStale(watch, watchedFinding);
+    const finding = watch.requestedFindings.get(toStoreKey(watch, object));
     if (finding !== undefined) return finding;
     if (watch.watchError !== undefined) return createUnwatchedFinding(watch.watchError);
     return watch.store.isSynced ? NOT_FOUND : undefined;
+  }
+
+  /** A finding from a watch that has failed since: an object that cannot be seen may be healthy by now, or unhealthy. */
+  #markIfStale({ unwatchedSince, watchError }: KindWatch, finding: Finding): Finding {
+    if (unwatchedSince === undefined || watchError === undefined) return finding;
+    const isStale = this.#options.clock.monotonic() - unwatchedSince >= STALE_AFTER_MS;
+    return isStale ? createUnwatchedFinding(watchError) : { ...finding, since: Infinity };
   }
 
   /** Returns the field managers of an object; undefined while the watch does not have the object. */
@@ -278,7 +289,7 @@ function toStoreKey({ resource }: KindWatch, { namespace, name }: ReleaseObject)
 }
 
 /** The fields of a finding, besides `pods`, that the health of a release depends on. */
-const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost"] as const;
+const COMPARED_FIELDS = ["status", "reason", "message", "generation", "isLost", "unusedClass"] as const;
 
 /** Whether two findings lead to the same health of a release: most changes of an object do not, and cause no work. */
 function isSameFinding(before: Finding, now: Finding): boolean {

@@ -3,17 +3,20 @@
  * release is a condition (`True`, `False`, `Unknown`) with reason and message.
  */
 
-import { findReassessTime, summarizeHealth, type AssessedObject } from "../../health/index.ts";
+import { applyVolumeBinding, CLASS_UNKNOWN, findReassessTime, summarizeHealth } from "../../health/index.ts";
+import type { AssessedObject } from "../../health/index.ts";
 import { resourceName } from "../../helm/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import type { RevisionHealth } from "../../state/index.ts";
 import { titleOf, type Analyzer, type ObjectState, type ObjectStates } from "./object-state.ts";
 import type { KindWatches } from "./kind-watches.ts";
 import type { PodWatches } from "./pod-watches.ts";
+import type { StorageClasses } from "./storage-classes.ts";
 
 interface ReleaseHealthOptions {
   readonly kinds: KindWatches;
   readonly pods: PodWatches;
+  readonly classes: Pick<StorageClasses, "find">;
   readonly clock: Clock;
   /** Called when the health of the revision has changed. */
   readonly onHealth: (health: RevisionHealth) => void;
@@ -29,6 +32,9 @@ interface HealthRevision {
 const MIN_REPORT_INTERVAL_MS = 500;
 /** After a workload is not Current for this long, its Pods are watched. */
 const WATCH_PODS_AFTER_MS = 1000;
+
+/** A StorageClass that cannot be read is read again after this time. */
+const CLASS_RETRY_MS = 60_000;
 
 /** Watches may lag behind helm by this time. */
 const SETTLE_MS = 1000;
@@ -72,7 +78,7 @@ export class ReleaseHealth implements Analyzer {
     const now = this.#options.clock.monotonic();
     const targets: HealthTarget[] = [];
     for (const objectState of objects.values()) {
-      if (objectState.countsForHealth) targets.push(this.#toTarget(objectState));
+      if (objectState.countsForHealth) targets.push(this.#toTarget(objectState, recheck));
       else this.stopPodWatch(objectState);
     }
     const nextPodWatchAt = this.#updatePodWatches(targets, recheck);
@@ -83,7 +89,9 @@ export class ReleaseHealth implements Analyzer {
     const mayBeStale = condition.status === "True" && this.#isUpgraded && canLag;
     const isEarly = now < this.#settlesAt && (condition.reason === "NotLookedAt" || mayBeStale);
     const reportAt = isEarly ? this.#settlesAt : this.#reportIfChanged({ ...condition, revision });
-    return Math.min(findReassessTime(targets, { now, timeoutMs }), nextPodWatchAt, reportAt);
+    const hasUnknownClass = targets.some(({ finding }) => finding?.reason === CLASS_UNKNOWN);
+    const nextClassAt = hasUnknownClass ? now + CLASS_RETRY_MS : Infinity;
+    return Math.min(findReassessTime(targets, { now, timeoutMs }), nextPodWatchAt, nextClassAt, reportAt);
   }
 
   /** Ends the watch of the object's Pods: the object left the release, is healthy, or does not count for health. */
@@ -92,11 +100,14 @@ export class ReleaseHealth implements Analyzer {
     objectState.hasPodWatch = false;
   }
 
-  /** Collects what the health of one object depends on: its finding, and the worst issue of its Pods. */
-  #toTarget(objectState: ObjectState): HealthTarget {
-    const { kinds, pods } = this.#options;
+  /** Collects what the health of one object depends on: its finding, and the worst issue of its Pods. `recheck`: it may change by an answer. */
+  #toTarget(objectState: ObjectState, recheck: () => void): HealthTarget {
+    const { kinds, pods, classes } = this.#options;
     const ref = kinds.toObjectRef(objectState.object);
-    const finding = kinds.getFinding(objectState.object);
+    const ownFinding = kinds.getFinding(objectState.object);
+    const unusedClass = ownFinding?.unusedClass;
+    const binding = unusedClass === undefined ? undefined : classes.find(unusedClass, recheck);
+    const finding = ownFinding && applyVolumeBinding(ownFinding, binding);
     const pod = pods.findWorstIssue(objectState.key, finding?.pods);
     return { objectState, name: resourceName(ref), title: titleOf(ref), finding, pod };
   }

@@ -20,6 +20,7 @@ import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
 import { toReleaseObjects, type ReleaseObject } from "./object-state.ts";
 import { RequestLimit } from "./request-limit.ts";
+import { StorageClasses } from "./storage-classes.ts";
 
 /** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */
 const MAX_WATCH_DELAY_MS = 30_000;
@@ -55,6 +56,7 @@ export class WatchedReleases {
   readonly #options: WatchedReleasesOptions;
   readonly #kindWatches: KindWatches;
   readonly #podWatches: PodWatches;
+  readonly #storageClasses: StorageClasses;
   /** Separate limits: a check of drift can take long, and a missing object must be found at once. */
   readonly #existenceLimit: RequestLimit;
   readonly #driftCheckLimit: RequestLimit;
@@ -70,6 +72,7 @@ export class WatchedReleases {
     this.#options = options;
     this.#kindWatches = new KindWatches(options);
     this.#podWatches = new PodWatches(options.hub);
+    this.#storageClasses = new StorageClasses(options);
     this.#existenceLimit = new RequestLimit(options.clock);
     this.#driftCheckLimit = new RequestLimit(options.clock);
     options.scope.addRelease(() => {
@@ -186,6 +189,7 @@ export class WatchedReleases {
       },
     });
     const health = new ReleaseHealth({
+      classes: this.#storageClasses,
       kinds,
       clock,
       pods: this.#podWatches,

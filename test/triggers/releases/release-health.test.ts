@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { NAMESPACES } from "../../../src/kube/index.ts";
 import type { Resource, WatchConsumer, WatchedObject } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
+import { provesBroken, type VolumeBinding } from "../../../src/health/index.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
 import type { RevisionHealth } from "../../../src/state/index.ts";
 import { KindWatches } from "../../../src/triggers/index.ts";
@@ -21,6 +22,12 @@ const KINDS: Readonly<Record<string, Resource>> = {
   StatefulSet: { ...common, group: "apps", plural: "statefulsets", kind: "StatefulSet" },
   DaemonSet: { ...common, group: "apps", plural: "daemonsets", kind: "DaemonSet" },
   ConfigMap: { ...common, group: "", plural: "configmaps", kind: "ConfigMap" },
+  PersistentVolumeClaim: {
+    ...common,
+    group: "",
+    plural: "persistentvolumeclaims",
+    kind: "PersistentVolumeClaim",
+  },
   Thing: { ...common, group: "example.com", plural: "things", kind: "Thing" },
   Blind: { ...common, group: "example.com", plural: "blinds", kind: "Blind", verbs: ["get"] },
   Namespace: NAMESPACES,
@@ -38,12 +45,20 @@ function lab() {
   });
   const reported: (RevisionHealth | undefined)[] = [];
   const pods = new PodWatches(hub);
+  /** What is known of each StorageClass. */
+  const classes = new Map<string, VolumeBinding>();
   const releases = new Map<string, WatchedRelease>();
   const make = (): WatchedRelease =>
     followedBy(
       { kinds, clock },
       {
-        health: new ReleaseHealth({ kinds, pods, clock, onHealth: (each) => void reported.push(each) }),
+        health: new ReleaseHealth({
+          kinds,
+          pods,
+          classes: { find: (name) => classes.get(name) },
+          clock,
+          onHealth: (each) => void reported.push(each),
+        }),
       },
     );
   const of = (plural: string) =>
@@ -83,7 +98,7 @@ function lab() {
   const upgrade = (): void => void (revision += 1);
   /** A module has no release any more, or is off. */
   const end = (module: string): void => releases.get(module)?.close();
-  return { clock, upgrade, end, reported, of, consumer, listed, applied, follow, last, displayed };
+  return { clock, classes, upgrade, end, reported, of, consumer, listed, applied, follow, last, displayed };
 }
 
 interface Shape {
@@ -275,6 +290,78 @@ test("while the watch is cut, what was found stays; what is found after it count
   await applied("deployments", deployment({ available: 3 }));
   await clock.advance(1000);
   expect(displayed()[0]).toBe("True");
+});
+
+test("while the watch is cut, no time limit runs out, and after a minute nothing is known", async () => {
+  const { follow, listed, displayed, last, consumer, clock } = lab();
+  follow("a", ["Deployment", "web"]);
+  await listed("deployments", deployment());
+  const cut = (): void => consumer("deployments").onError?.(new Error("connection refused"));
+  cut();
+  await clock.advance(MINUTE - 1);
+  cut();
+  expect(displayed()[1]).toBe("Progressing");
+  await clock.advance(10 * MINUTE);
+  cut();
+  expect(displayed().slice(0, 2)).toEqual(["Unknown", "NotWatched"]);
+  expect(provesBroken(last())).toBe(false);
+  // What is seen again has taken too long by now.
+  consumer("deployments").onError?.(undefined);
+  expect(displayed().slice(0, 2)).toEqual(["False", "Unhealthy"]);
+});
+
+test("while the watch is cut, what was healthy is not called so for long", async () => {
+  const { follow, listed, displayed, consumer, clock } = lab();
+  follow("a", ["ConfigMap", "conf"]);
+  await listed("configmaps", map("conf"));
+  const cut = (): void => consumer("configmaps").onError?.(new Error("connection refused"));
+  cut();
+  expect(displayed()[0]).toBe("True");
+  await clock.advance(MINUTE);
+  cut();
+  expect(displayed().slice(0, 2)).toEqual(["Unknown", "NotWatched"]);
+});
+
+const PROVISIONER = "volume.kubernetes.io/storage-provisioner";
+const SELECTED = "volume.kubernetes.io/selected-node";
+const LATE = { isLate: true };
+
+interface Claim {
+  readonly binding?: VolumeBinding;
+  readonly annotations?: JsonObject;
+  readonly phase?: string;
+}
+
+test.each<[string, Claim, displayed: string]>([
+  ["of a class that waits for the first Pod", { binding: LATE }, "True Healthy"],
+  [
+    "of such a class, for which a node is chosen",
+    { binding: LATE, annotations: { [SELECTED]: "n" } },
+    "False Unhealthy",
+  ],
+  [
+    "of such a class, whose volume is created",
+    { binding: LATE, annotations: { [PROVISIONER]: "x" } },
+    "False Unhealthy",
+  ],
+  ["of such a class, whose volume is lost", { binding: LATE, phase: "Lost" }, "False Unhealthy"],
+  ["of a class that binds at once", { binding: { isLate: false } }, "False Unhealthy"],
+  ["of a class that is not read yet", {}, "Unknown Progressing"],
+  ["of a class that cannot be read", { binding: { why: "forbidden" } }, "Unknown ClassUnknown"],
+])("a claim %s, after a long time", async (_, claim, expected) => {
+  const { binding, annotations = {}, phase = "Pending" } = claim;
+  const { follow, listed, displayed, classes, clock } = lab();
+  if (binding !== undefined) classes.set("late", binding);
+  follow("a", ["PersistentVolumeClaim", "data"]);
+  await listed("persistentvolumeclaims", {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "data", namespace: "ns", annotations },
+    spec: { storageClassName: "late" },
+    status: { phase },
+  });
+  await clock.advance(10 * MINUTE);
+  expect(displayed().slice(0, 2).join(" ")).toBe(expected);
 });
 
 test("what is installed, or has no spec, is healthy as soon as it is seen", async () => {
