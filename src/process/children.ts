@@ -2,7 +2,15 @@
 
 import type { Readable } from "node:stream";
 
-import { Failures, formatDuration, silentLogger, systemClock, type Clock, type Timer } from "../lib/index.ts";
+import {
+  Failures,
+  formatDuration,
+  silentLogger,
+  sleep,
+  systemClock,
+  type Clock,
+  type Timer,
+} from "../lib/index.ts";
 import { createLauncher } from "./child.ts";
 import type { Child, ChildHost, Exit, LaunchSpec, TrackedChild } from "./child.ts";
 import { Coprocess, type CoprocessOptions } from "./coprocess.ts";
@@ -85,11 +93,19 @@ export class Children implements ChildHost {
 
   /**
    * Runs a child in its own process group and resolves when it has ended; never throws. A time-out or an abort ends the whole group. Processes that the
-   * child left in the background do not delay the result, and output takes bounded memory however long it is.
+   * child left in the background do not delay the result, and output takes bounded memory however long it is. A file that another program is
+   * writing is tried again for a while.
    */
-  run(request: RunRequest): Promise<RunResult> {
-    const mayStart = request.signal?.aborted !== true && this.#isStartAllowed();
-    return mayStart ? runChild(request, this) : Promise.resolve(NOT_STARTED);
+  async run(request: RunRequest): Promise<RunResult> {
+    const { clock = systemClock, signal } = request;
+    const giveUpAt = clock.monotonic() + BUSY_FILE_MS;
+    for (;;) {
+      const mayStart = signal?.aborted !== true && this.#isStartAllowed();
+      if (!mayStart) return NOT_STARTED;
+      const { result, isFileBusy } = await runChild(request, this);
+      if (!isFileBusy || clock.monotonic() >= giveUpAt) return result;
+      await sleep(clock, BUSY_FILE_PAUSE_MS, signal);
+    }
   }
 
   /** Starts a long-lived child. */
@@ -119,6 +135,9 @@ export class Children implements ChildHost {
   }
 }
 
+/** How long a file may be written by another program before its start fails, for example while a volume is copied, and how often it is tried. */
+const BUSY_FILE_MS = 30_000;
+const BUSY_FILE_PAUSE_MS = 200;
 const STDOUT_LIMIT = 1024 * 1024;
 const STDERR_LIMIT = 64 * 1024;
 const GRACE_MS = 3000;
@@ -128,7 +147,10 @@ const NO_OUTPUT_MS = 100;
 const MAX_DRAIN_MS = 1000;
 
 /** Runs one child, as `Children.run` describes. Never rejects: a failure is a result. */
-async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult> {
+async function runChild(
+  request: RunRequest,
+  host: ChildHost,
+): Promise<{ result: RunResult; isFileBusy: boolean }> {
   const { clock = systemClock, redact = keepUnchanged } = request;
   const startedAt = clock.monotonic();
   const child = host.launch(request);
@@ -145,7 +167,16 @@ async function runChild(request: RunRequest, host: ChildHost): Promise<RunResult
     stderr: redact(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,
   };
-  return toResult(details, end, request);
+  return { result: await toResult(details, end, request), isFileBusy: isFileBusy(end.exit, details.stderr) };
+}
+
+/** Exit codes of setpriv for a program that it cannot start. */
+const SETPRIV_CODES: readonly (number | undefined)[] = [126, 127];
+
+/** Whether a program was not started because its file is open for writing. */
+function isFileBusy(exit: Exit, stderr: string): boolean {
+  if (exit.kind === "notStarted") return exit.error.code === "ETXTBSY";
+  return SETPRIV_CODES.includes(exit.code) && /^setpriv: .*: Text file busy$/m.test(stderr);
 }
 
 const keepUnchanged = (text: string): string => text;

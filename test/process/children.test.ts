@@ -1,10 +1,11 @@
-import { readFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import { expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 
 import { Failures, silentLogger } from "../../src/lib/index.ts";
 import { Children, type RunRequest, type RunResult, TRUNCATED } from "../../src/process/index.ts";
@@ -250,6 +251,49 @@ test("a script without a first line is run by the shell, or refused with the rem
   expect(`${result.stdout}${result.message}`).toMatch(
     /^ran as .*no-shebang\.sh|a script needs a first line like/,
   );
+});
+
+describe("a file that another program is writing", () => {
+  /** A script that is open for writing until `close` is called. */
+  function busyScript(): { file: string; close: () => void } {
+    const dir = mkdtempSync(join(tmpdir(), "busy-"));
+    onTestFinished(() => rmSync(dir, { recursive: true }));
+    const file = join(dir, "hook.sh");
+    writeFileSync(file, "#!/bin/sh\necho done\n", { mode: 0o755 });
+    const open = openSync(file, "a");
+    const close = (): void => closeSync(open);
+    return { file, close };
+  }
+
+  test("is started once it is written", async () => {
+    const { file, close } = busyScript();
+    const clock = new ManualClock();
+    const result = children.run({ file, args: [], cwd: FIXTURES, env, clock });
+    await clock.advance(5000);
+    close();
+    expect(await over(result, clock)).toMatchObject({ outcome: "succeeded", stdout: "done\n" });
+  });
+
+  test("fails with the reason if that takes too long", async () => {
+    const { file, close } = busyScript();
+    onTestFinished(close);
+    const clock = new ManualClock();
+    const result = children.run({ file, args: [], cwd: FIXTURES, env, clock });
+    await clock.advance(31_000);
+    expect(await over(result, clock)).toMatchObject({
+      outcome: "notStarted",
+      message: `cannot start ${file}: the file is being written just now`,
+    });
+  });
+
+  test("is not waited for after an abort", async () => {
+    const { file, close } = busyScript();
+    onTestFinished(close);
+    const abort = new AbortController();
+    const result = children.run({ file, args: [], cwd: FIXTURES, env, signal: abort.signal });
+    abort.abort();
+    expect(await result).toMatchObject({ outcome: "cancelled" });
+  });
 });
 
 test("a child is started only while that is allowed", async () => {
