@@ -56,6 +56,7 @@ export {
   findLostRequirement,
   canStartRun,
   isRunnable,
+  isReleaseIntact,
   findRunBlocker,
   type Requirement,
   type RunBlocker,

@@ -221,7 +221,7 @@ function hasAppliedCurrentConfig(module: ModuleView): boolean {
 }
 
 /** Whether the release is as the last run left it. The release of a suspended module counts as intact, because nothing repairs it. */
-function isReleaseIntact(module: ModuleView): boolean {
+export function isReleaseIntact(module: ModuleView): boolean {
   if (module.suspended) return true;
   const { releaseReadError, isReleaseChangedByHand } = module;
   return listMissingObjects(module).length === 0 && releaseReadError === undefined && !isReleaseChangedByHand;

@@ -90,11 +90,11 @@ export function completeRunSteps(run: RunRecord, valuesDigest: string, hasWritte
 /** How many durations are kept: enough for a median that one odd run does not change. */
 const MAX_RUN_SECONDS = 5;
 
-/** The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores and removals take another time. */
-function onRunSucceeded(run: RunRecord, now: number): RunRecord {
+/** The run succeeded. Adds its duration to `runSeconds` only if it was an ordinary run: restores, removals and runs of suspended modules take another time. */
+function onRunSucceeded(run: RunRecord, now: number, isSuspended = false): RunRecord {
   const endFields = { finishedAt: now, result: "Succeeded", hook: undefined } as const;
   const { activity, lastRun, runSeconds: earlier } = run;
-  const isOrdinaryRun = activity === "running" && lastRun !== undefined;
+  const isOrdinaryRun = activity === "running" && lastRun !== undefined && !isSuspended;
   const runSeconds = isOrdinaryRun ? [(now - lastRun.startedAt) / 1000, ...earlier] : earlier;
   return {
     ...run,

@@ -1,6 +1,6 @@
 import type { ModuleView } from "../../src/state/index.ts";
 import type { RunBlocker } from "../../src/plan/index.ts";
-import { T0, underWay } from "./views.ts";
+import { T0, basis, underWay } from "./views.ts";
 
 /** One row of the table of states. */
 export interface Row {
@@ -63,8 +63,19 @@ export const rows: readonly Row[] = [
   { name: "off, not removed yet", view: { enabled: false }, ...waits, reason: "Pending" },
   {
     name: "running for a second",
+    view: {
+      activity: "running",
+      attempted: basis({ section: "v1-s2" }),
+      lastRun: underWay(T0 - 1000),
+    },
+    ...works,
+    reason: "Progressing",
+  },
+  {
+    name: "running again without a change of its own",
     view: { activity: "running", lastRun: underWay(T0 - 1000) },
     ...works,
+    ready: "True",
     reason: "Progressing",
   },
   {

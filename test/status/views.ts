@@ -33,7 +33,8 @@ export function moduleView(name: string, change: Partial<ModuleView> = {}): Modu
     valuesDigest: "v1-v1",
     wholeDigest: "g1-v1",
     values: (): Json => ({ global: {}, [name]: { replicas: 1 } }),
-    sectionDigest: "v1-s1",
+    // An edit of its section changes both digests.
+    sectionDigest: change.configDigest === undefined ? "v1-s1" : "v1-s2",
     attempted: basis(),
     handled: basis(),
     leftRevision: 3,

@@ -4,8 +4,14 @@
  */
 
 import { describeChangesByOthers } from "../../drift/index.ts";
-import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeRunWait, describeEnablement, isRunOutdated, type Waits } from "../../plan/index.ts";
+import { describeCause, describeProblem, type Cause } from "../../model/index.ts";
+import {
+  describeRunWait,
+  describeEnablement,
+  isReleaseIntact,
+  isRunOutdated,
+  type Waits,
+} from "../../plan/index.ts";
 import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 
@@ -58,7 +64,31 @@ function evaluateByFirstRule(
 
 /** Whether the module must run because its configuration changed or a user requested a run. */
 function isRunDue(view: ModuleView): boolean {
-  return view.handled.config !== view.configDigest || view.requestedToken !== view.handled.token;
+  const { enabled, flag, phase, handled, requestedToken } = view;
+  if (requestedToken !== handled.token) return true;
+  if (handled.config === view.configDigest) return false;
+  // The flags of other modules have changed: the next converge runs this module too, but nothing of it has changed.
+  const isAboutOthers = handled.given === view.givenDigest && handled.section === view.sectionDigest;
+  return !(isAboutOthers && enabled && flag && phase === "ready");
+}
+
+/** Causes of a converge that change nothing of a module whose inputs are those of its last run. */
+const CAUSES_WITHOUT_CHANGE: ReadonlySet<Cause["kind"]> = new Set([
+  "config",
+  "requested",
+  "confirmed",
+  "second-look",
+]);
+
+/** The inputs of a run that must be equal for a run to repeat the last one. */
+const INPUTS = ["section", "given", "values", "files", "version", "token"] as const;
+
+/** Whether the run in progress repeats the last one, which succeeded: a converge runs the module although nothing of it has changed. */
+function repeatsLastRun(view: ModuleView): boolean {
+  const { phase, retry, rollbackReason, attempted, handled, lastRun } = view;
+  if (phase !== "ready" || retry !== undefined || rollbackReason !== undefined) return false;
+  if (lastRun === undefined || !CAUSES_WITHOUT_CHANGE.has(lastRun.trigger.kind)) return false;
+  return isReleaseIntact(view) && INPUTS.every((key) => attempted?.[key] === handled[key]);
 }
 
 /** The module has a problem that a user must solve, or one that a retry may solve. */
@@ -95,14 +125,17 @@ const evaluateRestore: Rule = (view) => {
   };
 };
 
-/** A run is in progress, and old enough to be displayed. The message names its step and its cause. */
+/** A run is in progress, and old enough to be displayed. The message names its step and its cause. Ready stays as it was if the run repeats the last one. */
 const evaluateRun: Rule = (view, { now }) => {
   if (view.activity !== "running" || isRunUnannounced(view, now)) return undefined;
   const run = view.lastRun;
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
   const message = describeRunWait(run) ?? `Running ${step}`;
-  return { state: "Running", reason: "Progressing", message: `${message}: ${describeCause(run.trigger)}` };
+  const evaluation = { state: "Running", reason: "Progressing" } as const;
+  const text = `${message}: ${describeCause(run.trigger)}`;
+  if (!repeatsLastRun(view)) return { ...evaluation, message: text };
+  return { ...evaluation, message: text, ready: (view.unhealthy ?? view.unready)?.status ?? "True" };
 };
 
 /** The run of the module is blocked, because a requirement is not met. */

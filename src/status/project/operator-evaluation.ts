@@ -244,7 +244,8 @@ function findModulesInState(evaluations: Evaluations, ...states: readonly Evalua
 
 /** Whether the module is in progress. A restore of objects does not count while the module stays Ready. */
 function isInProgress(evaluation: Evaluation): boolean {
-  return UNDER_WAY.has(evaluation.state) && getReadyStatus(evaluation) !== "True";
+  const isQuietRestore = evaluation.reason === "Healing" && getReadyStatus(evaluation) === "True";
+  return UNDER_WAY.has(evaluation.state) && !isQuietRestore;
 }
 
 /** Whether the module waits because a requirement is not met. */

@@ -17,6 +17,8 @@ import { buildStatusPatch, withGeneration, type StoredAddonObject } from "./stor
 const MIN_WRITE_INTERVAL_MS = 1000;
 /** Least time between two writes of one object if only texts change. */
 const MIN_TEXT_INTERVAL_MS = 30_000;
+/** A text that stays the same for this long is written earlier: with many modules later, so that a converge writes few of them in a second. */
+const STABLE_TEXT_MS = { min: 3000, perModule: 50 };
 /** How long modules without an object wait for the first discovery. After it they get an object without its decision. */
 const DISCOVERY_WAIT_MS = 2000;
 const NO_CONFIRMATIONS = {};
@@ -42,6 +44,8 @@ export class MirroredObject {
   /** The generation for `observedGeneration`; undefined = the newest. */
   acknowledgedGeneration: number | undefined;
   lastWriteAt = -Infinity;
+  /** From this time of the monotonic clock on, the wanted texts count as stable. */
+  textIsStableAt = -Infinity;
   /** Do not write before this time of the monotonic clock: after failures and deletions. */
   notBefore = -Infinity;
   failures = 0;
@@ -129,8 +133,10 @@ export function findAnnotationsToRemove(
 /** When the next step of the object may be written (monotonic ms). Pauses between writes apply only to its status. */
 export function getWriteTime(mirrored: MirroredObject, step: NextStep): number {
   if (step !== "status") return mirrored.notBefore;
-  const pauseMs = hasTextChangesOnly(mirrored) ? MIN_TEXT_INTERVAL_MS : MIN_WRITE_INTERVAL_MS;
-  return Math.max(mirrored.notBefore, mirrored.lastWriteAt + pauseMs);
+  const { notBefore, lastWriteAt, textIsStableAt } = mirrored;
+  const earliest = Math.max(notBefore, lastWriteAt + MIN_WRITE_INTERVAL_MS);
+  if (!hasTextChangesOnly(mirrored)) return earliest;
+  return Math.max(earliest, Math.min(lastWriteAt + MIN_TEXT_INTERVAL_MS, textIsStableAt));
 }
 
 /** Whether the object needs a write only because texts of its status differ, so that the write may wait. */
@@ -222,6 +228,8 @@ export class MirroredObjects {
     if (mirrored.wantedStatus === status && mirrored.endedConfirmations === ended) return false;
     const wantedSpec = isDiscovered === false ? this.#getSpecBeforeDiscovery(mirrored, spec) : spec;
     if (wantedSpec === undefined) return false;
+    const stableMs = Math.max(STABLE_TEXT_MS.min, STABLE_TEXT_MS.perModule * this.modules.size);
+    mirrored.textIsStableAt = this.#clock.monotonic() + stableMs;
     mirrored.wantedSpec = wantedSpec;
     mirrored.wantedStatus = status;
     mirrored.endedConfirmations = ended;

@@ -119,7 +119,8 @@ export class ModuleRun {
   recordEnd(rollbackReason?: string): void {
     // Start plus monotonic duration, so that a changed wall clock does not matter.
     const now = this.#startedAt + this.ms;
-    if (rollbackReason === undefined) this.#record("runSucceeded", now);
+    const { suspended } = this.ports.state.values.settings(this.record.module);
+    if (rollbackReason === undefined) this.#record("runSucceeded", now, suspended);
     else this.#record("runRolledBack", rollbackReason, now);
   }
 

@@ -232,6 +232,17 @@ describe("StatusMirror", () => {
     expect(patches(api, "a").length).toBe(before + 1);
   });
 
+  it("writes what a module waits for when that has not changed for three seconds", async () => {
+    const { api, clock, showWaiting } = world();
+    const waiting = moduleView("a", { handled: {} });
+    const message = (): string | undefined => api.module("a")?.status?.conditions?.[0]?.message;
+    await showWaiting(waiting, "m");
+    await clock.advance(6000);
+    await showWaiting(waiting, "hang");
+    await clock.advance(3000);
+    expect(message()).toContain("hang");
+  });
+
   it("does not let a release under way delay the news that it is done", async () => {
     const { api, clock, show, showWaiting } = world();
     const waiting = { handled: {} };
