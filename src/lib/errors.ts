@@ -34,6 +34,34 @@ export function oneLine(thrown: unknown, limit = 500): string {
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
+/** A kubectl command for users, up to the end of its sentence. Quoted parts may contain anything. */
+const COMMAND = /\bkubectl [a-z]+ (?:[^;)'"]|'[^']*'|"[^"]*"|;(?! ))*/g;
+/** How much of the sentence before a command stays with it. */
+const INTRO_LENGTH = 80;
+/** Longer texts are cut before commands are searched in them. */
+const MAX_SEARCHED = 16_384;
+
+/**
+ * One line of anything thrown. A long one is shortened to about `limit` characters, but never within a command that users copy: the
+ * text before the command is shortened instead. If the result would exceed `maxLength`, it ends before the command.
+ */
+export function lineWithCommand(thrown: unknown, limit = 500, maxLength = 5000): string {
+  const text = oneLine(thrown, MAX_SEARCHED);
+  if (text.length <= limit) return text;
+  const command = text.matchAll(COMMAND).find(({ 0: found, index }) => index + found.length >= limit);
+  if (command === undefined) return oneLine(text, limit);
+  const introStart = Math.max(0, command.index - INTRO_LENGTH);
+  const end = command.index + command[0].length;
+  const beforeLimit = Math.max(INTRO_LENGTH, limit - (end - introStart));
+  const isBeforeShort = introStart <= beforeLimit;
+  const before = isBeforeShort
+    ? text.slice(0, introStart)
+    : `${oneLine(text.slice(0, introStart), beforeLimit)} `;
+  const after = end === text.length ? "" : "…";
+  const line = `${before}${text.slice(introStart, end)}${after}`;
+  return line.length <= maxLength ? line : oneLine(text.slice(0, command.index), limit);
+}
+
 /** Makes one line of untrusted text, as `oneLine` does, without control characters that could drive the terminal of a reader. */
 export function plainLine(text: string, limit = 500): string {
   return oneLine(text.slice(0, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);

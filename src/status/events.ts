@@ -75,7 +75,6 @@ const MAX_CALLS = 100;
 /** How long after the first Event an object may take to appear before Events are written without its uid. */
 const UID_WAIT_MS = 5000;
 const UID_CHECK_MS = 50;
-const MAX_NOTE_LENGTH = 1000;
 /** The API server refuses a longer `reportingInstance`. */
 const MAX_INSTANCE_LENGTH = 128;
 const CALL_TIMEOUT_MS = 5000;
@@ -122,7 +121,7 @@ export class EventWriter {
   /** Queues a new Event, or counts a repetition in the series of the Event that it repeats. Returns at once. */
   record(event: OperatorEvent): void {
     if (this.#abort.signal.aborted) return;
-    const note = oneLine(toStatusLine(this.#options.secrets.redact(event.note)), MAX_NOTE_LENGTH);
+    const note = toStatusLine(this.#options.secrets.redact(event.note));
     const key = [event.module ?? "", event.reason, note].join("\0");
     const now = this.#options.clock.monotonic();
     const series = this.#series.get(key);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { shortenMiddle, oneLine } from "../../src/lib/index.ts";
+import { lineWithCommand, shortenMiddle, oneLine } from "../../src/lib/index.ts";
 
 // As an API server of Kubernetes 1.30 reports it, with more versions.
 const version = 'CustomResourceDefinitionVersion{Name:"v1", Served:true, Schema:(*Validation)(nil)}, ';
@@ -16,4 +16,28 @@ test("of a long refusal one reads what is refused, and why", () => {
 
 test("a short message stays as it is, in one line", () => {
   expect(shortenMiddle(new Error("no\n  such thing"))).toBe("no such thing");
+});
+
+const command = `kubectl patch crd things --type=json -p '[{"op":"replace"},{"op":"add; b"}]' && sleep 5 && kubectl get things`;
+
+test("a long message is never cut within a command, and keeps what is said of it", () => {
+  const text = `Module web: ${"object ".repeat(200)} (migrate them: ${command}); ${"more ".repeat(200)}`;
+  const line = lineWithCommand(text);
+  expect(line).toMatch(/^Module web: object /);
+  expect(line).toContain(`(migrate them: ${command}…`);
+  expect(line.length).toBeLessThan(620);
+});
+
+test.each([[`do this: ${command}`], [`${"a".repeat(490)} ${command}`], [`${command}) ${"a".repeat(900)}`]])(
+  "the command is whole: %#",
+  (text) => {
+    expect(lineWithCommand(text)).toContain(command);
+  },
+);
+
+test("where a command does not fit, the message ends before it", () => {
+  const long = `${"word ".repeat(100)}: kubectl annotate web ${"x".repeat(900)}`;
+  const line = lineWithCommand(long, 1000, 1000);
+  expect(line).toMatch(/word :$/);
+  expect(lineWithCommand("a".repeat(5000)).length).toBe(500);
 });

@@ -1,7 +1,7 @@
 /** The kinds AddonModule, AddonOperator and ModuleSource: their resources, the fields of their statuses, texts and times in them. */
 
 import type { Resource } from "../../kube/index.ts";
-import { oneLine, redactText } from "../../lib/index.ts";
+import { lineWithCommand, redactText } from "../../lib/index.ts";
 import type { IAddonModule } from "./addon-module.ts";
 import type { IAddonOperator } from "./addon-operator.ts";
 
@@ -70,10 +70,22 @@ export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;
 /** Longest line in a status or Event: the API server refuses longer notes of Events. */
 const MAX_LINE_LENGTH = 1000;
 
-/** Converts a text for a status or an Event: one line, secrets redacted, shortened. */
+/** Converts a text for a status or an Event: one line, secrets redacted, shortened, but not within a command. */
 export function toStatusLine(text: string): string {
+  return toShortLine(text, MAX_LINE_LENGTH);
+}
+
+/** Most characters of the message of a condition that contains a long command. */
+const MAX_MESSAGE_LENGTH = 8000;
+
+/** As `toStatusLine` for the message of a condition, which may contain a long command. */
+export function toConditionMessage(text: string): string {
+  return toShortLine(text, MAX_MESSAGE_LENGTH);
+}
+
+function toShortLine(text: string, maxLength: number): string {
   // Redaction first: a PEM block is only recognised while it still has its line ends.
-  return oneLine(redactText(text), MAX_LINE_LENGTH);
+  return lineWithCommand(redactText(text), MAX_LINE_LENGTH, maxLength);
 }
 
 /** Returns `record` without its undefined members: JSON drops them, so a status compared with the stored one must not have them. */

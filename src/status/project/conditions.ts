@@ -1,7 +1,7 @@
 /** Builds the conditions of a status from an evaluation, with their transition times. */
 
 import { formatUtc } from "../../lib/index.ts";
-import { STALLED, toStatusLine } from "../models/kinds.ts";
+import { STALLED, toConditionMessage } from "../models/kinds.ts";
 import type { Condition, StoredCondition } from "../models/kinds.ts";
 import { getRunbookPath } from "../models/runbook.ts";
 import { getReadyStatus, UNDER_WAY, type Evaluation } from "./evaluation.ts";
@@ -13,14 +13,14 @@ export type UntimedCondition = Omit<Condition, "lastTransitionTime">;
 export function buildHooksFailingCondition(failingHooks: string | undefined): UntimedCondition[] {
   if (failingHooks === undefined) return [];
   return [
-    { type: "HooksFailing", status: "True", reason: "HookFailed", message: toStatusLine(failingHooks) },
+    { type: "HooksFailing", status: "True", reason: "HookFailed", message: toConditionMessage(failingHooks) },
   ];
 }
 
 /** The conditions that follow from the state: Ready, and Reconciling or Stalled. As kstatus requires, at most one of these two exists, only while True. */
 export function buildProgressConditions(evaluation: Evaluation): UntimedCondition[] {
   const { state, reason } = evaluation;
-  const message = toStatusLine(evaluation.message);
+  const message = toConditionMessage(evaluation.message);
   const conditions: UntimedCondition[] = [
     { type: "Ready", status: getReadyStatus(evaluation), reason, message },
   ];

@@ -12,7 +12,7 @@ import {
 } from "../../plan/index.ts";
 import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorStateName } from "../models/kinds.ts";
-import { omitUndefined, toStatusLine } from "../models/kinds.ts";
+import { omitUndefined, toConditionMessage, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
 import { collectOperatorBlockers } from "./operator-evaluation.ts";
 import { evaluateModule, getReadyStatus } from "./evaluation.ts";
@@ -91,7 +91,7 @@ export function summarizeState(module: ModuleView, snapshot: StateSnapshot, now:
   return omitUndefined({
     state: evaluation.state,
     reason: evaluation.reason,
-    message: toStatusLine(evaluation.message),
+    message: toConditionMessage(evaluation.message),
     ready: getReadyStatus(evaluation),
     healthy,
     usualSeconds: medianOf(module.runSeconds),

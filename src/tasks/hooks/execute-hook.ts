@@ -13,7 +13,7 @@ import type {
   PatcherOptions,
 } from "../../hooks/index.ts";
 import { findMissingRule } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { lineWithCommand, oneLine } from "../../lib/index.ts";
 import { GLOBAL, camelCase } from "../../model/index.ts";
 import type {
   Binding,
@@ -56,7 +56,8 @@ export class HookFailure extends Error {
 
 /** The failure in one line, with the name of the hook if a hook failed, and the RBAC rule that is missing if a request was forbidden. */
 export function describeHookError(error: unknown): string {
-  const text = error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : oneLine(error);
+  const text =
+    error instanceof HookFailure ? `hook ${error.hook}: ${oneLine(error)}` : lineWithCommand(error);
   const missingRule = findMissingRule(text);
   return missingRule === undefined ? text : `${text} (missing rule: ${missingRule})`;
 }

@@ -5,7 +5,7 @@
  */
 
 import { ExistingObjectsError, type OnWait } from "../../helm/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { lineWithCommand, oneLine } from "../../lib/index.ts";
 import { describeProblem } from "../../model/index.ts";
 import type { Cause, Hook, LifecycleName, Problem } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
@@ -130,7 +130,7 @@ export class ModuleRun {
     const message = describeHookError(error);
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
-    const failure = { reason, message, failures, line: oneLine(error), question };
+    const failure = { reason, message, failures, line: lineWithCommand(error), question };
     this.#record("runFailed", failure, clock.now());
     recorder.failed(this.name, reason, message);
     return message;

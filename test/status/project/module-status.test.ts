@@ -43,6 +43,16 @@ describe("the table of states", () => {
     );
   });
 
+  it("reports a long command as a whole, also to the schema of the CRD", () => {
+    const patch = JSON.stringify({ versions: Array.from({ length: 60 }, (_, index) => `v1beta${index}`) });
+    const remedy = `do it yourself: kubectl patch crd things --type=merge -p '${patch}' && kubectl get things`;
+    const view = moduleView("m", { problem: { file: "crds/a.yaml", message: "m ".repeat(600), remedy } });
+    const { status } = projectModule(view, { now: T0 });
+    expect(status.conditions[0]?.message).toContain(remedy);
+    const object = { metadata: { name: "m", generation: 4 }, status: withGeneration(status, 4) };
+    expect(violations(object)).toEqual([]);
+  });
+
   it("reports a failure in one line without secrets", () => {
     const message =
       "cannot reach https://bob:hunter2@db/x\n-----BEGIN RSA PRIVATE KEY-----\nQUJD\n-----END RSA PRIVATE KEY-----";
