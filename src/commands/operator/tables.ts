@@ -118,23 +118,48 @@ export function renderStatus(overview: Overview, style: Style): string {
   const { state, message, modules } = overview;
   const noteworthy = modules.filter((row) => rowColour(row) !== undefined);
   const groups = groupByCause(noteworthy.toSorted((a, b) => severityRank(a) - severityRank(b)));
-  const parts = [`${style.paint(READY_COLOURS[overview.ready], state)}: ${message}`];
+  const headline = groups.slice(0, MAX_SHOWN).reduce(omitDetail, message);
+  const parts = [`${style.paint(READY_COLOURS[overview.ready], state)}: ${headline}`];
   const converge = convergeLine(overview);
   if (converge !== undefined) parts.push(converge);
   for (const rows of groups.slice(0, MAX_SHOWN)) parts.push(renderGroup(rows, style));
   const hiddenCount = groups.slice(MAX_SHOWN).flat().length;
   if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);
   parts.push(...pendingUpdateLines(modules));
-  if (overview.ready === "False" || isOperatorReason(overview.reason) || groups.length > 0)
-    parts.push(`\nWhat to do: ${findRunbook(groups[0], overview)}`);
+  const problem = groups.flat().find((row) => needsHelp(row, overview, style.now));
+  if (overview.ready === "False" || isOperatorReason(overview.reason) || problem !== undefined)
+    parts.push(`\nWhat to do: ${findRunbook(problem ?? groups[0]?.[0], overview)}`);
   return `${parts.join("\n")}\n`;
 }
 
+/** The message of the operator without the message of a module, which follows in full. */
+function omitDetail(headline: string, [row]: readonly OverviewRow[]): string {
+  return row === undefined ? headline : headline.replace(`: ${row.message}`, () => "");
+}
+
+/** A run that takes less than this, or less than twice its usual time, is normal. So is an object that starts within this time. */
+const NORMAL_SECONDS = 60;
+
+/** Whether a user should act on the state of a module. What runs, and what waits for that, needs nobody unless it takes unusually long. */
+function needsHelp(
+  { state, lastRun, usualSeconds = 0 }: OverviewRow,
+  overview: Overview,
+  now: number,
+): boolean {
+  if (state === "Pending")
+    return !overview.modules.some((row) => IN_PROGRESS.has(row.state) && !needsHelp(row, overview, now));
+  if (lastRun === undefined || !IN_PROGRESS.has(state)) return true;
+  if (state === "Progressing")
+    return now - Date.parse(lastRun.startedAt) > (lastRun.seconds + NORMAL_SECONDS) * 1000;
+  return lastRun.seconds > Math.max(NORMAL_SECONDS, 2 * usualSeconds);
+}
+
+const IN_PROGRESS: ReadonlySet<OverviewRow["state"]> = new Set(["Running", "Deleting", "Progressing"]);
+
 const READY_COLOURS = { True: "green", False: "red", Unknown: "yellow" } as const;
 
-/** The link to the runbook for the most severe problem. `rows`: the most severe group of modules; problems of the operator come first. */
-function findRunbook(rows: readonly OverviewRow[] | undefined, overview: Overview): string {
-  const [row] = rows ?? [];
+/** The link to the runbook for the most severe problem. `row`: the most severe problem of a module; problems of the operator come first. */
+function findRunbook(row: OverviewRow | undefined, overview: Overview): string {
   const { state, reason } = overview;
   const isConvergeBlocked = reason === "ReloadHeldUp";
   if (isConvergeBlocked) return getRunbookPath(findBlockedStep(overview));

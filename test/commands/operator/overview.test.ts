@@ -74,7 +74,7 @@ it("status exits with 1, and lists failures before modules that wait for them", 
   });
   expect(code).toBe(1);
   expect(out.printed).not.toContain("\u001b");
-  expect(out.printed).toMatch(/^Retrying: Module db failed and is retried: /);
+  expect(out.printed).toMatch(/^Retrying: Module db failed and is retried\n/);
   expect(out.printed).toMatch(
     /db: Retrying: [^]*tried 3 times since 2025-12-31T23:58:00Z[^]*web: Pending: waits for db[^]*shop: Ready[^]*changed 2 objects/,
   );
@@ -231,6 +231,34 @@ What to do: docs/guides/on-call.md#one-module-fails-and-others-wait
 `,
   );
 });
+
+it.each([
+  [{ seconds: 4 }, false],
+  [{ seconds: 61 }, true],
+  [{ seconds: 90, usualSeconds: 80 }, false],
+  [{ seconds: 170, usualSeconds: 80 }, true],
+])(
+  "status links to a guide only if a run takes unusually long: %j",
+  async ({ seconds, ...usual }, isLinked) => {
+    const overview = ailingOverview();
+    const [db, web] = overview.modules;
+    if (db?.lastRun === undefined || web === undefined) throw new Error("there is no run");
+    const { result: _, ...run } = { ...db.lastRun, step: "helm", seconds };
+    const running = { ...db, ...usual, state: "Running", ready: "Unknown", lastRun: run } as const;
+    const progress = {
+      state: "Running",
+      ready: "Unknown",
+      reason: "Progressing",
+      message: "Converging",
+    } as const;
+    const { out } = await ask("status", {
+      overview: { ...overview, ...progress, modules: [running, web] },
+      terminal: { isTerminal: false },
+    });
+    expect(out.printed.includes("What to do: docs/guides/on-call.md#helm-hangs")).toBe(isLinked);
+    expect(out.printed.includes("What to do")).toBe(isLinked);
+  },
+);
 
 it("status shows an unfinished run as running", async () => {
   const overview = ailingOverview();
