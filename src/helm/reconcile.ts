@@ -14,7 +14,8 @@ import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch } from "./hook-watch.ts";
-import { parseDocuments, listHookObjects, listObjectRefs, type RenderedChart } from "./manifest/manifest.ts";
+import { parseDocuments, listHookObjects, listObjectRefs } from "./manifest/manifest.ts";
+import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
 import { refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
 import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
@@ -199,7 +200,8 @@ async function installOrUpgrade(
       return await upgradeAndAdopt(reconciliation, options);
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
-      const isRepaired = await repairRecords(reconciliation, error.result.stderr);
+      const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);
+      const isRepaired = await repairRecords(reconciliation, { stderr: error.result.stderr, listWanted });
       if (!isRepaired) throw error;
     }
   }
@@ -228,6 +230,14 @@ async function prepareHelmRun(
   const verb = getHookVerb(reconciliation);
   await refuseHookReplacements(reconciliation.tools, reconciliation.request, { verb, hooks });
   if (verb === "install") await createSubChartCrds(reconciliation, options);
+}
+
+/** Renders the chart and lists its objects. */
+async function renderObjects(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+): Promise<readonly ObjectRef[]> {
+  return listObjectRefs((await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments));
 }
 
 /** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */

@@ -1,8 +1,19 @@
 /** Repairs the records of a release (helm's Secrets, one for each revision) after errors of helm, or after a helm that was killed. */
 
+import { apiGroupOf } from "../kube/index.ts";
+import { mapInParallel } from "../lib/index.ts";
 import { BrokenRecordError } from "./binary/helm-errors.ts";
+import { UNKNOWN_KIND } from "./binary/helm.ts";
+import type { ObjectRef } from "./manifest/manifest.ts";
+import { forgetGoneKinds, moveManagedFields } from "./objects/gone-kinds.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
-import { isPendingStatus, releaseSecretName, type ReleaseMeta } from "./release/revisions.ts";
+import { MAX_PARALLEL_REQUESTS } from "./objects/ownership.ts";
+import {
+  findComparedRevisions,
+  isPendingStatus,
+  releaseSecretName,
+  type ReleaseMeta,
+} from "./release/revisions.ts";
 import type { Reconciliation } from "./types.ts";
 
 /** Part of helm's message, because helm has no exit codes: no revision was ever deployed, so helm cannot upgrade. */
@@ -12,11 +23,24 @@ const OPERATION_PENDING = ["another operation ", " is in progress"];
 /** Parts of helm's messages for a Secret that exists but that helm does not recognize as a record. */
 const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release"];
 
+/** helm's message where the API server refuses a custom resource with `managedFields` of a version that it does not serve. */
+const GONE_VERSION = /request to convert CR to an invalid group\/version: ([a-z0-9./-]+)/;
+
+interface FailedUpgrade {
+  /** helm's output. */
+  readonly stderr: string;
+  /** Lists the objects that helm was to apply. */
+  readonly listWanted: () => Promise<readonly ObjectRef[]> | readonly ObjectRef[];
+}
+
 /**
  * Repairs the records of a release after an error that helm's message identifies. Returns whether a repair was made, so that
  * helm can run again. Throws BrokenRecordError where a user has to repair a Secret.
  */
-export async function repairRecords(reconciliation: Reconciliation, stderr: string): Promise<boolean> {
+export async function repairRecords(
+  reconciliation: Reconciliation,
+  { stderr, listWanted }: FailedUpgrade,
+): Promise<boolean> {
   const { tools, request } = reconciliation;
   const { store, logger } = tools;
   const { module, signal } = request;
@@ -24,6 +48,9 @@ export async function repairRecords(reconciliation: Reconciliation, stderr: stri
     await recoverPendingRelease(reconciliation);
     return true;
   }
+  if (stderr.includes(UNKNOWN_KIND)) return forgetKinds(reconciliation, listWanted);
+  const [, goneVersion] = GONE_VERSION.exec(stderr) ?? [];
+  if (goneVersion !== undefined) return leaveVersion(reconciliation, goneVersion);
   if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
     throw await buildUnrecognizedRecordError(reconciliation);
   if (!stderr.includes(NOTHING_DEPLOYED)) return false;
@@ -32,6 +59,30 @@ export async function repairRecords(reconciliation: Reconciliation, stderr: stri
   await claimRemainingHookObjects(tools, module.name);
   await store.deleteRecords(module.name, signal);
   return true;
+}
+
+/** Removes kinds that are no longer served from the records, unless the chart contains them. Returns whether there were any. */
+function forgetKinds(
+  { tools, request: { module, signal } }: Reconciliation,
+  listWanted: FailedUpgrade["listWanted"],
+): Promise<boolean> {
+  const revisions = findComparedRevisions(tools.store.revisions(module.name));
+  return forgetGoneKinds(tools, { release: module.name, revisions, listWanted, signal });
+}
+
+/** Moves `managedFields` of the release's objects out of a version that is no longer served. Returns whether there were any. */
+async function leaveVersion(
+  { tools, request: { module, signal } }: Reconciliation,
+  goneVersion: string,
+): Promise<boolean> {
+  const newest = tools.store.get(module.name);
+  const { objects } = newest === undefined ? { objects: [] } : await tools.store.readSummary(newest);
+  const group = apiGroupOf(goneVersion);
+  const inGroup = objects.filter(({ apiVersion }) => apiGroupOf(apiVersion) === group);
+  const moves = await mapInParallel(MAX_PARALLEL_REQUESTS, inGroup, (object) =>
+    moveManagedFields(tools, object, { from: goneVersion, release: module.name, signal }),
+  );
+  return moves.includes(true);
 }
 
 /**

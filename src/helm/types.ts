@@ -93,7 +93,7 @@ interface OperatorTools {
 }
 
 export interface Reconciler extends ReleaseCheckTools {
-  readonly discovery: Pick<Discovery, "resolve" | "readVersions">;
+  readonly discovery: Pick<Discovery, "resolve" | "invalidate" | "readVersions">;
   readonly operator: OperatorTools;
   readonly store: ReleaseStore;
   readonly helm: Helm;

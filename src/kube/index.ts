@@ -7,6 +7,7 @@ export * from "./client/first-contact.ts";
 export * from "./client/verbs.ts";
 export type { ApiRequest } from "./client/request.ts";
 export { Discovery, remedyOf, type GroupVersion } from "./discovery/discovery.ts";
+export { findServedVersion } from "./discovery/served-version.ts";
 export { KindFinder, MissingKindError } from "./discovery/kind-finder.ts";
 export * from "./resources.ts";
 export {

@@ -93,6 +93,7 @@ export function makeHelmRecorder({
       announce({ module, reason: "ReleaseAdopted", note });
     },
     tookOver: (module, objects) => announce({ module, reason: "ObjectsTakenOver", note: objects.join(", ") }),
+    forgotKinds: (module, objects) => announce({ module, reason: "KindsGone", note: objects.join(", ") }),
     ran({ release: module, operation, seconds }) {
       const activation = getModuleActivationLabel(state, module);
       metrics.observe("helmOperation", { module, activation, operation }, seconds);

@@ -14,6 +14,7 @@ export const EVENT_REASONS = {
   RolledBack: { type: "Warning", action: "Rollback" },
   ReleaseRemoved: { type: "Normal", action: "Uninstall" },
   ReleaseAdopted: { type: "Normal", action: "Adopt" },
+  KindsGone: { type: "Warning", action: "Forget" },
   ObjectsTakenOver: { type: "Warning", action: "Adopt" },
   RunFailed: { type: "Warning", action: "Run" },
   HookFailed: { type: "Warning", action: "RunHook" },

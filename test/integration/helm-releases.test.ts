@@ -262,6 +262,62 @@ spec:
     }
   });
 
+  describe("a kind that is not served any more", () => {
+    let group: string;
+    let forgotten: string[];
+    const version = (name: string): string =>
+      `{name: ${name}, served: true, storage: ${name === "v1"}, schema: {openAPIV3Schema: {type: object}}}`;
+    const serve = (...versions: string[]): Promise<string> => {
+      const list = ` [${versions.map(version).join(", ")}]`;
+      return cluster().kubectl(["apply", "-f", "-"], crdOf(group).replace(/(?<=versions:)[^]*/, list));
+    };
+    const thing = (name: string, apiVersion: string): string =>
+      `---\napiVersion: ${group}/${apiVersion}\nkind: Thing\nmetadata: {name: ${name}}\n`;
+    const things = (): Promise<string> => kubectl("get", `things.${group}`, "-o", "name");
+
+    beforeEach(async () => {
+      group = `${lab.namespace}.example.org`;
+      forgotten = [];
+      const forgotKinds = (_: string, names: readonly string[]) => void forgotten.push(...names);
+      await restart({ recorder: { ...adoptions().recorder, forgotKinds } });
+      await serve("v1", "v1beta1");
+      await cluster().kubectl(["wait", "--for=condition=Established", `crd/things.${group}`]);
+      await putChart(thing("old", "v1beta1") + thing("both", "v1beta1"));
+      await reconcile({ m: { a: 1 } });
+    });
+    afterEach(() => kubectl("delete", "crd", `things.${group}`, "--ignore-not-found"));
+
+    test("stops no upgrade to a chart without it, and no rollback", async () => {
+      await serve("v1");
+      await putChart(thing("both", "v1"));
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+      expect((await things()).trim()).toBe(`thing.${group}/both`);
+      expect(forgotten).toContain(`Thing/old of ${group}/v1beta1: read as ${group}/v1`);
+      await releases.rollBack(requestOf({ m: { a: 1 } }), 1);
+      expect(await things()).toContain("/old");
+      // Others may have written an object in a version that has gone since.
+      await serve("v1", "v1beta2");
+      await cluster().kubectl(["label", `things.v1beta2.${group}`, "both", "a=b", "-n", lab.namespace]);
+      await serve("v1");
+      await putChart(thing("both", "v1").replace("both", "both, labels: {c: d}"));
+      expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+      await cluster().kubectl(["delete", "crd", `things.${group}`]);
+      await putChart(thing("both", "v1") + thing("new", "v1"));
+      await expect(reconcile({ m: { a: 1 } })).rejects.toThrow(/no matches for kind "Thing"/);
+      await putChart();
+      expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
+      expect(forgotten).toContain(`Thing/both of ${group}/v1: the kind does not exist any more`);
+      await releases.rollBack(requestOf({ m: { a: 2 } }), undefined);
+      expect(releases.store.get("m")?.status).toBe("deployed");
+    });
+
+    test("stops no removal: objects in another version are removed, too", async () => {
+      await serve("v1");
+      await releases.uninstall({ name: "m" }, AbortSignal.timeout(30_000));
+      expect(await things()).toBe("");
+    });
+  });
+
   test("null takes a default of the chart away", async () => {
     await putChart(CONFIG_MAP.replace(/^data: .*$/m, "data: {all: {{ toJson .Values.m | quote }}}"));
     await put("m/values.yaml", "m: {a: 1, limits: {cpu: 1, memory: 1Gi}}\n");
@@ -997,6 +1053,7 @@ function adoptions() {
   const recorder = {
     adopted: (name: string) => void adopted.push(name),
     tookOver: () => {},
+    forgotKinds: () => {},
     ran: () => {},
     reconciled: () => {},
   };

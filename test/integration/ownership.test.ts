@@ -454,7 +454,9 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       releases.close();
       const tookOver = (release: string, objects: readonly string[]) =>
         void reported.push([release, ...objects]);
-      releases = open({ recorder: { tookOver, ran: () => {}, adopted: () => {}, reconciled: () => {} } });
+      releases = open({
+        recorder: { tookOver, forgotKinds: () => {}, ran: () => {}, adopted: () => {}, reconciled: () => {} },
+      });
       await releases.observed.waitUntilReady();
       await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);
       await chart("a", role, map("shared"), map("nobodys"));
@@ -479,9 +481,11 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     await bring("a");
     releases.close();
     const resolve = () => Promise.reject(new Error("no answer"));
-    releases = open({ discovery: { resolve, readVersions: resolve } });
+    releases = open({ discovery: { resolve, invalidate: () => {}, readVersions: resolve } });
     await releases.observed.waitUntilReady();
-    await expect(remove("a")).rejects.toThrow("cannot determine the owner of ConfigMap/own: no answer");
+    await expect(remove("a")).rejects.toThrow(
+      "cannot determine whether the API server serves ConfigMap of v1: no answer",
+    );
     expect(await uid("cm/own")).not.toBe("");
   });
 

@@ -19,6 +19,8 @@ export interface HelmRecorder {
   adopted(release: string): void;
   /** A release adopts these existing objects, each named with its owner. */
   tookOver(release: string, objects: readonly string[]): void;
+  /** Objects were removed from the record of a release, or moved to another version, because their kinds are not served. */
+  forgotKinds(release: string, objects: readonly string[]): void;
   /** The reconciliation of a release has succeeded or failed. */
   reconciled(release: string, seconds: number): void;
 }
@@ -86,7 +88,7 @@ export interface UpgradeOptions extends ChartOptions {
 type CommandOptions = ReleaseOptions & Partial<Pick<ChartOptions, "chartDir" | "valuesFile">>;
 
 /** Part of helm's message if the server does not serve a kind of the chart; helm has no exit code for that. */
-const UNKNOWN_KIND = "ensure CRDs are installed first";
+export const UNKNOWN_KIND = "ensure CRDs are installed first";
 
 /** Time after SIGTERM in which helm marks its release failed. */
 const GRACE_MS = 20_000;

@@ -4,6 +4,7 @@ import { isJsonObject, objectOf, type JsonObject, asString } from "../../model/i
 import {
   expandLists,
   getListItems,
+  kindKey,
   parseManifestDocument,
   parseObjectRef,
   resourceKey,
@@ -26,6 +27,28 @@ export function withoutObjects(manifest: string, objects: readonly ObjectRef[]):
     if (wanted.length === all.length) return document;
     // Only a list is more than one object.
     return wanted.length === 0 ? undefined : { ...document, items: wanted };
+  });
+}
+
+/**
+ * Moves objects of a manifest to the version that `served` has for their kind (by `kindKey`), and removes those for which it has
+ * undefined. Other documents keep their text.
+ */
+export function withServedVersions(
+  manifest: string,
+  served: ReadonlyMap<string, string | undefined>,
+): string {
+  return mapDocuments(manifest, (document) => {
+    const all = expandLists(document).filter(isJsonObject);
+    const moved = all.flatMap((object) => {
+      const ref = parseObjectRef(object);
+      if (ref === undefined || !served.has(kindKey(ref))) return [object];
+      const apiVersion = served.get(kindKey(ref));
+      return apiVersion === undefined ? [] : [{ ...object, apiVersion }];
+    });
+    if (all.every((object, index) => object === moved[index])) return document;
+    const isList = getListItems(document) !== undefined;
+    return isList && moved.length > 0 ? { ...document, items: moved } : moved[0];
   });
 }
 

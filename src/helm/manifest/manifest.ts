@@ -123,6 +123,11 @@ export function resourceKey({ apiVersion, kind, namespace, name }: ObjectRef): s
   return canonicalJson([apiVersion, kind, namespace ?? null, name]);
 }
 
+/** A key of the kind of an object, in the version that the object names. */
+export function kindKey({ apiVersion, kind }: Pick<ObjectRef, "apiVersion" | "kind">): string {
+  return `${apiVersion} ${kind}`;
+}
+
 /** A key that is the same whether an object names its namespace or inherits `namespace`, that of the release. */
 export function namespacedKey(namespace: string, object: ObjectRef): string {
   return resourceKey({ ...object, namespace: object.namespace ?? namespace });

@@ -17,6 +17,7 @@ import {
 } from "../manifest/manifest.ts";
 import { findComparedRevisions, type ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
+import { forgetGoneKinds } from "./gone-kinds.ts";
 import { refuseHookReplacements } from "./hook-objects.ts";
 import { readOtherOwner } from "./live-objects.ts";
 import {
@@ -37,8 +38,10 @@ export async function retainBeforeRemoval(
   module: Pick<Module, "name" | "helm">,
   signal?: AbortSignal,
 ): Promise<void> {
-  const meta = await tools.store.refresh(module.name, signal);
-  if (meta === undefined) return;
+  const newest = await tools.store.refresh(module.name, signal);
+  if (newest === undefined) return;
+  await forgetGoneKinds(tools, { release: module.name, revisions: [newest], signal });
+  const meta = tools.store.get(module.name) ?? newest;
   const [manifest = "", ...hooks] = await tools.store.readManifests(meta, signal);
   const run = { verb: "delete", hooks: listHookObjects(hooks.flatMap(parseDocuments)) } as const;
   await refuseHookReplacements(tools, { module, signal }, run);

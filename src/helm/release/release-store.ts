@@ -26,6 +26,9 @@ export interface ReleaseStoreOptions extends WatchOptions {
   readonly locationsSecret?: string;
 }
 
+/** Labels of a revision whose manifest has changed. */
+const NO_DIGESTS = { [RELEASE_LABELS.inputs]: null, [RELEASE_LABELS.manifest]: null };
+
 /** A change of a revision's record and of the labels of its Secret; null removes a label. */
 interface RevisionChange {
   readonly change: RecordChange;
@@ -230,8 +233,16 @@ export class ReleaseStore {
 
   /** Replaces the manifest in the record of a revision, and removes the labels that describe the old manifest. */
   async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    const labels = { [RELEASE_LABELS.inputs]: null, [RELEASE_LABELS.manifest]: null };
-    await this.#rewriteRecord(meta, { change: { manifest }, labels, signal });
+    await this.#rewriteRecord(meta, { change: { manifest }, labels: NO_DIGESTS, signal });
+  }
+
+  /** Changes the manifest and the hooks in the record of a revision, and removes the labels that describe the old manifest. */
+  async mapManifests(
+    meta: ReleaseMeta,
+    mapManifests: (manifest: string) => string,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#rewriteRecord(meta, { change: { mapManifests }, labels: NO_DIGESTS, signal });
   }
 
   /** Changes the record and the labels of a revision. Fails if the Secret has changed since `meta` was read. */

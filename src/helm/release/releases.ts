@@ -38,7 +38,7 @@ import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
 export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOptions {
-  readonly discovery: Pick<Discovery, "resolve" | "readVersions">;
+  readonly discovery: Pick<Discovery, "resolve" | "invalidate" | "readVersions">;
   /** The ServiceAccounts of modules; without it, all act as the operator. */
   readonly accounts?: ModuleAccounts;
   readonly onFailure?: OnFailure;

@@ -8,11 +8,17 @@ import { mayBeRollbackTarget } from "../../health/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import { HelmError, isMissingAnswer } from "../binary/helm-errors.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
+import { forgetGoneKinds } from "../objects/gone-kinds.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
-import { isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
+import {
+  findComparedRevisions,
+  isPendingStatus,
+  RELEASE_LABELS,
+  type ReleaseMeta,
+} from "../release/revisions.ts";
 import type { Reconciliation, Refusal } from "../types.ts";
 import { recoverPendingRelease } from "../repair-records.ts";
 import {
@@ -138,6 +144,8 @@ async function rollBackTo(
   const { store, helm, logger, clock } = tools;
   const { module, signal } = request;
   const { name } = module;
+  const revisions = [withCurrentLabels(store, goodRevision), ...findComparedRevisions(store.revisions(name))];
+  await forgetGoneKinds(tools, { release: name, revisions: [...new Set(revisions)], signal });
   const { objects, hooks, applyMethod } = summarize(await store.readRecord(goodRevision, signal));
   await refuseHookReplacements(tools, request, { verb: "rollback", hooks });
   await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
