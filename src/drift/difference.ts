@@ -4,7 +4,7 @@
  */
 
 import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
-import { isJsonObject, member, objectOf } from "../model/index.ts";
+import { isJsonObject, member, objectOf, objectsIn } from "../model/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../model/index.ts";
 import {
   getChild,
@@ -12,7 +12,7 @@ import {
   parseEntries,
   HELM,
   findForeignEntry,
-  ownsField,
+  hasField,
   isHelmEntry,
   isLeaf,
   fieldPathToPointer,
@@ -67,18 +67,21 @@ export function compareObjects(
   const applyEntry = parseEntries(applied).find((entry) => isHelmEntry(entry) && entry.operation === "Apply");
   const comparer = new FieldComparer();
   comparer.compareBelow(applyEntry?.fields, [applied, live], []);
-  const differing = comparer.differing.map((path): Difference => ({
-    path,
-    pointer: fieldPathToPointer(applied, path),
-    holder: findForeignEntry(entries, path),
-  }));
-  // `holder` is the other manager that owns the field. A field without any owner was removed by another manager.
+  const differing = comparer.differing.map(toDifference);
+  // `holder` is the other manager that owns the field. A field without any owner was removed by another manager. Helm owns members of a
+  // map one by one: where its entry has only the map, the member was removed.
   const byOthers = differing.filter(
-    ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => ownsField(fields, path)),
+    ({ path, holder }) => holder !== undefined || !helmEntries.some(({ fields }) => hasField(fields, path)),
   );
   const ignored = byOthers.filter((each) => isExpected(each));
   const fields = byOthers.filter((each) => !ignored.includes(each)).map((each) => toDriftedField(each, live));
   return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
+
+  function toDifference(path: FieldPath): Difference {
+    const [wanted, found] = [applied, live].map((object) => path.reduce<Json | undefined>(getChild, object));
+    const pointer = fieldPathToPointer(applied, path);
+    return { path, pointer, holder: findForeignEntry(entries, path), wanted, live: found };
+  }
 
   /** Whether a difference does not count as drift. */
   function isExpected(difference: Difference): boolean {
@@ -87,8 +90,8 @@ export function compareObjects(
 
   /** Whether another manager owns a field, and its changes would count as drift. */
   function isOwnedByOther(path: FieldPath): boolean {
-    const holder = findForeignEntry(entries, path);
-    return holder !== undefined && !isExpected({ path, pointer: fieldPathToPointer(applied, path), holder });
+    const difference = toDifference(path);
+    return difference.holder !== undefined && !isExpected(difference);
   }
 }
 
@@ -138,6 +141,8 @@ interface Difference {
   readonly path: FieldPath;
   readonly pointer: string;
   readonly holder: Entry | undefined;
+  readonly wanted: Json | undefined;
+  readonly live: Json | undefined;
 }
 
 /** The manager of hooks: their changes are intended. */
@@ -145,9 +150,9 @@ const OWN_MANAGER = "addon-operator";
 /** Tools with which people scale, even if an autoscaler targets the object. */
 const INTERACTIVE_TOOLS = /^(?:kubectl|k9s|lens|openlens|headlamp|mozilla|curl)/i;
 
-/** Annotations and labels that controllers and tools overwrite. */
+/** Annotations and labels that controllers and tools overwrite, also those of GKE, OpenShift, Rancher and Istio. */
 const CONTROLLER_METADATA =
-  /^(?:(?:deployment|deprecated\.daemonset\.template|pv|volume|volume\.beta|autoscaling\.alpha|control-plane\.alpha|endpoints)\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|prometheus-operator-validated$|helm\.sh\/resource-policy$)/;
+  /^(?:(?:autopilot\.gke\.io|security\.openshift\.io|(?:[a-z.]+\.)?cattle\.io)\/|cloud\.google\.com\/neg-status$|ingress\.kubernetes\.io\/(?:backends|(?:https-)?(?:forwarding-rule|target-proxy)|url-map|ssl-cert|static-ip)$|openshift\.io\/sa\.scc\.|service\.(?:alpha|beta)\.openshift\.io\/serving-cert-(?:signed-by|generation-error)|sidecar\.istio\.io\/status$|ambient\.istio\.io\/redirection$|(?:deployment|deprecated\.daemonset\.template|pv|volume|volume\.beta|autoscaling\.alpha|control-plane\.alpha|endpoints)\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|prometheus-operator-validated$|helm\.sh\/resource-policy$)/;
 
 type Rule = (difference: Difference, object: JsonObject) => boolean;
 
@@ -180,6 +185,42 @@ const isControllerMetadata: Rule = ({ path: [first, second, third = ""] }) =>
   (second === "f:annotations" || second === "f:labels") &&
   CONTROLLER_METADATA.test(third.slice(2));
 
+/** The program of AKS that adds its namespaces to the selectors of webhooks. */
+const AKS_ENFORCER = "admissionsenforcer";
+
+/** Whether AKS has added to the selector of a webhook, without a change of what the chart selects by. */
+const isAddedByAks: Rule = ({ path, holder, wanted, live }) =>
+  holder?.manager === AKS_ENFORCER &&
+  ["f:namespaceSelector", "f:objectSelector"].includes(path.at(-1) ?? "") &&
+  containsSelector(live, wanted);
+
+/** Whether a label selector has all requirements of another one. */
+function containsSelector(selector: Json | undefined, other: Json | undefined): boolean {
+  const [labels, otherLabels] = [selector, other].map((each) => objectOf(objectOf(each)["matchLabels"]));
+  const [expressions = [], otherExpressions = []] = [selector, other].map((each) =>
+    objectsIn(objectOf(each)["matchExpressions"]),
+  );
+  return (
+    Object.entries(otherLabels ?? {}).every(([key, value]) => member(labels ?? {}, key) === value) &&
+    otherExpressions.every((expression) => expressions.some((each) => sameJson(each, expression)))
+  );
+}
+
+/** Whether istiod has made its validating webhook strict, once it could answer. */
+const isIstioFailurePolicy: Rule = ({ path, holder }, { kind }) =>
+  kind === "ValidatingWebhookConfiguration" &&
+  holder?.manager === "pilot-discovery" &&
+  path.at(-1) === "f:failurePolicy";
+
+/** Whether OpenShift has set the pod security labels of a namespace. */
+const isSyncedByOpenShift: Rule = ({ path: [first, second, third = ""], holder }) =>
+  first === "f:metadata" &&
+  second === "f:labels" &&
+  third.startsWith("f:pod-security.kubernetes.io/") &&
+  /^(?:pod-security-admission-label-synchronization-controller|cluster-policy-controller)$/.test(
+    holder?.manager ?? "",
+  );
+
 /** The field that a controller fills in, by kind. */
 const FILLED_IN_PATHS: Readonly<Record<string, string>> = {
   PersistentVolumeClaim: "/spec/resources/requests",
@@ -199,6 +240,7 @@ const isAggregatedRule: Rule = ({ pointer }, { kind, aggregationRule }) =>
 // oxfmt-ignore
 const IGNORE_RULES: readonly Rule[] = [
   isByOwnHooks, isByVerticalAutoscaler, isInStatus, isCaBundle, isControllerMetadata, isFilledIn, isAggregatedRule,
+  isAddedByAks, isIstioFailurePolicy, isSyncedByOpenShift,
 ];
 
 /** Whether a difference is no drift, by default or by `drift.ignore` of `addon.yaml` (`targets`). */

@@ -154,6 +154,13 @@ export function ownsField(tree: Json | undefined, path: FieldPath): boolean {
   return isJsonObject(node);
 }
 
+/** Whether a tree of `managedFields` contains exactly this field, or a part of it. */
+export function hasField(tree: JsonObject, path: FieldPath): boolean {
+  return isJsonObject(
+    path.reduce<Json | undefined>((node, segment) => member(objectOf(node), segment), tree),
+  );
+}
+
 /** Whether a node of a tree of `managedFields` is a leaf: the manager owns the field as a whole. */
 export function isLeaf(node: Json | undefined): boolean {
   return isJsonObject(node) && Object.keys(node).length === 0;

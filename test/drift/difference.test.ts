@@ -107,6 +107,8 @@ const edit =
 const setImage = edit(({ spec }) => void (spec.template.spec.containers[1]!["image"] = "web:2"));
 const scale = edit(({ spec }) => void (spec.replicas = 5));
 
+const MARKED = { metadata: { labels: {} } };
+
 describe("what others changed of what helm set", () => {
   test.for<readonly [string, JsonObject, readonly unknown[]]>([
     ["nothing", deployment(), []],
@@ -124,6 +126,13 @@ describe("what others changed of what helm set", () => {
       "a field that was removed",
       deployment(edit(({ spec }) => void delete spec.replicas) as never, [lost(REPLICAS)]),
       [["spec.replicas", undefined, true]],
+    ],
+    [
+      "the only members of a map, of which helm's entry keeps the map",
+      deployment(edit((object) => void ((object as never as typeof MARKED).metadata.labels = {})) as never, [
+        { ...HELMS, fieldsV1: { ...SET, "f:metadata": { ...SET["f:metadata"], "f:labels": {} } } },
+      ]),
+      [['metadata.labels["app.kubernetes.io/name"]', undefined, true]],
     ],
     [
       "an item that was removed, told once",
@@ -245,6 +254,7 @@ describe("by default ignored is", () => {
   const put = (path: readonly string[], value: unknown) =>
     path.toReversed().reduce<unknown>((inner, segment) => ({ [segment.slice(2)]: inner }), value) as object;
 
+  const PSA = ["f:metadata", "f:labels"];
   test.for<readonly [string, readonly string[], object, string, boolean]>([
     ["ConfigMap", ["f:data", "f:a"], {}, "x", false],
     ["MutatingWebhookConfiguration", ["f:webhook", "f:caBundle"], {}, "x", true],
@@ -259,6 +269,22 @@ describe("by default ignored is", () => {
     ["Rule", ["f:metadata", "f:annotations", "f:prometheus-operator-validated"], {}, "x", true],
     ["Secret", ["f:metadata", "f:annotations", "f:helm.sh/resource-policy"], {}, "x", true],
     ["Secret", ["f:metadata", "f:annotations", "f:note"], {}, "x", false],
+    ["Service", ["f:metadata", "f:annotations", "f:cloud.google.com/neg-status"], {}, "glbc", true],
+    ["Service", ["f:metadata", "f:annotations", "f:cloud.google.com/neg"], {}, "kubectl", false],
+    ["Namespace", ["f:metadata", "f:annotations", "f:openshift.io/sa.scc.mcs"], {}, "x", true],
+    [
+      "Namespace",
+      ["f:metadata", "f:annotations", "f:lifecycle.cattle.io/create.namespace-auth"],
+      {},
+      "x",
+      true,
+    ],
+    ["Namespace", ["f:metadata", "f:labels", "f:field.cattle.io/projectId"], {}, "x", true],
+    ["Namespace", ["f:metadata", "f:labels", "f:notcattle.io/a"], {}, "x", false],
+    ["Namespace", [...PSA, "f:pod-security.kubernetes.io/warn"], {}, "cluster-policy-controller", true],
+    ["Namespace", [...PSA, "f:pod-security.kubernetes.io/warn"], {}, "kubectl-label", false],
+    ["ValidatingWebhookConfiguration", ["f:webhook", "f:failurePolicy"], {}, "pilot-discovery", true],
+    ["ValidatingWebhookConfiguration", ["f:webhook", "f:failurePolicy"], {}, "kubectl-edit", false],
   ])("%s %j %j changed by %s: %s", ([kind, path, more, manager, isIgnored]) => {
     const { metadata, ...rest } = put(path, "a") as JsonObject;
     const applied = object(kind, at(path), { ...more, ...rest });
@@ -272,6 +298,37 @@ describe("by default ignored is", () => {
       { manager, operation: "Update", fieldsV1: at(path) as never },
     ];
     expect(compareObjects(live, applied, TERMS).fields).toHaveLength(isIgnored ? 0 : 1);
+  });
+});
+
+describe("the selector of a webhook", () => {
+  const hook = 'k:{"name":"a.example.org"}';
+  const [expression, added] = ["mine", "control-plane"].map((key) => ({ key, operator: "DoesNotExist" }));
+  const configuration = (manager: string, namespaceSelector: object): JsonObject =>
+    ({
+      kind: "ValidatingWebhookConfiguration",
+      metadata: {
+        name: "x",
+        managedFields: [
+          {
+            manager,
+            operation: "Apply",
+            fieldsV1: { "f:webhooks": { [hook]: { "f:namespaceSelector": {} } } },
+          },
+        ],
+      },
+      webhooks: [{ name: "a.example.org", namespaceSelector }],
+    }) as unknown as JsonObject;
+  const chart = { matchLabels: { a: "b" }, matchExpressions: [expression] };
+
+  test.for<readonly [string, string, object, boolean]>([
+    ["additions of AKS", "admissionsenforcer", { ...chart, matchExpressions: [expression, added] }, false],
+    ["additions of others", "kubectl-edit", { ...chart, matchExpressions: [expression, added] }, true],
+    ["a removal", "admissionsenforcer", { ...chart, matchExpressions: [added] }, true],
+    ["a changed label", "admissionsenforcer", { ...chart, matchLabels: { a: "c" } }, true],
+  ])("has drifted by %s of %s: %j: %s", ([, manager, selector, isDrift]) => {
+    const { fields } = compareObjects(configuration(manager, selector), configuration("helm", chart), TERMS);
+    expect(fields).toHaveLength(isDrift ? 1 : 0);
   });
 });
 
