@@ -143,7 +143,7 @@ export function fieldPathToPointer(object: Json, path: FieldPath): string {
 }
 
 /** Whether a tree of `managedFields` contains a field, a part of it, or a whole value that contains it. */
-export function ownsField(tree: Json | undefined, path: FieldPath): boolean {
+function ownsField(tree: Json | undefined, path: FieldPath): boolean {
   let node: Json | undefined = tree;
   for (const [index, segment] of path.entries()) {
     const next: Json | undefined = member(objectOf(node), segment);

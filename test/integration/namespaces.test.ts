@@ -127,6 +127,11 @@ test(
     await apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace } });
     const lab = hookLab("namespaces");
     for (const module of ["plain", "gone"]) addModule(lab, module);
+    // The chart contains the namespace that the operator creates for its release.
+    lab.file(
+      "modules/010-gone/templates/namespace.yaml",
+      "apiVersion: v1\nkind: Namespace\nmetadata: {name: {{ .Release.Namespace }}, labels: {team: a}}\n",
+    );
     const args = [
       `--module-namespace-template=${namespace}-{name}`,
       "--module-namespace-labels=tier=addons",
@@ -166,7 +171,10 @@ test(
     expect(await kubectl(["get", "configmap", "-n", gone, "-l", "app.kubernetes.io/managed-by=Helm"])).toBe(
       "",
     );
-    expect(await kubectl(["get", "namespace", plain, gone, "-o", "name"])).toContain(gone);
+    expect(await kubectl(["get", "namespace", plain, "-o", "name"])).toContain(plain);
+    const { metadata: kept } = await json<{ metadata: JsonObject }>(["get", "namespace", gone]);
+    expect(kept).toMatchObject({ labels: { team: "a" } });
+    expect(kept).not.toHaveProperty("deletionTimestamp");
   },
 );
 

@@ -4,7 +4,7 @@
  */
 
 import { annotateCommand, findMissingPermissions, getMetadata, isNotFound } from "../../kube/index.ts";
-import { mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
 import { confirmationToken, mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, type Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
@@ -168,14 +168,27 @@ export async function adoptExistingObjects(
   const { module, signal } = request;
   const existing = await findUnownedObjects(reconciliation, options, recorded);
   if (existing.length === 0) throw refusal;
+  const own = existing.filter((object) => isNamespaceOfModule(tools, object));
   const needingConsent = existing.filter(
-    ({ owner }) => owner === undefined || !isYieldingOwner(tools, module.name, owner),
+    (object) =>
+      !own.includes(object) &&
+      (object.owner === undefined || !isYieldingOwner(tools, module.name, object.owner)),
   );
   requireTakeoverConsent(tools, request, { what: "the chart contains", objects: needingConsent });
-  const keeps = (object: LiveObject): boolean => needingConsent.includes(object);
+  const keeps = (object: LiveObject): boolean => needingConsent.includes(object) || own.includes(object);
   for (const object of existing)
     await claimObject(tools, object, { release: module.name, keep: keeps(object), signal });
   reportTakeover(reconciliation, existing, needingConsent);
+}
+
+/** Whether an object is the namespace that the operator has created for the module, because its release must be stored there. */
+function isNamespaceOfModule(
+  { namespace, operator }: Reconciler,
+  { ref, owner, labels }: LiveObject,
+): boolean {
+  const isNamespace = ref.kind === "Namespace" && ref.apiVersion === "v1" && ref.name === namespace;
+  if (!isNamespace || namespace === operator.namespace || owner !== undefined) return false;
+  return Object.entries(MANAGED_BY_OPERATOR).every(([key, value]) => labels[key] === value);
 }
 
 /**
