@@ -218,6 +218,7 @@ export default {
     }
     await world.start();
     await check("ready", () => world.waitReady());
+    await world.waitReady();
     await check("on-startup-order", () => inOrder(world, ["startup-10 onStartup", "startup-20 onStartup"]));
     await check("on-startup-context", () =>
       deepEqual(world.runs("startup-10")[0].contexts, [{ binding: "onStartup" }]),
