@@ -106,9 +106,12 @@ class Constructor {
   }
 }
 
-/** Whether a key is `<<` without quotes. */
+const MERGE_TAG = "tag:yaml.org,2002:merge";
+
+/** Whether a key is `<<`, either without quotes and tag, or with the tag `!!merge`. */
 function isMergeKey(node: YamlNode): boolean {
-  return node.kind === "scalar" && node.text === "<<" && node.isPlain;
+  if (node.kind !== "scalar" || node.text !== "<<") return false;
+  return node.tag === "" ? node.isPlain : node.tag === MERGE_TAG;
 }
 
 /** The value of a scalar by its tag. Without a tag, a quoted or block scalar is a text; a plain one (`true`, `12`) may be another value. */
