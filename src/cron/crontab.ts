@@ -24,15 +24,15 @@ export interface Crontab {
   next(afterMs: number, local: TimeZone): number | undefined;
 }
 
-const LINES_BY_NAME: Readonly<Record<string, string>> = {
-  "@yearly": "0 0 0 1 1 *",
-  "@annually": "0 0 0 1 1 *",
-  "@monthly": "0 0 0 1 * *",
-  "@weekly": "0 0 0 * * 0",
-  "@daily": "0 0 0 * * *",
-  "@midnight": "0 0 0 * * *",
-  "@hourly": "0 0 * * * *",
-};
+const LINES_BY_NAME: ReadonlyMap<string, string> = new Map([
+  ["@yearly", "0 0 0 1 1 *"],
+  ["@annually", "0 0 0 1 1 *"],
+  ["@monthly", "0 0 0 1 * *"],
+  ["@weekly", "0 0 0 * * 0"],
+  ["@daily", "0 0 0 * * *"],
+  ["@midnight", "0 0 0 * * *"],
+  ["@hourly", "0 0 * * * *"],
+]);
 const ZONE_PATTERN = /^(?:CRON_)?TZ=(\S*)(?:\s+|$)/;
 const EVERY_PATTERN = /^@every\s+(\S+)$/;
 const SECOND_MS = 1000;
@@ -46,13 +46,13 @@ export function parseCrontab(line: string): Crontab {
   const zone = parseZone(trimmed, line);
   const text = trimmed.replace(ZONE_PATTERN, "");
   if (text.startsWith("@every")) return parseEvery(text, line);
-  if (text.startsWith("@") && !Object.hasOwn(LINES_BY_NAME, text)) {
+  if (text.startsWith("@") && !LINES_BY_NAME.has(text)) {
     throw new CrontabError(
-      `unknown name, not one of ${Object.keys(LINES_BY_NAME).join(", ")}, @every <duration>`,
+      `unknown name, not one of ${[...LINES_BY_NAME.keys()].join(", ")}, @every <duration>`,
       line,
     );
   }
-  const fields = parseFields(LINES_BY_NAME[text] ?? text, line);
+  const fields = parseFields(LINES_BY_NAME.get(text) ?? text, line);
   const warning = findSecondsMistake(fields, text);
   return {
     line,

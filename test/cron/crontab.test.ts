@@ -148,6 +148,7 @@ describe("summer time: a daily job is neither skipped nor run twice", () => {
 
 describe("lines that are refused", () => {
   test.each([
+    ["__proto__", "Expected 5 or 6 fields, found 1: __proto__"],
     ["* * *", "Expected 5 or 6 fields, found 3: * * *"],
     ["", "Expected 5 or 6 fields, found 0: "],
     ["* * * * * * *", "Expected 5 or 6 fields, found 7: * * * * * * *"],

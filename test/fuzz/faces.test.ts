@@ -25,22 +25,9 @@ import { HOSTILE } from "../support/hostile-requests.ts";
 import { exchange, get, statusOf } from "../support/raw-http.ts";
 import { bindingsLab } from "../bindings/kubernetes/bindings-lab.ts";
 import { binding, hookOf } from "../hooks/build.ts";
+import { feedAll, RUNS } from "./feed.ts";
+import type { Face } from "./feed.ts";
 import { mutated } from "./mutate.ts";
-
-/** Inputs for each face. */
-const RUNS = Number(process.env["SEEDS"] ?? 300);
-/** Processor time that no input may take; most take a thousandth. */
-const IN_TIME_MS = 3000;
-const MOST_MEMORY = 400 * 1024 * 1024;
-
-interface Face {
-  readonly name: string;
-  readonly seeds: readonly (string | Uint8Array)[];
-  /** Throws what is no answer to the input. */
-  readonly feed: (input: Buffer) => unknown;
-  /** How an input may be refused. */
-  readonly refuses: readonly (new (...args: never[]) => Error)[];
-}
 
 const RULES = ["m", "global"];
 
@@ -187,34 +174,10 @@ function releaseFaces(): Face[] {
   ];
 }
 
-async function feed(face: Face, input: Buffer): Promise<void> {
-  const before = process.cpuUsage();
-  try {
-    await face.feed(input);
-  } catch (error) {
-    if (!face.refuses.some((kind) => error instanceof kind)) throw error;
-  }
-  const { user } = process.cpuUsage(before);
-  if (user / 1000 > IN_TIME_MS) throw new Error(`it took ${user / 1000} ms`);
-}
-
 const options = { numRuns: RUNS };
 
 describe("every face takes any input: it is read or refused, in time and in bounded memory", () => {
-  const before = process.memoryUsage().rss;
-
-  it.each(adapters.map((face) => [face.name, face] as const))(
-    "%s",
-    { timeout: 3_600_000 },
-    async (_name, face) => {
-      for (const seed of face.seeds) await feed(face, Buffer.from(seed as string));
-      await fc.assert(
-        fc.asyncProperty(mutated(face.seeds), (input) => feed(face, input)),
-        options,
-      );
-      expect(process.memoryUsage().rss - before).toBeLessThan(MOST_MEMORY);
-    },
-  );
+  feedAll(adapters);
 
   it("a binding, the stream of its watch and the context of its hook", { timeout: 3_600_000 }, async () => {
     const frames = [
