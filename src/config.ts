@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { findCredentialProxies } from "./child-environment.ts";
 import type { Environment } from "./environment.ts";
 import { parseOverlay, type Overlay } from "./model/index.ts";
-import { environmentNames, IGNORED_ENV, SETTINGS, type SettingRow } from "./setting-names.ts";
+import { environmentNames, IGNORED_ENV, SETTINGS, UNSUPPORTED, type SettingRow } from "./setting-names.ts";
 import type { Settings } from "./settings.ts";
 
 export { buildChildEnvironment, collectOwnSecrets } from "./child-environment.ts";
@@ -16,6 +16,8 @@ export type { Settings } from "./settings.ts";
 export interface ParsedSettings {
   readonly settings: Settings;
   readonly warnings: readonly string[];
+  /** Why the operator does not start with these settings, which commands ignore. */
+  readonly refusals: readonly string[];
 }
 
 /** Wrong usage: exit code 2. Each line names the setting, the value and what is accepted. */
@@ -35,8 +37,8 @@ const DEBUG_SETTINGS = { logLevel: "debug", debugKubernetesApi: true } as const;
 /** Settings of a command line, by key, as typed. */
 export interface CommandLineSettings {
   readonly texts: ReadonlyMap<keyof Settings, string>;
-  /** Flags that are accepted and ignored. */
-  readonly ignored: readonly string[];
+  /** Flags of the Go operator that are no settings here, with their text. */
+  readonly foreign: ReadonlyMap<string, string>;
 }
 
 /**
@@ -44,12 +46,13 @@ export interface CommandLineSettings {
  * `earlierErrors` are those of the command line's parser.
  */
 export function readSettings(
-  { texts, ignored }: CommandLineSettings,
+  { texts, foreign }: CommandLineSettings,
   env: Environment,
   earlierErrors: readonly string[] = [],
 ): ParsedSettings {
   const errors = [...earlierErrors];
-  const warnings = [...ignored.map(warnOfIgnored), ...findIgnoredVariables(env)];
+  const ignoredFlags = [...foreign.keys()].filter((name) => !Object.hasOwn(UNSUPPORTED, name));
+  const warnings = [...ignoredFlags.map((name) => warnOfIgnored(`--${name}`)), ...findIgnoredVariables(env)];
   const values: Record<string, unknown> = {};
   for (const setting of SETTINGS) {
     const { name, text } = findSettingText(setting, texts, env);
@@ -68,6 +71,7 @@ export function readSettings(
   return {
     settings: Object.freeze(settings.debug ? { ...settings, ...DEBUG_SETTINGS } : settings),
     warnings,
+    refusals: findUnsupported(foreign, env),
   };
 }
 
@@ -155,6 +159,16 @@ function findSettingText(
     if (value !== undefined && value !== "") return { name, text: value }; // An empty one counts as unset.
   }
   return { name: `--${setting.flags[0]}`, text: setting.default };
+}
+
+/** Errors for settings of the Go operator that would have an effect there: to ignore them would be wrong. */
+function findUnsupported(foreign: CommandLineSettings["foreign"], env: Environment): string[] {
+  return Object.entries(UNSUPPORTED).flatMap(([flag, { variable, remedy }]) => {
+    const isFlagSet = (foreign.get(flag) ?? "") !== "";
+    const isVariableSet = (env[variable] ?? "") !== "";
+    if (!isFlagSet && !isVariableSet) return [];
+    return [`${isFlagSet ? `--${flag}` : variable} is not supported: ${remedy}`];
+  });
 }
 
 /** Warns of variables without meaning here, and of variables that another one overrides. */

@@ -27,12 +27,14 @@ const EXTRA_STOP_MS = 15_000;
  * 1, one line per problem). An uncaught error stops it in order (exit code 1).
  */
 export async function runOperator(
-  { settings, warnings }: ParsedSettings,
+  { settings, warnings, refusals }: ParsedSettings,
   env: Environment,
   stopRequest: StopRequest,
 ): Promise<number> {
   const logger = createLogger(createStdoutSink(settings));
   for (const warning of warnings) logger.warn(warning);
+  for (const refusal of refusals) logger.error(refusal);
+  if (refusals.length > 0) return EXIT_REFUSED;
   const scope = new Scope();
   const { abortController } = stopRequest;
   let operator: Operator | undefined;

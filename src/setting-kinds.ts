@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 
 import { parseDuration, parseLimit } from "./lib/index.ts";
+import { FLAG_EXTENDERS, SCRIPT_EXTENDER, type AppliedExtenders } from "./model/index.ts";
 
 /** How the text of a setting of one kind is converted to its value. */
 export interface SettingKind<T> {
@@ -91,6 +92,21 @@ export const LABELS = defineKind("labels", "labels such as team=core,tier=base",
     ? (Object.fromEntries(parsed.map(([, key = "", value = ""]) => [key, value])) as Record<string, string>)
     : undefined;
 });
+
+const EXTENDER_NAMES = FLAG_EXTENDERS.join(", ");
+/** The extenders of the Go operator, with the script at the end if it counts; undefined for unknown or repeated names, and without any. */
+export const EXTENDERS = defineKind(
+  "list",
+  `${EXTENDER_NAMES} and, as the last one, ${SCRIPT_EXTENDER}, separated by commas and each at most once`,
+  (text): AppliedExtenders | undefined => {
+    const names = text.split(",").map((each) => each.trim());
+    const isScriptApplied = names.at(-1) === SCRIPT_EXTENDER;
+    const flags = isScriptApplied ? names.slice(0, -1) : names;
+    const known = flags.flatMap((name) => FLAG_EXTENDERS.find((each) => each === name) ?? []);
+    const isValid = known.length === flags.length && new Set(known).size === known.length;
+    return isValid ? { flags: known, isScriptApplied } : undefined;
+  },
+);
 
 /** A kind of setting that accepts one of these words, in any case. Returns a function that defines a setting of this kind by its flag and help text. */
 export function choice<const T extends string>(choices: readonly T[]): DefineSetting<T> {

@@ -1,4 +1,4 @@
-/** The names of settings: their flags and environment variables, and names of the Go operator that are ignored. */
+/** The names of settings: their flags and environment variables, and settings of the Go operator that are ignored or refused. */
 
 import type { SettingKind } from "./setting-kinds.ts";
 import { SETTING_ROWS, type Settings } from "./settings.ts";
@@ -61,11 +61,8 @@ export const SETTINGS: readonly SettingRow[] = Object.entries(SETTING_ROWS).map(
   },
 );
 
-/** Flags of the Go operator that have no meaning here, each with its environment variable if it has one: accepted with a warning. */
+/** Flags of the Go operator that have no meaning here, each with its environment variable: accepted with a warning. docs/guides/migrating.md lists them. */
 const IGNORED: Readonly<Record<string, string>> = {
-  "shell-chroot-dir": "ADDON_OPERATOR_SHELL_CHROOT_DIR",
-  "applied-module-extenders": "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
-  "kube-server": "",
   "debug-http-addr": "DEBUG_HTTP_SERVER_ADDR",
   "validating-webhook-server-cert": "VALIDATING_WEBHOOK_SERVER_CERT",
   "validating-webhook-server-key": "VALIDATING_WEBHOOK_SERVER_KEY",
@@ -78,16 +75,34 @@ const IGNORED: Readonly<Record<string, string>> = {
   "conversion-webhook-listen-port": "CONVERSION_WEBHOOK_LISTEN_PORT",
   "conversion-webhook-listen-address": "CONVERSION_WEBHOOK_LISTEN_ADDRESS",
   "admission-server-enabled": "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED",
-  "admission-server-listen-port": "",
-  "admission-server-certs-dir": "",
+  "admission-server-listen-port": "ADDON_OPERATOR_ADMISSION_SERVER_LISTEN_PORT",
+  "admission-server-certs-dir": "ADDON_OPERATOR_ADMISSION_SERVER_CERTS_DIR",
+  "helm-monitor-kube-client-qps": "HELM_MONITOR_KUBE_CLIENT_QPS",
+  "helm-monitor-kube-client-burst": "HELM_MONITOR_KUBE_CLIENT_BURST",
 };
-export const IGNORED_SETTINGS = Object.keys(IGNORED);
+
+/** A setting of the Go operator without which modules or hooks would do something else: the operator does not start with it. */
+interface UnsupportedSetting {
+  readonly variable: string;
+  readonly remedy: string;
+}
+export const UNSUPPORTED: Readonly<Record<string, UnsupportedSetting>> = {
+  "shell-chroot-dir": {
+    variable: "ADDON_OPERATOR_SHELL_CHROOT_DIR",
+    remedy: "hooks cannot run in a chroot; use hooksIsolated in addon.yaml, and remove the setting",
+  },
+  "kube-server": {
+    variable: "KUBE_SERVER",
+    remedy: "name the server in a kubeconfig (--kube-config), and remove the setting",
+  },
+};
+/** Flags of the Go operator that are accepted although they are no settings here. */
+export const FOREIGN_FLAGS: readonly string[] = [...Object.keys(IGNORED), ...Object.keys(UNSUPPORTED)];
 /** Environment variables of the Go operator that have no meaning here. */
 export const IGNORED_ENV: readonly string[] = [
-  ...Object.values(IGNORED).filter((name) => name !== ""),
-  "HELM_MONITOR_KUBE_CLIENT_QPS",
-  "HELM_MONITOR_KUBE_CLIENT_BURST",
+  ...Object.values(IGNORED),
   "USE_NELM",
+  "NELM_DEPENDENCY_GRAPH_ENABLED",
   "QUEUE_ACTIONS_METRICS",
 ];
 
@@ -115,10 +130,22 @@ const PREFIX_ONLY = new Set([
   "SOURCE_KEYS",
   "UNSIGNED_CHARTS",
   "SOURCES_MAX",
+  "APPLIED_MODULE_EXTENDERS",
 ]);
+
+/** Settings whose variables of shell-operator the Go operator reads, too, where no other variable is set. */
+const SHELL_OPERATOR_VARIABLES: Readonly<Partial<Record<keyof Settings, string>>> = {
+  tmpDir: "SHELL_OPERATOR_TMP_DIR",
+  namespace: "SHELL_OPERATOR_NAMESPACE",
+  listenAddress: "SHELL_OPERATOR_LISTEN_ADDRESS",
+  listenPort: "SHELL_OPERATOR_LISTEN_PORT",
+  metricsPrefix: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX",
+};
 
 /** All environment variables of a setting, in order of precedence: without the prefix where that is safe, then with it. */
 export function environmentNames(setting: SettingRow): string[] {
   const withoutPrefix = setting.env.filter((name) => !PREFIX_ONLY.has(name));
-  return [...withoutPrefix, ...setting.env.map((name) => `ADDON_OPERATOR_${name}`)];
+  const fallback = SHELL_OPERATOR_VARIABLES[setting.key];
+  const withPrefix = setting.env.map((name) => `ADDON_OPERATOR_${name}`);
+  return [...withoutPrefix, ...withPrefix, ...(fallback === undefined ? [] : [fallback])];
 }

@@ -2,7 +2,16 @@
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
 import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NAMESPACE_TEMPLATE } from "./setting-kinds.ts";
-import { CHART_LOCATIONS, FRACTION, NUMBER, PATH, PROGRAM, TEMP_DIR_PATH, TEXT } from "./setting-kinds.ts";
+import {
+  CHART_LOCATIONS,
+  EXTENDERS,
+  FRACTION,
+  NUMBER,
+  PATH,
+  PROGRAM,
+  TEMP_DIR_PATH,
+  TEXT,
+} from "./setting-kinds.ts";
 import { choice, URL_TEXT, type Setting } from "./setting-kinds.ts";
 
 /** Every setting, in the order of docs/reference/settings.md. */
@@ -139,6 +148,10 @@ export const SETTING_ROWS = {
   chartEnabledModules: BOOLEAN(
     "chart-enabled-modules=false",
     "Give `global.enabledModules` to the charts of modules. If the list changes, Helm renders each chart that reads it.",
+  ),
+  appliedExtenders: EXTENDERS(
+    "applied-module-extenders=Static,DynamicallyEnabled,KubeConfig,ScriptEnabled",
+    "What enables modules: flags in values files (`Static`), of global hooks (`DynamicallyEnabled`), and of the ConfigMap (`KubeConfig`). Later ones override earlier ones. Without `ScriptEnabled`, `enabled` scripts do not run.",
   ),
   purge: choice(["owned", "all", "off"])(
     "purge=owned",

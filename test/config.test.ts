@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { UsageError, parseConfigOverlay } from "../src/config.ts";
+import { FOREIGN_FLAGS, IGNORED_ENV, UNSUPPORTED } from "../src/setting-names.ts";
 import { lineOf, parseSettings } from "./support/command-line.ts";
 
 describe("settings", () => {
@@ -87,13 +89,71 @@ describe("settings", () => {
   });
 
   it("accepts settings of the Go operator that mean nothing here, with a warning", () => {
-    const parsed = parseSettings(["--kube-server", "x", "--debug-http-addr"], { USE_NELM: "true" });
+    const args = ["--helm-monitor-kube-client-qps=5", "--helm-monitor-kube-client-burst", "9"];
+    const parsed = parseSettings([...args, "--debug-http-addr"], { USE_NELM: "true" });
     expect(parsed.warnings).toEqual([
-      "--kube-server has no meaning here and is ignored",
+      "--helm-monitor-kube-client-qps has no meaning here and is ignored",
+      "--helm-monitor-kube-client-burst has no meaning here and is ignored",
       "--debug-http-addr has no meaning here and is ignored",
       "USE_NELM has no meaning here and is ignored",
     ]);
-    expect(lineOf(["lint", "--kube-server", "x", "modules"]).args).toEqual(["modules"]);
+    expect(parsed.refusals).toEqual([]);
+    expect(lineOf(["lint", "--debug-http-addr", "x", "modules"]).args).toEqual(["modules"]);
+  });
+
+  it("refuses to start with settings of the Go operator whose effect it cannot give", () => {
+    const refusals = (args: readonly string[], env = {}) => parseSettings(args, env).refusals;
+    expect(refusals(["--kube-server", "https://x", "--shell-chroot-dir=/x"])).toEqual([
+      expect.stringMatching(/^--shell-chroot-dir is not supported: hooks cannot run in a chroot/),
+      expect.stringMatching(/^--kube-server is not supported: name the server in a kubeconfig/),
+    ]);
+    const env = { KUBE_SERVER: "https://x", ADDON_OPERATOR_SHELL_CHROOT_DIR: "/x" };
+    expect(refusals([], env)).toEqual([
+      expect.stringMatching(/^ADDON_OPERATOR_SHELL_CHROOT_DIR is not supported/),
+      expect.stringMatching(/^KUBE_SERVER is not supported/),
+    ]);
+    expect(refusals(["--shell-chroot-dir="], { KUBE_SERVER: "" })).toEqual([]);
+  });
+
+  it("names in the guide for migrations each setting of the Go operator that it ignores or refuses", () => {
+    const guide = readFileSync(new URL("../docs/guides/migrating.md", import.meta.url), "utf8");
+    const variables = [...IGNORED_ENV, ...Object.values(UNSUPPORTED).map(({ variable }) => variable)];
+    const names = [...FOREIGN_FLAGS.map((flag) => `--${flag}`), ...variables];
+    expect(names.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  it("reads the variables of shell-operator last, as the Go operator does", () => {
+    const env = {
+      SHELL_OPERATOR_NAMESPACE: "shell",
+      SHELL_OPERATOR_LISTEN_PORT: "1",
+      SHELL_OPERATOR_LISTEN_ADDRESS: "127.0.0.1",
+      SHELL_OPERATOR_TMP_DIR: "/t",
+      SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX: "p_",
+    };
+    expect(parseSettings([], env).settings).toMatchObject({
+      namespace: "shell",
+      listenPort: 1,
+      listenAddress: "127.0.0.1",
+      tmpDir: "/t",
+      metricsPrefix: "p_",
+    });
+    const both = { ...env, ADDON_OPERATOR_NAMESPACE: "own" };
+    expect(parseSettings([], both).settings.namespace).toBe("own");
+  });
+
+  it("reads the extenders of the Go operator in their order, the script last", () => {
+    const extenders = (text: string) =>
+      parseSettings([], { ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS: text }).settings.appliedExtenders;
+    const all = ["Static", "DynamicallyEnabled", "KubeConfig"];
+    expect(extenders("")).toEqual({ flags: all, isScriptApplied: true });
+    expect(extenders("KubeConfig, Static")).toEqual({
+      flags: ["KubeConfig", "Static"],
+      isScriptApplied: false,
+    });
+    for (const wrong of ["Static,Static", "static", "ScriptEnabled,Static", "Static,", "Other"])
+      expect(() => extenders(wrong)).toThrow(
+        /is not accepted; use Static, DynamicallyEnabled, KubeConfig and/,
+      );
   });
 
   it("reads labels of CRDs, and refuses what is no label", () => {

@@ -8,7 +8,7 @@ import { Argument, Command, CommanderError, Option } from "commander";
 import { readSettings, UsageError, type Environment, type CommandLineSettings } from "../config.ts";
 import { findNearestName } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
-import { IGNORED_SETTINGS, SETTINGS, type SettingRow } from "../setting-names.ts";
+import { FOREIGN_FLAGS, SETTINGS, type SettingRow } from "../setting-names.ts";
 import { NoOperatorError, type Flag, type CommandLine, type CommandRow, type Terminal } from "./table/row.ts";
 import { wrapText, helpFor, PROGRAM_NAME, usageLine } from "./help.ts";
 import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORTCUTS, VISIBLE_COMMANDS } from "./table/commands.ts";
@@ -39,7 +39,10 @@ export type Parsed = CommandLine | { readonly help: string };
 
 /** What the parser's callbacks have collected. */
 interface ParseState {
-  readonly typedSettings: { readonly texts: Map<SettingRow["key"], string>; readonly ignored: string[] };
+  readonly typedSettings: {
+    readonly texts: Map<SettingRow["key"], string>;
+    readonly foreign: Map<string, string>;
+  };
   help: string;
   line: CommandLine | undefined;
 }
@@ -47,7 +50,7 @@ interface ParseState {
 /** Parses a command line, which may also request help. Throws UsageError; for an unknown flag the error also lists the problems of the settings. */
 export function parseCommandLine(args: readonly string[], env: Environment = {}): Parsed {
   const words = moveCommandFirst(normalizeFlags(args));
-  const typedSettings = { texts: new Map(), ignored: [] };
+  const typedSettings = { texts: new Map(), foreign: new Map() };
   const state: ParseState = { typedSettings, help: "", line: undefined };
   try {
     buildParser(state).parse(words, { from: "user" });
@@ -116,17 +119,17 @@ function buildOption({ flags }: Flag): Option {
 }
 
 /**
- * Builds an option of the parser for each name of each setting, and for settings of the Go operator that are ignored. Their
+ * Builds an option of the parser for each name of each setting, and for flags of the Go operator that are no settings here. Their
  * callbacks record what the user typed; of a repeated setting, the last one counts.
  */
-function buildSettingOptions({ texts, ignored }: ParseState["typedSettings"]): Option[] {
+function buildSettingOptions({ texts, foreign }: ParseState["typedSettings"]): Option[] {
   const options: Option[] = [];
   for (const { key, kind, flags } of SETTINGS) {
     const record = (text: string): void => void texts.set(key, text);
     for (const name of flags) options.push(new Option(`--${name} <${kind}>`).argParser(record));
   }
-  for (const name of IGNORED_SETTINGS) {
-    const record = (): void => void ignored.push(`--${name}`);
+  for (const name of FOREIGN_FLAGS) {
+    const record = (text: string): void => void foreign.set(name, text);
     options.push(new Option(`--${name} [value]`).preset("").argParser(record));
   }
   return options;
@@ -225,7 +228,7 @@ const HELP_FLAGS = new Set(["--help", "-h"]);
 const BOOLEAN_SETTINGS = new Set(
   SETTINGS.filter(({ kind }) => kind === "boolean").flatMap(({ flags }) => flags),
 );
-const SETTING_NAMES = new Set([...SETTINGS.flatMap(({ flags }) => flags), ...IGNORED_SETTINGS]);
+const SETTING_NAMES = new Set([...SETTINGS.flatMap(({ flags }) => flags), ...FOREIGN_FLAGS]);
 
 /**
  * Converts flags of settings to the form that the parser accepts: `-ha` to `--ha`, and a boolean setting without a value, or

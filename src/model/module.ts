@@ -271,6 +271,20 @@ export interface Tree {
   readonly recheckAt?: number;
 }
 
+/** The sources of flags that enable modules, by their names in the Go operator, the weakest first. */
+export const FLAG_EXTENDERS = ["Static", "DynamicallyEnabled", "KubeConfig"] as const;
+export type FlagExtender = (typeof FLAG_EXTENDERS)[number];
+/** The name of `enabled` scripts in the Go operator. */
+export const SCRIPT_EXTENDER = "ScriptEnabled";
+
+/** What enables modules (`--applied-module-extenders`). */
+export interface AppliedExtenders {
+  /** The weakest first. */
+  readonly flags: readonly FlagExtender[];
+  /** `enabled` scripts can disable modules. */
+  readonly isScriptApplied: boolean;
+}
+
 export type EnabledBy = "values" | "module-values" | "hook" | "configmap" | "script" | "source" | "none";
 
 /** The camelCase key of a kebab-case module name, as the Go operator builds it: `ingress-nginx` → `ingressNginx`. */

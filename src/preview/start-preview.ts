@@ -14,7 +14,8 @@ import {
   type Limit,
   type Logger,
 } from "../lib/index.ts";
-import { describeProblem, GLOBAL, type Json, type Module, type Overlay, type Tree } from "../model/index.ts";
+import { describeProblem, GLOBAL } from "../model/index.ts";
+import type { AppliedExtenders, Json, Module, Overlay, Tree } from "../model/index.ts";
 import type { TreeReader } from "../modules/index.ts";
 import {
   decideAllModules,
@@ -46,6 +47,7 @@ interface Sources {
     readonly configMap: string;
     readonly deleteBrake: Limit;
     readonly chartEnabledModules: boolean;
+    readonly appliedExtenders: AppliedExtenders;
     readonly invalidConfig: InvalidConfig;
   } & Concurrency;
   readonly clock: Clock;
@@ -158,10 +160,11 @@ async function readInputs(
   base: Sources,
   running: State | undefined,
 ): Promise<Pick<Inputs, "state" | "tree" | "configFound">> {
-  const { chartEnabledModules, configMap: name, invalidConfig } = base.settings;
+  const { chartEnabledModules, appliedExtenders, configMap: name, invalidConfig } = base.settings;
   const operator = { name, namespace: base.namespace };
   const { clock, secrets } = base;
-  const state = new State({ clock, secrets, chartEnabledModules, operator, invalidConfig });
+  const options = { chartEnabledModules, appliedExtenders, operator, invalidConfig };
+  const state = new State({ clock, secrets, ...options });
   const tree = await base.reader.readTree();
   state.recordTree(tree);
   if (running === undefined) await loadRunTimes(base, state);

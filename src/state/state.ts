@@ -1,7 +1,14 @@
 /** The state: the single record of everything that the operator knows. All other packages read its immutable view. */
 
 import { yieldToEventLoop, type Clock, type KnownSecrets } from "../lib/index.ts";
-import { GLOBAL, type Attributes, type Hook, type Span, type Tree } from "../model/index.ts";
+import {
+  GLOBAL,
+  type AppliedExtenders,
+  type Attributes,
+  type Hook,
+  type Span,
+  type Tree,
+} from "../model/index.ts";
 import { currentSpan, newCause } from "../trace/index.ts";
 import { ValuesStore, type ValuesView } from "../values/index.ts";
 import { applyEvent, PROGRESS_EVENTS, type ModuleEvents } from "./module-events.ts";
@@ -20,6 +27,7 @@ interface StateOptions
   readonly clock: Clock;
   readonly secrets?: KnownSecrets;
   readonly chartEnabledModules?: boolean;
+  readonly appliedExtenders?: AppliedExtenders;
 }
 
 /** The result of a read of modules, and the tree before it. */
@@ -63,7 +71,8 @@ export class State {
     const listEnabledModules = chartEnabledModules ? () => this.#listEnabledModules() : undefined;
     const { namespace, name } = operator;
     const configMap = `ConfigMap ${namespace}/${name}`;
-    this.#values = new ValuesStore(secrets, listEnabledModules, { configMap, namespace });
+    const flagExtenders = options.appliedExtenders?.flags;
+    this.#values = new ValuesStore(secrets, listEnabledModules, { configMap, namespace, flagExtenders });
     this.#context = { clock, digests: this.#values.digests };
     this.#secrets = secrets;
     this.#moduleDefaults = { ready, onFailure };

@@ -4,8 +4,15 @@
  */
 
 import { digestJson, type KnownSecrets } from "../lib/index.ts";
-import { combineMembers, isJsonObject, mapMembers, merge, mergeLayers } from "../model/index.ts";
-import type { EnabledBy, Json, JsonObject, Module, Section } from "../model/index.ts";
+import {
+  combineMembers,
+  FLAG_EXTENDERS,
+  isJsonObject,
+  mapMembers,
+  merge,
+  mergeLayers,
+} from "../model/index.ts";
+import type { EnabledBy, FlagExtender, Json, JsonObject, Module, Section } from "../model/index.ts";
 import type { ParsedConfig } from "./config/config-map.ts";
 import { replayStoredPatches, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";
@@ -147,21 +154,28 @@ export interface ModuleFlag {
 
 /**
  * Whether a module is enabled, and the strongest layer with a flag, which decides that (default: disabled). A module that its ModuleSource does
- * not name any more is disabled, whatever the layers contain. `byHook`: the flag of a global hook.
+ * not name any more is disabled, whatever the layers contain. `byHook`: the flag of a global hook. `extenders`: the layers that count, the
+ * weakest first.
  */
 export function mergeFlag(
   { valuesKey, own, common, origin }: Module,
-  config: ParsedConfig | undefined,
-  byHook: boolean | undefined,
+  { config, byHook }: { readonly config: ParsedConfig | undefined; readonly byHook: boolean | undefined },
+  extenders: readonly FlagExtender[] = FLAG_EXTENDERS,
 ): ModuleFlag {
   if (origin?.removed === true) return { enabled: false, by: "source" };
-  const strongestFirst: readonly (readonly [EnabledBy, boolean | undefined])[] = [
-    ["configmap", config?.flags.get(valuesKey)],
-    ["hook", byHook],
-    ["module-values", own.enabled],
-    ["values", common.enabled],
-  ];
+  const flags: Readonly<Record<FlagExtender, readonly (readonly [EnabledBy, boolean | undefined])[]>> = {
+    KubeConfig: [["configmap", config?.flags.get(valuesKey)]],
+    DynamicallyEnabled: [["hook", byHook]],
+    Static: [
+      ["module-values", own.enabled],
+      ["values", common.enabled],
+    ],
+  };
+  const strongestFirst = extenders.toReversed().flatMap((each) => flags[each]);
   const [by, enabled = false] = strongestFirst.find(([, flag]) => flag !== undefined) ?? ["none"];
-  const isSetAbove = byHook !== undefined || config?.flags.has(valuesKey) === true;
-  return own.isUnreadable === true && !isSetAbove ? { enabled, by, isUnknown: true } : { enabled, by };
+  // A file that cannot be read may set the flag, unless a stronger layer does.
+  const mayDecide = ([layer, flag]: (typeof strongestFirst)[number]): boolean =>
+    flag !== undefined || (layer === "module-values" && own.isUnreadable === true);
+  const isUnknown = own.isUnreadable === true && strongestFirst.find(mayDecide)?.[0] === "module-values";
+  return isUnknown ? { enabled, by, isUnknown } : { enabled, by };
 }

@@ -6,7 +6,7 @@
 
 import type { KnownSecrets } from "../lib/index.ts";
 import { GLOBAL } from "../model/index.ts";
-import type { JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
+import type { FlagExtender, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
 import { findSection, NO_SETTINGS, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { Digests } from "./digests.ts";
@@ -33,10 +33,12 @@ type Globals = Pick<Tree, "globalValues" | "globalSchemas" | "findGlobalPosition
 const NO_SCHEMAS: SchemaFiles = {};
 const NO_PATCHES: readonly PatchOperation[] = [];
 
-/** The ConfigMap that messages name, and the namespace of Secrets with values that name none. */
+/** The ConfigMap that messages name, the namespace of Secrets with values that name none, and what enables modules. */
 interface ValuesLocation {
   readonly configMap: string;
   readonly namespace: string;
+  /** The sources of flags that count, the weakest first; default: all. */
+  readonly flagExtenders?: readonly FlagExtender[] | undefined;
 }
 
 /** Read-only view of the values: only the state changes them, and reports changes. */
@@ -288,7 +290,8 @@ export class ValuesStore {
 
   /** The merged flag of a module, and the layer that decided it. */
   flag(module: Module, config = this.#config): ModuleFlag {
-    return mergeFlag(module, config, this.#hookFlags.get(module.valuesKey));
+    const byHook = this.#hookFlags.get(module.valuesKey);
+    return mergeFlag(module, { config, byHook }, this.#location.flagExtenders);
   }
 
   /** The settings of a module in the ConfigMap; `maintenance` of the ConfigMap suspends every module. */

@@ -261,6 +261,7 @@ function makeReader(
     schemaDirs: settings.schemaDirs?.split(":") ?? [],
     findRefusal: (module, file) => accounts.findProblem(module, file),
     namespaceTemplate: moduleNamespaceTemplate,
+    isScriptApplied: settings.appliedExtenders.isScriptApplied,
     archives,
     clock,
     registryModules,

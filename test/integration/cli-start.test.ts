@@ -52,6 +52,19 @@ test("no kubeconfig", async () => {
   await refused(operator, /nope/, /--kube-config|KUBECONFIG|KUBE_CONFIG/);
 });
 
+test("settings of the Go operator that would have an effect there", async () => {
+  const lab = await makeLab();
+  const operator = await lab.start({
+    args: ["--shell-chroot-dir=/x"],
+    env: { KUBE_SERVER: "https://other" },
+  });
+  await refused(
+    operator,
+    /--shell-chroot-dir is not supported: hooks cannot run in a chroot/,
+    /KUBE_SERVER is not supported: name the server in a kubeconfig/,
+  );
+});
+
 test("modules directory missing", async () => {
   const lab = await makeLab();
   const operator = await lab.start({ modulesDir: join(lab.root, "gone") });

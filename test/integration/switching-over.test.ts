@@ -50,8 +50,12 @@ test("releases, objects and ConfigMap of the Go operator are taken over, none is
     data: { firstEnabled: "true", first: "size: 2\n", secondEnabled: "true", second: "size: 2\n" },
   });
   const objects = await uids(namespace);
+  // The Go operator did not run this script, because its setting left out `ScriptEnabled`.
+  const script = '#!/bin/sh\necho false >"$MODULE_ENABLED_RESULT"\n';
+  await writeFile(join(root, "modules/second/enabled"), script, { mode: 0o755 });
+  const env = { ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS: "Static,KubeConfig" };
 
-  const operator = await startOperator({ namespace, modulesDir: join(root, "modules") });
+  const operator = await startOperator({ namespace, modulesDir: join(root, "modules"), env });
   await operator.waitReady();
 
   expect(await revisions(namespace)).toEqual(["first.v1", "gone.v1", "second.v1"]);

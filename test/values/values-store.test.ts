@@ -52,6 +52,21 @@ describe("flags: who has the last word", () => {
     expect(store.flag(web)).toEqual({ enabled, by });
   });
 
+  it.each([
+    [["Static", "KubeConfig"], { own: true }, false, {}, true, "module-values"],
+    [["DynamicallyEnabled"], { own: true }, undefined, { webEnabled: "true" }, false, "none"],
+    [["KubeConfig", "DynamicallyEnabled"], {}, true, { webEnabled: "false" }, true, "hook"],
+  ] as const)("only of the extenders %j", (...[flagExtenders, files, hook, data, enabled, by]) => {
+    const web = moduleOf("web", files);
+    const location = { configMap: "ConfigMap addon-operator", namespace: "default", flagExtenders };
+    const store = new ValuesStore(undefined, undefined, location);
+    store.setTree({ modules: [web], globalValues: {}, globalSchemas: {} } as unknown as Tree);
+    take(store, data);
+    store.setHookFlag("web", hook);
+    expect(store.flag(web)).toEqual({ enabled, by });
+    expect(store.fork().flag(web)).toEqual({ enabled, by });
+  });
+
   it("a hook takes its opinion back", () => {
     const web = moduleOf("web", { own: true });
     const store = storeOf([web]);

@@ -42,7 +42,6 @@ export async function readModule(
   const namespace = chooseNamespace(reading.options.namespaceTemplate, name, listing.addonFile);
   const addonPath = addonFilePath(dir);
   problems.push(...checkNamespaceLength(namespace, addonPath));
-  const script = listing.files.get("enabled");
   const values = readOrReport(UNREADABLE_VALUES, () => readOwnValues(reading, candidate, listing));
   const { warnings: valuesWarnings, ...ownValues } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
@@ -64,7 +63,7 @@ export async function readModule(
     schemas,
     ...chart,
     chartVersion,
-    enabledScript: script?.executable === true ? script.path : undefined,
+    enabledScript: findEnabledScript(reading, listing),
     hookFiles: toHookFiles(join(dir, "hooks"), listing.hooks),
     crdFiles: [...listCrdPaths(listing), ...chart.crdFiles].filter(isCrd),
     ...options,
@@ -75,6 +74,15 @@ export async function readModule(
     notExecutableWarnings: notExecutableWarnings(listing),
     warnings: [...valuesWarnings, ...warnings, ...unusedChartWarnings(listing), ...otherProblems],
   };
+}
+
+/** The path of the `enabled` script of the module; undefined if there is none, it is not executable, or the settings exclude scripts. */
+function findEnabledScript(
+  { options: { isScriptApplied = true } }: Reading,
+  { files }: Listing,
+): string | undefined {
+  const script = files.get("enabled");
+  return isScriptApplied && script?.executable === true ? script.path : undefined;
 }
 
 /** The listed files of the module's own `crds/`. */

@@ -107,6 +107,8 @@ export interface ReadTreeOptions {
   readonly archives: ChartArchives;
   /** Namespace of modules whose `addon.yaml` names none, with `{name}` for the name of the module. */
   readonly namespaceTemplate?: string | undefined;
+  /** Whether `enabled` scripts count (`--applied-module-extenders`); default: they do. */
+  readonly isScriptApplied?: boolean;
   /** Returns why the operator's settings do not allow what `addon.yaml` says; without it, everything is allowed. */
   readonly findRefusal?: AddonCheck | undefined;
   /** Modules from registries; their directory comes last. */
