@@ -61,9 +61,9 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const owner = release === undefined ? undefined : await requireAdoptableRelease(tools, release);
   await tools.restoreChart?.(module.chartDir);
   const chart = addReachOfValues(tools.charts.read(module), request.values);
-  const { namespace, capabilities } = tools;
+  const { namespace } = tools;
   const values = objectOf(JSON.parse(request.values));
-  const inputs = { module, namespace, chart, values, capabilities };
+  const inputs = { module, namespace, chart, values, capabilities: tools.capabilities.digest };
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: await tools.helm.getVersion() });
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });

@@ -3,10 +3,10 @@
  * upgrade would change or delete the objects that depend on it.
  */
 
-import { remedyOf, requestServerVersion, type GroupVersion } from "../kube/index.ts";
+import { remedyOf, type GroupVersion } from "../kube/index.ts";
 import { canonicalJson, readRegularFile } from "../lib/index.ts";
 import { isJsonObject, type Json, type Module } from "../model/index.ts";
-import { findChartFiles, unpackedText } from "./chart/chart.ts";
+import { findChartFiles, formatApiVersion, listApiVersions, unpackedText } from "./chart/chart.ts";
 import {
   listObjectRefs,
   manifestChecksum,
@@ -88,7 +88,7 @@ async function findEffectOfDownApis(
   const versions = await tools.discovery.readVersions();
   const down = versions.filter(({ isDown }) => isDown);
   if (down.length === 0) return undefined;
-  const kubeVersion = await requestServerVersion(tools.client);
+  const kubeVersion = await tools.capabilities.kubeVersion();
   const render = async (apiVersions: readonly string[]): Promise<Map<string, Json>> =>
     indexByText(parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions })));
   const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
@@ -126,16 +126,6 @@ function nameObjects(documents: readonly Json[]): string[] {
     const ref = isJsonObject(document) ? parseObjectRef(document) : undefined;
     return ref === undefined ? [] : [resourceName(ref)];
   });
-}
-
-function formatApiVersion({ group, version }: Pick<GroupVersion, "group" | "version">): string {
-  return group === "" ? version : `${group}/${version}`;
-}
-
-/** A version and its kinds, as `.Capabilities.APIVersions` has them. */
-function listApiVersions(served: GroupVersion): string[] {
-  const apiVersion = formatApiVersion(served);
-  return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
 }
 
 /**

@@ -62,8 +62,11 @@ export async function renderManifestsFromCopy(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
 ): Promise<string[]> {
-  if (needsServer(reconciliation)) return reconciliation.tools.helm.dryRun(options);
-  return [await renderWithoutServer(reconciliation, options)];
+  const { helm, capabilities } = reconciliation.tools;
+  const manifests = needsServer(reconciliation) ? await helm.dryRun(options) : undefined;
+  if (manifests !== undefined) return manifests;
+  const apiVersions = needsServer(reconciliation) ? await capabilities.apiVersions() : undefined;
+  return [await renderWithoutServer(reconciliation, options, apiVersions)];
 }
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
@@ -71,9 +74,17 @@ function needsServer({ chart }: Reconciliation): boolean {
   return chart.reach.lookup || chart.reach.capabilities;
 }
 
-/** Runs `helm template`, as an upgrade if the release exists (`.Release.IsUpgrade`), otherwise as a first installation. */
-function renderWithoutServer({ tools, owner }: Reconciliation, options: ChartOptions): Promise<string> {
-  return tools.helm.template({ ...options, isUpgrade: owner !== undefined });
+/**
+ * Runs `helm template` with the version of the API server, which a chart may require (`kubeVersion`): as an upgrade if the release exists
+ * (`.Release.IsUpgrade`), otherwise as a first installation.
+ */
+async function renderWithoutServer(
+  { tools, owner }: Reconciliation,
+  options: ChartOptions,
+  apiVersions?: readonly string[],
+): Promise<string> {
+  const kubeVersion = await tools.capabilities.kubeVersion();
+  return tools.helm.template({ ...options, isUpgrade: owner !== undefined, kubeVersion, apiVersions });
 }
 
 /** Renders the chart without the server, with these versions and kinds of APIs in `.Capabilities`. */

@@ -77,6 +77,14 @@ async function putChart(template = CONFIG_MAP): Promise<void> {
   await put("m/templates/cm.yaml", template);
 }
 
+/** The version of the API server, which is another one than helm assumes. */
+async function readVersion(): Promise<string> {
+  const { serverVersion } = JSON.parse(await cluster().kubectl(["version", "-o", "json"])) as {
+    serverVersion: { gitVersion: string };
+  };
+  return serverVersion.gitVersion;
+}
+
 async function reconcile(
   values: object,
   change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
@@ -234,7 +242,9 @@ spec:
 `;
     // It may hold namespaces, and looks at the server: what it makes is asked of helm before.
     const looking = `{{ if lookup "v1" "Namespace" "" "none" }}\nkind: Namespace\n{{ end }}`;
-    await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: one}\n${looking}`);
+    // Without the server, it gets the version and the APIs of the server, which differ from those that helm assumes.
+    const served = `{{ if not (.Capabilities.APIVersions.Has "apiregistration.k8s.io/v1/APIService") }}{{ fail "lost" }}{{ end }}`;
+    await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: one}\n${looking}${served}`);
     for (const [name, plural] of [
       ["wanted", "things"],
       ["unwanted", "wheels"],
@@ -247,7 +257,13 @@ spec:
       version: "1.0.0",
       condition: `m.${name}`,
     }));
-    const chart = { apiVersion: "v2", name: "m", version: "1.0.0", dependencies };
+    const chart = {
+      apiVersion: "v2",
+      name: "m",
+      version: "1.0.0",
+      kubeVersion: await readVersion(),
+      dependencies,
+    };
     await put("m/Chart.yaml", JSON.stringify(chart));
     try {
       expect(await reconcile({ m: { wanted: true, unwanted: false } })).toMatchObject({
@@ -316,6 +332,14 @@ spec:
       await releases.uninstall({ name: "m" }, AbortSignal.timeout(30_000));
       expect(await things()).toBe("");
     });
+  });
+
+  test("a chart that requires the version of the server installs, with a hook too, and takes edits", async () => {
+    const hook = `---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-install}}\n`;
+    await putChart(`${CONFIG_MAP}${hook}`);
+    await put("m/Chart.yaml", `name: m\nversion: 1.0.0\nkubeVersion: "${await readVersion()}"\n`);
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "installed" });
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
   });
 
   test("null takes a default of the chart away", async () => {

@@ -151,10 +151,9 @@ export class Helm {
 
   /**
    * The texts of the manifest and of each hook as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
-   * helm refuses that where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: such a chart is rendered
-   * without the server.
+   * Undefined where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: helm refuses that.
    */
-  async dryRun(options: UpgradeOptions): Promise<string[]> {
+  async dryRun(options: UpgradeOptions): Promise<string[] | undefined> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.
     const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
     const args = [...(await this.#upgradeArgs(options)), ...dryRun];
@@ -164,7 +163,7 @@ export class Helm {
       return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
     } catch (error) {
       if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
-      return [await this.template({ ...options, isUpgrade: false })];
+      return undefined;
     }
   }
 

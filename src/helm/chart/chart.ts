@@ -7,7 +7,12 @@
 
 import { gunzipSync } from "node:zlib";
 
-import { requestServerVersion, type Discovery, type KubeClient } from "../../kube/index.ts";
+import {
+  requestServerVersion,
+  type Discovery,
+  type GroupVersion,
+  type KubeClient,
+} from "../../kube/index.ts";
 import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
@@ -243,13 +248,22 @@ export function addReachOfValues(chart: Chart, valuesText: string): Chart {
   return { ...chart, reach: { ...reach, hooks, crds, capabilities, lookup } };
 }
 
-/** How long an answer of the server is used again. */
+/** How long the kinds of the server are used again. */
 const CAPABILITIES_TTL_MS = 5000;
+/** How long its version is used again, which changes only when the control plane is replaced. */
+const KUBE_VERSION_TTL_MS = 60_000;
 /** Largest content of a packed sub-chart that is unpacked, in bytes: protects the memory of the operator. */
 const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
-/** Returns the digest of `.Capabilities`, shared by concurrent callers. Throws ApiError or ConnectionError. */
-export type Capabilities = () => Promise<string>;
+/** The `.Capabilities` of the API server, shared by concurrent callers. All throw ApiError or ConnectionError. */
+export interface Capabilities {
+  /** Changes with the version and the kinds of the server. The kinds of an aggregated API that is down count as before. */
+  readonly digest: () => Promise<string>;
+  /** The version of the server, such as `v1.36.2`; undefined if helm could not read it. */
+  readonly kubeVersion: () => Promise<string | undefined>;
+  /** Versions and kinds as `.Capabilities.APIVersions` has them, such as `apps/v1` and `apps/v1/Deployment`. */
+  readonly apiVersions: () => Promise<readonly string[]>;
+}
 
 interface CapabilitiesTools {
   readonly client: KubeClient;
@@ -257,22 +271,48 @@ interface CapabilitiesTools {
   readonly clock: Clock;
 }
 
-/** Caches the digest of the server's version and kinds for 5 s. `forget` discards it, for example after CRDs were applied. */
-export function cacheCapabilities(tools: CapabilitiesTools): { digest: Capabilities; forget: () => void } {
-  const createCache = (): Capabilities =>
-    shareCalls(tools.clock, CAPABILITIES_TTL_MS, () => readCapabilities(tools));
+/** Caches the capabilities of the API server. `forget` discards its kinds, for example after CRDs were applied. */
+export function cacheCapabilities({ client, discovery, clock }: CapabilitiesTools): {
+  readonly capabilities: Capabilities;
+  readonly forget: () => void;
+} {
+  const createCache = (): (() => Promise<string>) =>
+    shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client, discovery));
   let readCached = createCache();
-  return { digest: () => readCached(), forget: () => void (readCached = createCache()) };
+  const kubeVersion = shareCalls(clock, KUBE_VERSION_TTL_MS, async () => {
+    const version = await requestServerVersion(client);
+    return /^v?\d+\.\d+/.test(version) ? version : undefined;
+  });
+  const apiVersions = async (): Promise<string[]> =>
+    (await discovery.readVersions()).flatMap(listApiVersions);
+  return {
+    capabilities: { digest: () => readCached(), kubeVersion, apiVersions },
+    forget: () => void (readCached = createCache()),
+  };
 }
 
-/** Reads the server version and all kinds, and returns their digest. The kinds of an aggregated API that is down count as before. */
-async function readCapabilities({ client, discovery }: CapabilitiesTools): Promise<string> {
+/** Reads the server version and all kinds, and returns their digest. */
+async function readCapabilities(
+  client: KubeClient,
+  discovery: CapabilitiesTools["discovery"],
+): Promise<string> {
   const [version, versions] = await Promise.all([requestServerVersion(client), discovery.readVersions()]);
   const kinds = versions.flatMap(({ group, version, resources = [] }) => {
     const apiVersion = `${group}/${version}`;
     return [apiVersion, ...resources.map(({ kind }) => `${apiVersion}/${kind}`)];
   });
   return digest(version, ...kinds.sort());
+}
+
+/** A version of an API as `apiVersion` of objects has it. */
+export function formatApiVersion({ group, version }: Pick<GroupVersion, "group" | "version">): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+/** A version and its kinds, as `.Capabilities.APIVersions` has them. */
+export function listApiVersions(served: GroupVersion): string[] {
+  const apiVersion = formatApiVersion(served);
+  return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
 }
 
 /** A text that changes when a file of the chart changes. Computed from file metadata only, because each run of each module computes it. */

@@ -87,7 +87,7 @@ export class Releases {
       store: this.store,
       helm: this.helm,
       charts: new ChartReader(clock),
-      capabilities: this.#capabilities.digest,
+      capabilities: this.#capabilities.capabilities,
       isOurs: (release) => this.observed.getOwnershipByLabels(release) === "ours",
       hasModule: options.hasModule ?? (() => true),
       keepsObjects: options.keepsObjects ?? (() => false),

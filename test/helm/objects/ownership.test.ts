@@ -56,6 +56,7 @@ describe("existing objects of a chart", () => {
       recorder: { tookOver: (_: string, objects: readonly string[]) => void events.push([...objects]) },
       discovery: { resolve: (kind: string) => Promise.resolve(kind === "Secret" ? SECRETS : CONFIG_MAPS) },
       helm: { template: () => Promise.resolve(chart.join("---\n")) },
+      capabilities: { kubeVersion: () => Promise.resolve(undefined) },
       client: {
         json: ({ path, method = "GET", body }: ApiRequest) => {
           const name = path.slice(path.lastIndexOf("/") + 1);
