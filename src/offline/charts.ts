@@ -3,8 +3,8 @@
 import { buildChildEnvironment } from "../config.ts";
 import { Helm, renderOffline } from "../helm/index.ts";
 import { buildHookEnvironment } from "../hooks/index.ts";
-import { silentLogger, systemClock } from "../lib/index.ts";
-import { collect, ProblemError } from "../model/index.ts";
+import { parsePointer, silentLogger, systemClock } from "../lib/index.ts";
+import { collect, ProblemError, valueAt } from "../model/index.ts";
 import type { JsonObject, Module, Problem, Tree } from "../model/index.ts";
 import {
   buildHelmInput,
@@ -83,9 +83,26 @@ export class OfflineCharts {
     return buildHelmInput(this.#buildValues(module, tree), module).values;
   }
 
-  /** Describes required values that are missing because a hook sets them before helm runs; undefined if none are missing. */
-  describeMissingHookValues(module: Module, tree: Tree): string | undefined {
-    return describeValuesLeftToHooks(this.#buildValues(module, tree), module);
+  /** The version of the API server that the user chose. */
+  get kubeVersion(): string | undefined {
+    return this.#cluster.kubeVersion;
+  }
+
+  /** Describes values that are missing because hooks or `valuesFrom` set them in a cluster; undefined if none are missing. */
+  describeMissingValues(module: Module, tree: Tree): string | undefined {
+    const values = this.#buildValues(module, tree);
+    const ofHooks = describeValuesLeftToHooks(values, module);
+    if (ofHooks !== undefined) return `a hook supplies values that it needs: ${ofHooks}`;
+    const section = values.mergedSection(module.valuesKey).values;
+    const isInFile = this.#cluster.config?.[module.valuesKey] !== undefined;
+    const missing = (module.valuesFrom ?? []).filter(({ path }) =>
+      path === undefined ? !isInFile : valueAt(section, parsePointer(path)) === undefined,
+    );
+    if (missing.length === 0) return undefined;
+    const sources = missing.map(
+      ({ kind, name, path }) => `${kind} ${name}${path === undefined ? "" : ` (${path})`}`,
+    );
+    return `valuesFrom supplies values that it may need: ${sources.join(", ")}: set them in --values FILE`;
   }
 
   /** Builds the values for a module, all modules counting as enabled. Throws ProblemError if they make the module Invalid. */

@@ -43,7 +43,7 @@ export interface LintRequest {
   /** Print roles of modules with a ServiceAccount, instead of the rules of the operator. */
   readonly role?: boolean;
   /** The version of the API server; the default is helm's. */
-  readonly kubeVersion?: string;
+  readonly kubeVersion?: string | undefined;
 }
 
 /**
@@ -209,14 +209,21 @@ async function lintManifest(
   } catch (error) {
     if (error instanceof ProblemError) return void problems.push(...error.problems);
     if (!(error instanceof HelmError)) throw error;
-    // A template that cannot be parsed is invalid for all values.
-    const isParseError = error.message.includes("parse error at ");
-    const missingValues = isParseError ? undefined : charts.describeMissingHookValues(module, tree);
-    if (missingValues === undefined) return void problems.push(renderProblem(module, error));
-    const message = `its chart is not checked because a hook supplies values that it needs: ${missingValues}`;
+    const problem = renderProblem(module, error, charts.kubeVersion);
+    const missingValues = canValuesHelp(error) ? charts.describeMissingValues(module, tree) : undefined;
+    if (missingValues === undefined) return void problems.push(problem);
+    const message = `its chart is not checked because ${missingValues}`;
     notes.push({ file: module.dir, message });
   }
 }
+
+/** Whether helm may render the chart with other values: not one with a template that cannot be parsed, or for another Kubernetes. */
+function canValuesHelp({ message }: HelmError): boolean {
+  return !message.includes("parse error at ") && !OTHER_KUBERNETES.test(message);
+}
+
+/** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
+const OTHER_KUBERNETES = /requires kubeVersion: .* incompatible with Kubernetes (v\S+)/;
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
 function lintRecordSize(module: Module, manifest: string): Problem[] {
@@ -231,9 +238,19 @@ function lintRecordSize(module: Module, manifest: string): Problem[] {
   return [{ file: module.dir, message, remedy }];
 }
 
-function renderProblem({ dir, name }: Module, error: HelmError): Problem {
+/** The problem of a chart that helm cannot render. `kubeVersion` is the version that the user chose. */
+function renderProblem({ dir, name }: Module, error: HelmError, kubeVersion: string | undefined): Problem {
   const message = `cannot be rendered: ${error.message.replace(`helm template ${name}: `, "")}`;
-  const remedy = "fix the chart; supply values of the ConfigMap or of hooks with --values FILE";
+  const [, assumed] = OTHER_KUBERNETES.exec(message) ?? [];
+  if (assumed === undefined) {
+    const remedy =
+      "fix the chart, or supply values of the ConfigMap or of hooks: lint and source push have --values FILE";
+    return { file: dir, message, remedy };
+  }
+  const remedy =
+    kubeVersion === undefined
+      ? `Helm assumes ${assumed} without a cluster: check the chart with addon-operator lint --kube-version VERSION DIR`
+      : "name the version of your cluster in --kube-version, or correct kubeVersion in Chart.yaml";
   return { file: dir, message, remedy };
 }
 

@@ -32,6 +32,10 @@ export interface PushRequest extends RegistryAccess {
   readonly key?: string;
   /** A tag besides that of the version, such as a channel. */
   readonly tag?: string;
+  /** A file that replaces the ConfigMap in the check of the chart. */
+  readonly values?: string;
+  /** The version of the API server for which the chart is checked. */
+  readonly kubeVersion?: string;
 }
 
 /** Lints, packs, stores and signs a module. The exit code is 1 if lint finds errors. Throws ProblemError, RegistryError. */
@@ -41,7 +45,8 @@ export async function pushSource(
   env: Environment,
 ): Promise<CommandResult> {
   const dir = resolve(request.dir);
-  const linted = await lintDirs({ dirs: [dir] }, settings, env);
+  const { values, kubeVersion } = request;
+  const linted = await lintDirs({ dirs: [dir], values, kubeVersion }, settings, env);
   if (linted.code !== 0)
     return { ...linted, text: `${linted.text}nothing is pushed: correct the errors first\n` };
   const identity = {

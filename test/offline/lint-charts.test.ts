@@ -218,6 +218,26 @@ describe("lint is content with", () => {
     expect(await lint()).toMatchObject({ code: 1, text: expect.stringContaining("cannot be rendered") });
   });
 
+  it("a chart that needs what valuesFrom supplies only as a note, until the values are in the file", async () => {
+    const needs = `${MAP}data: {a: "{{ .Values.nginxProxy.auth.password }}"}\n`;
+    const source = { kind: "Secret", name: "web-auth", key: "password", path: "/auth/password" };
+    module(needs, { "addon.yaml": JSON.stringify({ valuesFrom: [source] }) });
+    expect(await lint()).toEqual({
+      code: 0,
+      text: expect.stringMatching(
+        /nginx-proxy: its chart is not checked because valuesFrom supplies values that it may need: Secret web-auth \(\/auth\/password\): set them in --values FILE\n$/,
+      ),
+    });
+    const values = put("values.yaml", "nginxProxy: {auth: {password: a}}\n");
+    expect(await lint("--values", values)).toEqual({ code: 0, text: "" });
+    put("values.yaml", "nginxProxy: {auth: {password: a}}\n");
+    module(`${needs}{{ fail "no" }}`, {
+      "addon.yaml": JSON.stringify({ valuesFrom: [{ ...source, path: undefined }] }),
+    });
+    expect((await lint()).code).toBe(0);
+    expect((await lint("--values", values)).code).toBe(1);
+  });
+
   it("defaults of the chart at the root that its templates read, also by another chart's helper", async () => {
     const template = `${MAP}data: {a: "{{ .Values.size }}", b: "{{ include "helper" . }}"}\n`;
     const helper = '{{ define "helper" }}{{ .Values.nameOverride }}{{ end }}';
@@ -242,7 +262,10 @@ it("lint renders charts for the version of Kubernetes that it is given", async (
   const chart = `${CHART}kubeVersion: ">=1.99.0-0"\n`;
   module(`${MAP}data: {minor: "{{ .Capabilities.KubeVersion.Minor }}"}\n`, { "Chart.yaml": chart });
   expect((await lint()).text).toMatch(
-    /requires kubeVersion: >=1\.99\.0-0 which is incompatible with Kubernetes v1\.\d/,
+    /requires kubeVersion: >=1\.99\.0-0 which is incompatible with Kubernetes (v1\.\S+) \(Helm assumes \1 without a cluster: check the chart with addon-operator lint --kube-version VERSION DIR\)/,
+  );
+  expect((await lint("--kube-version", "1.98.0")).text).toMatch(
+    /incompatible with Kubernetes v1\.98\.0 \(name the version of your cluster in --kube-version, or correct kubeVersion in Chart\.yaml\)/,
   );
   expect(await lint("--kube-version", "1.99.0")).toEqual({ code: 0, text: "" });
 });

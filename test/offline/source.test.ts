@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
+import { tools } from "../../scripts/setup/tools.mjs";
 import { UsageError } from "../../src/config.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import { putBundle } from "../registry/artifact/forge.ts";
@@ -55,6 +56,20 @@ async function bench(switches: Switches = {}): Promise<Bench> {
       told(runOffline("source", [...words, "--plain-http"], { HOME: dir, PATH: process.env["PATH"] })),
   };
 }
+
+it("a module whose chart needs values of the ConfigMap is pushed with --values", async () => {
+  const { source, target } = await bench();
+  const template = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: "{{ required "no host" .Values.web.host }}"}\n`;
+  const dir = webDir({ "templates/x.yaml": template });
+  const push = ["push", dir, target, "--unsigned", "--helm-bin", tools().helm];
+  expect(await source(...push)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(/no host \(.*lint and source push have --values FILE\)\nnothing is pushed/),
+  });
+  const values = join(tempDir(), "values.yaml");
+  writeFileSync(values, "web: {host: example}\n");
+  expect(await source(...push, "--values", values, "--kube-version", "1.36.0")).toMatchObject({ code: 0 });
+});
 
 it("a module is pushed, its channel moved, and pulled by both", async () => {
   const { source, target, key, pub } = await bench({ auth: "basic" });

@@ -21,6 +21,11 @@ const VALUES_FLAG: Flag = {
   help: "YAML or JSON file with the global values and the sections of modules",
 };
 
+const KUBE_VERSION_FLAG: Flag = {
+  flags: "--kube-version <VERSION>",
+  help: "render charts for this version of Kubernetes (default: the version that Helm assumes)",
+};
+
 /** A command that needs no operator. It calls the package `offline`, which is loaded only when the command runs. */
 interface OfflineCommand extends Omit<CommandRow, "run"> {
   readonly work: (
@@ -141,10 +146,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
         help: "with --rbac, print the ServiceAccounts, roles, and bindings of the modules with serviceAccountName",
       },
       VALUES_FLAG,
-      {
-        flags: "--kube-version <VERSION>",
-        help: "render charts for this version of Kubernetes (default: the version that Helm assumes)",
-      },
+      KUBE_VERSION_FLAG,
     ],
     work({ lintDirs, printRbac }, { args: dirs, flags, settings }, { env }) {
       const run = flags.rbac === true ? printRbac : lintDirs;
@@ -163,6 +165,8 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
       { flags: "--unsigned", help: "store the module without a signature" },
       { flags: "--version <VERSION>", help: "version of the module (default: the version in Chart.yaml)" },
       { flags: "--tag <TAG>", help: "additional tag, such as a channel" },
+      VALUES_FLAG,
+      KUBE_VERSION_FLAG,
       ...REGISTRY_FLAGS,
     ],
     work(offline, { args: [dir = "", target = ""], flags, settings }, { env }) {

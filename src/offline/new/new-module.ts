@@ -118,7 +118,7 @@ function writeFileInto(dir: string, path: string, text: string): void {
 /** How to fix a new module with errors. Most errors are values for which the chart has no default. */
 function fixHint(name: string, dir: string): string {
   const values = join(dir, "values.yaml");
-  return `written. Fix the errors above: put values below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
+  return `written. Fix the errors above. Values of the chart belong below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
 }
 
 /** The commands that try and start the new module. */

@@ -305,7 +305,7 @@ describe("new module", () => {
     expect([code, text]).toEqual([
       1,
       expect.stringMatching(
-        /give a name[^]*010-web-app: written\. Fix the errors above: put values below webApp: in .*010-web-app\/values\.yaml\. To start over, remove .*010-web-app\. Then:\n/,
+        /give a name[^]*010-web-app: written\. Fix the errors above\. Values of the chart belong below webApp: in .*010-web-app\/values\.yaml\. To start over, remove .*010-web-app\. Then:\n/,
       ),
     ]);
   });
