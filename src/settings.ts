@@ -111,6 +111,10 @@ export const SETTING_ROWS = {
     "webhook-concurrency=10",
     "The maximum number of hooks that answer webhooks at the same time. Other calls wait.",
   ),
+  webhookModules: TEXT(
+    "webhook-modules",
+    "The modules with a ServiceAccount whose hooks can register webhooks for all objects and convert custom resources, as names or patterns such as `policy,team-*`. Hooks of other modules with a ServiceAccount can register webhooks only for objects that the ServiceAccount is allowed to list.",
+  ),
   metricsPrefix: TEXT("prometheus-metrics-prefix=addon_operator_", "The prefix of the names of metrics."),
   kubeConfig: PATH("kube-config", "The path of a kubeconfig, or several paths that are separated by colons."),
   kubeContext: TEXT("kube-context", "The context in the kubeconfig. The default is the current context."),

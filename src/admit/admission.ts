@@ -1,6 +1,6 @@
 /** Answers requests for admission of edits of the operator's ConfigMap and of its own resources. */
 
-import { FIELD_MANAGER } from "../kube/index.ts";
+import { FIELD_MANAGER, NAMESPACE_LABEL } from "../kube/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import type { AdmissionRequest, AdmissionResponse, AdmissionWebhook } from "../webhooks/index.ts";
 import { checkAnnotations } from "./annotations.ts";
@@ -101,7 +101,7 @@ const HAS_OTHER_ANNOTATIONS =
 
 /** The webhooks for the ConfigMap of this name, and for annotations of AddonModules and the AddonOperator. */
 export function editWebhooks({ name, namespace }: { name: string; namespace: string }): AdmissionWebhook[] {
-  const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": namespace } };
+  const namespaceSelector = { matchLabels: { [NAMESPACE_LABEL]: namespace } };
   const operations = ["CREATE", "UPDATE"];
   const { group, version } = ADDON_MODULES;
   const kinds = [ADDON_MODULES.plural, ADDON_OPERATORS.plural];

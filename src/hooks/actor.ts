@@ -6,9 +6,17 @@
 import { statSync } from "node:fs";
 import { delimiter } from "node:path";
 
-import { assertCanList, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
-import type { Accounts, KubeClient, Resource } from "../kube/index.ts";
-import { attempt, findPathProblemBesideUsers, oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { assertCanList, assertPermitted, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
+import type { Accounts, KubeClient, Permission, Resource } from "../kube/index.ts";
+import {
+  attempt,
+  findPathProblemBesideUsers,
+  matchesGlob,
+  oneLine,
+  splitList,
+  type Clock,
+  type Logger,
+} from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
 import { resolveDirectories } from "../modules/index.ts";
 import { findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
@@ -32,6 +40,16 @@ export interface ModuleActor {
   ) => Promise<T>;
   /** Calls `work`, during which hooks of the module share one token, which is then revoked. Throws as `work`. */
   readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+/** What limits the webhooks of hooks of a module with an account: the operator registers them with its own permissions. */
+export interface WebhookAccess {
+  /** User name of the ServiceAccount. */
+  readonly user: string;
+  /** Whether `--webhook-modules` lets hooks of the module register any webhook. */
+  readonly isUnlimited: boolean;
+  /** Throws MissingPermissionsError if the account lacks one of these permissions. Throws ApiError, ConnectionError. */
+  readonly assertPermitted: (permissions: readonly Permission[]) => Promise<void>;
 }
 
 /**
@@ -72,6 +90,7 @@ interface ActorsOptions {
     readonly configMap: string;
     readonly sources: boolean;
     readonly sourcesDir?: string | undefined;
+    readonly webhookModules?: string | undefined;
   };
   /** The operator's namespace. */
   readonly namespace: string;
@@ -191,6 +210,18 @@ export class Actors {
     const account = module === undefined ? undefined : this.#options.accounts.getKnownAccount(module);
     return account && (() => assertCanList(this.#options.client, account, { resource, namespaces }));
   }
+
+  /** What limits the webhooks of a module's hooks; undefined = nothing does, because the module acts under the operator's service account. */
+  readonly webhookAccessOf = (module: string): WebhookAccess | undefined => {
+    const { accounts, client, settings } = this.#options;
+    const account = accounts.getKnownAccount(module);
+    if (account === undefined) return undefined;
+    return {
+      user: userOf(account),
+      isUnlimited: splitList(settings.webhookModules).some((pattern) => matchesGlob(pattern, module)),
+      assertPermitted: (permissions) => assertPermitted(client, account, permissions),
+    };
+  };
 
   /** Parameters of the kubeconfig for a run: the account, the namespace of its context, and where errors are logged. */
   #accountRequest(module: string, account: Account) {

@@ -196,6 +196,15 @@ export async function assertCanList(
   const wanted = checkedNamespaces.flatMap((namespace) =>
     ["list", "watch"].map((verb) => ({ verb, group, resource: plural, namespace })),
   );
+  await assertPermitted(client, account, wanted);
+}
+
+/** Throws MissingPermissionsError if the account lacks one of the permissions. Throws ApiError, ConnectionError. */
+export async function assertPermitted(
+  client: KubeClient,
+  account: Account,
+  wanted: readonly Permission[],
+): Promise<void> {
   const missing = await findMissingPermissions(client.impersonate(userOf(account)), wanted);
   if (missing.length > 0)
     throw new MissingPermissionsError(
@@ -233,7 +242,7 @@ interface SelfSubjectReview {
 /** Requests the name of the user of the client's credentials; undefined if the server does not report it. Throws ApiError, ConnectionError. */
 export async function requestOwnUserName(
   client: KubeClient,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<string | undefined> {
   const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
   const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };

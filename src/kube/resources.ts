@@ -146,6 +146,19 @@ export function formatMicroTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
 
+/** The names of the operator's own CustomResourceDefinitions. */
+export const OWN_CRDS: readonly string[] = [
+  "addonmodules.addon-operator.io",
+  "addonoperators.addon-operator.io",
+  "modulesources.addon-operator.io",
+];
+
+/** The begin of the names of Secrets to which the operator binds the tokens of hooks. */
+export const RUN_SECRET_PREFIX = "addon-operator-run-";
+
+/** Label that Kubernetes sets on each namespace: its name. */
+export const NAMESPACE_LABEL = "kubernetes.io/metadata.name";
+
 /** Label of the objects that the operator creates for itself. */
 export const MANAGED_BY_OPERATOR = { "app.kubernetes.io/managed-by": "addon-operator" };
 

@@ -7,7 +7,7 @@ export { Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
 export * from "./failures.ts";
-export { findNearestName, matchesGlob, withSuggestion } from "./names.ts";
+export { findNearestName, matchesGlob, splitList, withSuggestion } from "./names.ts";
 export * from "./hash.ts";
 export { collectGarbageWhenIdle } from "./idle-memory.ts";
 export * from "./log.ts";

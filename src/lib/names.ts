@@ -16,6 +16,11 @@ export function matchesGlob(pattern: string, text: string): boolean {
   return index <= text.length - end.length;
 }
 
+/** The items of a list with commas, without blanks around them; none of an undefined or empty text. */
+export function splitList(text: string | undefined): string[] {
+  return (text ?? "").split(",").flatMap((each) => each.trim() || []);
+}
+
 /** `name` with the nearest of `names` as a suggestion: `webb (did you mean web?)`. */
 export function withSuggestion(name: string, names: readonly string[]): string {
   const meant = findNearestName(name, names);

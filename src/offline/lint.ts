@@ -17,7 +17,7 @@ import {
   readsEnabledModules,
 } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
-import { findDuplicateWebhooks } from "../tasks/index.ts";
+import { findDuplicateWebhooks, findForbiddenWebhooks } from "../tasks/index.ts";
 import {
   hookLoadOptions,
   readLintDir,
@@ -145,7 +145,13 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
     found.warnings.push(...warningTexts.map((text) => warningToProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
-  found.problems.push(...findDuplicateWebhooks(allHooks, []));
+  // Whether the installer allows more is not known here.
+  const accountModules = new Set(
+    tree.modules.flatMap(({ name, serviceAccountName }) => (serviceAccountName === undefined ? [] : name)),
+  );
+  const accessOf = (name: string) => (accountModules.has(name) ? { isUnlimited: false } : undefined);
+  found.problems.push(...findDuplicateWebhooks(allHooks, [], accessOf));
+  found.warnings.push(...findForbiddenWebhooks(allHooks, accessOf));
 }
 
 /** Finds invalid schemas, and keywords in them that have no effect. */

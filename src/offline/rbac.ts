@@ -9,6 +9,7 @@ import type { HookLoader } from "../hooks/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { isJsonObject, objectOf, asString, parseAccount } from "../model/index.ts";
 import type { Account, Hook, HookFile, Json, JsonObject, Module, Problem, Tree } from "../model/index.ts";
+import { findForbiddenWebhooks, listPermissions } from "../tasks/index.ts";
 import type { OfflineCharts } from "./charts.ts";
 import { RestMapper, RuleSet } from "./rule-set.ts";
 
@@ -214,16 +215,19 @@ async function collectModuleRules(
 ): Promise<Map<string, RuleSet>> {
   const mapper = new RestMapper();
   const rulesByScope = new Map<string, RuleSet>();
-  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], objectScope = namespace): void => {
-    const scope = mapper.isClusterWide(kind) ? CLUSTER_SCOPE : objectScope;
+  const rulesOf = (scope: string): RuleSet => {
     const rules = rulesByScope.get(scope) ?? new RuleSet(mapper);
     rulesByScope.set(scope, rules);
-    rules.addVerbs(apiVersion, kind, verbs);
+    return rules;
   };
+  const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], objectScope = namespace): void =>
+    rulesOf(mapper.isClusterWide(kind) ? CLUSTER_SCOPE : objectScope).addVerbs(apiVersion, kind, verbs);
   await mapper.addCrdFiles(module.crdFiles);
   if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
-  for (const hook of await loadHooks(module.hookFiles, sources, module.name))
+  for (const hook of await loadHooks(module.hookFiles, sources, module.name)) {
     for (const { scope, ...kind } of listWatchedKinds(hook)) add(kind, READ_VERBS, scope);
+    for (const [scope, rule] of listWebhookRules(hook)) rulesOf(scope).addRule(rule);
+  }
   // helm stores release records in Secrets.
   if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
   const objects = await renderObjects(module, tree, sources);
@@ -242,6 +246,21 @@ function listWatchedKinds({ config }: Hook): (ObjectKind & { readonly scope: str
     // Which namespaces have the labels is known only in the cluster.
     const namespace = { apiVersion: "v1", kind: "Namespace", scope: CLUSTER_SCOPE };
     return [namespace, { apiVersion, kind, scope: CLUSTER_SCOPE }];
+  });
+}
+
+/** The rules without which the operator does not register the webhooks of a hook, each with its namespace or `CLUSTER_SCOPE`. */
+function listWebhookRules(hook: Hook): [scope: string, rule: JsonObject][] {
+  const isForbidden = findForbiddenWebhooks([hook], () => ({ isUnlimited: false })).length > 0;
+  if (isForbidden) return [];
+  const byKind = Map.groupBy(listPermissions(hook), ({ verb: _, ...kind }) => JSON.stringify(kind));
+  return [...byKind.values()].flatMap((permissions) => {
+    const [first] = permissions;
+    if (first === undefined) return [];
+    const { group, resource, subresource, namespace } = first;
+    const resources = [subresource === undefined ? resource : `${resource}/${subresource}`];
+    const verbs = permissions.map(({ verb }) => verb).sort();
+    return [[namespace || CLUSTER_SCOPE, { apiGroups: [group], resources, verbs }]];
   });
 }
 

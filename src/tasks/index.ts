@@ -6,3 +6,4 @@ export { RateLimits, runTask, taskQueues } from "./run-task.ts";
 export { describeForbiddenEffect } from "./hooks/execute-hook.ts";
 export { ReviewRuns, answerProblem, conversionPath } from "./reviews/answer-review.ts";
 export { HookWebhooks, findDuplicateWebhooks, removeLeftoverWebhooks } from "./reviews/hook-webhooks.ts";
+export { findForbiddenWebhooks, listPermissions } from "./reviews/webhook-access.ts";

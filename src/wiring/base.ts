@@ -28,7 +28,7 @@ import {
   createStdoutSink,
   systemClock,
 } from "../lib/index.ts";
-import type { Clock, Logger, Scope } from "../lib/index.ts";
+import { splitList, type Clock, type Logger, type Scope } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import {
   DROP_REASONS,
@@ -113,11 +113,10 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
  * its `addon.yaml`), or in those of `--service-account-namespaces`, a list with commas.
  */
 function makeAccounts(settings: Settings, client: KubeClient, namespace: string): Accounts {
-  const allowed = (settings.serviceAccountNamespaces ?? "").split(",").flatMap((each) => each.trim() || []);
   const { moduleNamespaceTemplate: template } = settings;
   return new Accounts({
     client,
-    allowed,
+    allowed: splitList(settings.serviceAccountNamespaces),
     namespaceOf: (module) => module.namespace ?? namespace,
     configuredNamespaceOf: (module) => template?.replaceAll("{name}", module) ?? namespace,
   });

@@ -97,7 +97,11 @@ export class Components {
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.webhooks = new WebhookWiring(base, this, { limits: this.#rateLimits, scope });
+    this.webhooks = new WebhookWiring(base, this, {
+      limits: this.#rateLimits,
+      scope,
+      onHookIssue: (module) => this.#recordBindingIssues(module),
+    });
     this.ports = this.#makePorts();
     this.adapters = new Adapters(base, {
       state: this.state,
@@ -240,7 +244,7 @@ export class Components {
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake, moduleQueues } = settings;
-    const { actorOf } = this.#base.actors;
+    const { actorOf, webhookAccessOf } = this.#base.actors;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     const schedules = createSources({ clock, zone: readTimeZone(this.#base.env), queues: this.queues });
     return {
@@ -263,6 +267,7 @@ export class Components {
       runHook,
       runScript: runEnabledScript,
       actorOf,
+      webhookAccessOf,
       loader: new HookLoader({ ...runs, actorOf, moduleQueues, checkFilter, clock, logger }),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
@@ -281,7 +286,10 @@ export class Components {
   /** Records in the state, for the status, why bindings of the module's hooks (undefined: of global hooks) do not work. */
   #recordBindingIssues(module: string | undefined): void {
     const bindings = this.#bindings.issues().filter((each) => each.module === module);
-    const issues = bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`);
+    const issues = [
+      ...bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`),
+      ...this.webhooks.hooks.listIssues(module),
+    ];
     if (module === undefined) this.state.record("factsObserved", { issues });
     else this.state.recordModule(module, "factsObserved", { issues });
   }

@@ -49,12 +49,16 @@ export class WebhookWiring {
 
   /**
    * Connects the webhooks of hooks to the runs that answer them; opens no server yet. `limits` says how often each hook may run;
-   * the end of `scope` closes the server.
+   * `onHookIssue` is called when the webhooks of a module's hooks are refused or permitted; the end of `scope` closes the server.
    */
   constructor(
     base: Base,
     parts: WebhookParts,
-    { limits, scope }: { readonly limits: RateLimits; readonly scope: Scope },
+    {
+      limits,
+      scope,
+      onHookIssue,
+    }: { limits: RateLimits; scope: Scope; onHookIssue: (module: string | undefined) => void },
   ) {
     this.#base = base;
     this.#parts = parts;
@@ -73,6 +77,10 @@ export class WebhookWiring {
     });
     this.hooks = new HookWebhooks({
       runs,
+      clock,
+      logger: base.logger,
+      accessOf: base.actors.webhookAccessOf,
+      onIssue: onHookIssue,
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
       // Webhooks of one more hook can need permissions that the operator does not have yet.
@@ -92,7 +100,7 @@ export class WebhookWiring {
   }
 
   /** The operator's user name at the API server, requested until it is known; undefined if the request fails. */
-  async #readOwnUser(signal: AbortSignal): Promise<string | undefined> {
+  async #readOwnUser(signal?: AbortSignal): Promise<string | undefined> {
     const { client } = this.#base;
     return (this.#ownUserName ??= await requestOwnUserName(client, signal).catch(() => undefined));
   }
@@ -211,6 +219,7 @@ export class WebhookWiring {
         target,
         isLeader: () => leadership.isLeader,
       }),
+      readOwnUser: () => this.#readOwnUser(),
       hasReplicas: settings.ha,
       name: makeConfigurationName(this.#base),
       target,

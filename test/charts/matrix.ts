@@ -20,6 +20,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       namespaceLabels: { team: "yes", tier: "addons" },
       namespaces: ["team-a", "team-b"],
       serviceAccountNamespaces: ["team-*"],
+      webhookModules: ["policy"],
       hookUserIds: true,
     },
   },

@@ -47,6 +47,7 @@ async function start(
   const webhooks = new Webhooks({
     ...own,
     hasReplicas: false,
+    readOwnUser: () => Promise.resolve(undefined),
     name,
     source,
     listen: { address: "127.0.0.1", port },

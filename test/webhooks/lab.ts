@@ -25,6 +25,7 @@ export function webhooks(more: Partial<WebhooksOptions> = {}): Webhooks {
     logger: silentLogger,
     namespace: "ns",
     hasReplicas: false,
+    readOwnUser: () => Promise.resolve(undefined),
     name: "test",
     listen: { address: "127.0.0.1", port: 0 },
     source: { checkMs: DAY, read: () => Promise.resolve(certificate) },

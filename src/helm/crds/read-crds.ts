@@ -1,5 +1,6 @@
 /** Reads CustomResourceDefinitions from files, document by document (docs/reference/modules.md, "The chart"). */
 
+import { OWN_CRDS } from "../../kube/index.ts";
 import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
@@ -14,13 +15,6 @@ export interface CrdContent {
   readonly dropped: ReadonlyMap<string, readonly string[]>;
 }
 
-/** The kinds of the operator, which it defines itself. */
-const OWN_CRDS: ReadonlySet<string> = new Set([
-  "addonmodules.addon-operator.io",
-  "addonoperators.addon-operator.io",
-  "modulesources.addon-operator.io",
-]);
-
 /**
  * Finds a definition of the operator's own kinds among the objects of a chart, and returns it as a problem of `file`: a module
  * must not replace them. Undefined if the chart contains none.
@@ -29,7 +23,9 @@ export function findOwnCrd(
   objects: readonly Pick<ObjectRef, "kind" | "name">[],
   file: string,
 ): Problem | undefined {
-  const ownCrd = objects.find(({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.has(name));
+  const ownCrd = objects.find(
+    ({ kind, name }) => kind === "CustomResourceDefinition" && OWN_CRDS.includes(name),
+  );
   if (ownCrd === undefined) return undefined;
   const message = "is a definition of the operator itself, which no module may replace";
   const remedy = "remove it from the module: the operator applies its own definitions when it starts";
@@ -46,7 +42,7 @@ export function readModuleCrds(files: readonly string[]): CrdContent {
   const refused = content.crds.flatMap(
     ({ file, crd }) => findOwnCrd([{ kind, name: crdName(crd) }], file) ?? [],
   );
-  const crds = content.crds.filter(({ crd }) => !OWN_CRDS.has(crdName(crd)));
+  const crds = content.crds.filter(({ crd }) => !OWN_CRDS.includes(crdName(crd)));
   return { ...content, crds, problems: [...content.problems, ...refused] };
 }
 

@@ -7,7 +7,13 @@ import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import { ApiError, ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { create, remove } from "../client/verbs.ts";
-import { MANAGED_BY_OPERATOR, SECRETS, SERVICE_ACCOUNTS, type Secret } from "../resources.ts";
+import {
+  MANAGED_BY_OPERATOR,
+  RUN_SECRET_PREFIX,
+  SECRETS,
+  SERVICE_ACCOUNTS,
+  type Secret,
+} from "../resources.ts";
 import { MissingAccountError } from "./accounts.ts";
 import { findMissingRule } from "../permissions.ts";
 
@@ -207,7 +213,7 @@ class RunToken {
     const { namespace } = account;
     // Two operators may use accounts of one namespace for modules of one name.
     const operatorHash = createHash("sha256").update(operator).digest("hex").slice(0, 10);
-    const name = `addon-operator-run-${module}-${operatorHash}`;
+    const name = `${RUN_SECRET_PREFIX}${module}-${operatorHash}`;
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };

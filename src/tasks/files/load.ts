@@ -12,6 +12,7 @@ import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
+import { findForbiddenWebhooks } from "../reviews/webhook-access.ts";
 
 /** The facts that discovery decides from. */
 export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts {
@@ -38,10 +39,12 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const isProbeOff = module.health?.readinessProbe === false;
   const hooks = loaded.hooks.filter(({ item }) => !isProbeOff || item !== "ready");
+  const accessOf = ports.webhookAccessOf ?? (() => undefined);
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
-    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module)),
+    ...findForbiddenWebhooks(hooks, accessOf),
+    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module), accessOf),
   ];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemaProblem ?? problems[0] };
 }

@@ -3,7 +3,14 @@
  * runs of the hook. The registrar keeps the API server's webhook configurations as its owners, which are names, have set them.
  */
 
-import { listBindings, isReviewBinding, type TriggerSource } from "../../bindings/index.ts";
+import {
+  listBindings,
+  isReviewBinding,
+  waitUntilPermitted,
+  waitUntilRefused,
+  type TriggerSource,
+} from "../../bindings/index.ts";
+import type { WebhookAccess } from "../../hooks/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
@@ -18,24 +25,50 @@ import {
   remove,
   type KubeAccess,
 } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import {
+  accountModuleOf,
+  assertMayRegister,
+  explainRefusal,
+  limitRules,
+  registeredName,
+  type AccessOf,
+} from "./webhook-access.ts";
 
 interface HookWebhooksOptions {
   readonly runs: ReviewRuns;
+  readonly clock: Clock;
+  readonly logger: Logger;
   /** Starts the server at the first hook that needs it. */
   readonly open: () => Promise<Webhooks>;
+  /** What limits the webhooks of a module's hooks; undefined = nothing does. Throws ProblemError while that is unknown. */
+  readonly accessOf: (module: string) => WebhookAccess | undefined;
   /** Of bindings that name none. */
   readonly failurePolicy: "Fail" | "Ignore";
   /** Called when there is a hook with webhooks that was not there before. */
   readonly onAdded: () => void;
+  /** Called when `issues` has changed for a module. */
+  readonly onIssue: (module: string | undefined) => void;
 }
 
 const GROUP = "hooks";
 
+/** An enabled hook with webhooks. */
+interface WebhookHook {
+  readonly hook: Hook;
+  readonly access: WebhookAccess | undefined;
+  /** Aborted when the hook is disabled or changed. */
+  readonly stop: AbortController;
+  /** Whether the account of the module has the permissions that the webhooks need. */
+  isPermitted: boolean;
+  /** Why it does not have them. */
+  issue: string | undefined;
+}
+
 /** The webhooks of active hooks. Nothing is loaded before a hook has one. */
 export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
-  readonly #hooks = new Map<string, Hook>();
+  readonly #hooks = new Map<string, WebhookHook>();
   /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */
   readonly #routeRemovers = new Map<string, () => void>();
   #webhooks: Webhooks | undefined;
@@ -46,27 +79,33 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     this.#options = options;
   }
 
-  /** Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. The first one opens the server. */
+  /**
+   * Serves and registers the webhooks of a hook; a changed hook replaces its former webhooks. The first one opens the server. The webhooks of a module
+   * with an account are served while the account has the permissions that they need. Throws ProblemError while the account is unknown.
+   */
   enable(hook: Hook): void {
     if (!listBindings(hook.config).some((binding) => isReviewBinding(binding))) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
-    if (before === hook) return;
-    this.#hooks.set(hook.id, hook);
+    const access = hook.module === undefined ? undefined : this.#options.accessOf(hook.module);
+    if (before?.hook === hook && before.access?.user === access?.user) return;
+    before?.stop.abort();
+    const isPermitted = access === undefined || access.isUnlimited;
+    const added: WebhookHook = { hook, access, stop: new AbortController(), isPermitted, issue: undefined };
+    this.#hooks.set(hook.id, added);
     this.#options.onAdded();
-    if (this.#webhooks === undefined) this.#openServer();
-    else this.#serve(this.#webhooks, hook, before);
+    if (isPermitted) return this.#openAndServe(added, before);
+    if (before !== undefined) this.#withdraw(before);
+    void this.#serveWhilePermitted(added, access);
   }
 
   /** Stops serving the webhooks of a hook, and unregisters them. */
   disable(hook: Hook): void {
     const before = this.#hooks.get(hook.id);
     if (before === undefined) return;
+    before.stop.abort();
     this.#hooks.delete(hook.id);
-    if (this.#webhooks === undefined) return; // The server is not open yet.
-    const owner = webhookOwner(before);
-    this.#webhooks.registrar.remove(owner);
-    this.#removeRoutes(owner);
-    this.#serveConversions(this.#webhooks, crdNamesOf(before));
+    this.#withdraw(before);
+    if (before.issue !== undefined) this.#options.onIssue(hook.module);
   }
 
   get isComplete(): boolean {
@@ -80,7 +119,14 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
 
   /** The CRDs whose objects active hooks convert. */
   get convertedCrds(): string[] {
-    return [...new Set([...this.#hooks.values()].flatMap(crdNamesOf))].sort();
+    return [...new Set([...this.#hooks.values()].flatMap(({ hook }) => crdNamesOf(hook)))].sort();
+  }
+
+  /** Why webhooks of a module's hooks are not registered: missing permissions of its account. */
+  listIssues(module: string | undefined): string[] {
+    return [...this.#hooks.values()].flatMap(({ hook, issue }) =>
+      hook.module === module && issue !== undefined ? [issue] : [],
+    );
   }
 
   /**
@@ -102,7 +148,43 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     this.#webhooks = webhooks;
     this.#serverOpened = Promise.resolve(webhooks);
     if (this.#isComplete) webhooks.registrar.markComplete();
-    for (const hook of this.#hooks.values()) this.#serve(webhooks, hook);
+    for (const each of this.#hooks.values()) if (each.isPermitted) this.#serve(webhooks, each);
+  }
+
+  /** Serves the webhooks of a hook while the account of its module has the permissions that they need, until the hook is disabled. */
+  async #serveWhilePermitted(added: WebhookHook, access: WebhookAccess): Promise<void> {
+    const { hook, stop } = added;
+    const { signal } = stop;
+    const permission = { check: () => assertMayRegister(hook, access), clock: this.#options.clock, signal };
+    while (!signal.aborted) {
+      await waitUntilPermitted(permission, (error) => this.#setIssue(added, error));
+      if (signal.aborted) return;
+      added.isPermitted = true;
+      this.#setIssue(added, undefined);
+      this.#openAndServe(added);
+      const refusal = await waitUntilRefused(permission);
+      if (refusal === undefined) return;
+      added.isPermitted = false;
+      this.#withdraw(added);
+      this.#setIssue(added, refusal);
+    }
+  }
+
+  /** Records and logs why the webhooks of a hook are not served; undefined = they are. */
+  #setIssue(of: WebhookHook, error: Error | undefined): void {
+    const issue = error && explainRefusal(of.hook, error);
+    if (of.stop.signal.aborted || of.issue === issue) return;
+    of.issue = issue;
+    const { name: hook, module } = of.hook;
+    if (issue !== undefined)
+      this.#options.logger.warn("Webhooks are not registered", { hook, module, issue });
+    this.#options.onIssue(module);
+  }
+
+  /** Serves the webhooks of a hook, as soon as the server is open. */
+  #openAndServe(added: WebhookHook, before?: WebhookHook): void {
+    if (this.#webhooks === undefined) this.#openServer();
+    else this.#serve(this.#webhooks, added, before?.hook);
   }
 
   /** Starts the webhook server, unless it is starting already, and then serves all hooks. */
@@ -119,20 +201,35 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     );
   }
 
+  /** Stops serving the webhooks of a hook that is disabled, changed or not permitted any more. */
+  #withdraw({ hook }: WebhookHook): void {
+    if (this.#webhooks === undefined) return; // The server is not open yet.
+    const owner = webhookOwner(hook);
+    this.#webhooks.registrar.remove(owner);
+    this.#removeRoutes(owner);
+    this.#serveConversions(this.#webhooks, crdNamesOf(hook));
+  }
+
   /** Routes requests for the webhooks of one hook, and registers them with the API server. */
-  #serve(webhooks: Webhooks, hook: Hook, before?: Hook): void {
+  #serve(webhooks: Webhooks, { hook, access }: WebhookHook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
     const owner = webhookOwner(hook);
     const { validating, mutating } = hook.config.bindings;
     const bindings = [...validating, ...mutating];
+    const admission = bindings.map((binding) =>
+      toAdmissionWebhook(binding, {
+        failurePolicy,
+        name: registeredName(binding, access === undefined ? undefined : hook.module),
+        isLimited: access?.isUnlimited === false,
+      }),
+    );
     this.#removeRoutes(owner);
-    const removers = bindings.map((binding) =>
-      webhooks.addAdmissionRoute(webhookPath(binding), (request, signal) =>
+    const removers = bindings.map((binding, index) =>
+      webhooks.addAdmissionRoute(admission[index]?.path ?? "", (request, signal) =>
         runs.admit({ hook, binding }, request, signal),
       ),
     );
     this.#routeRemovers.set(owner, () => removers.forEach((removeRoute) => removeRoute()));
-    const admission = bindings.map((binding) => toAdmissionWebhook(binding, failurePolicy));
     if (admission.length === 0) webhooks.registrar.remove(owner);
     else webhooks.registrar.set(owner, { group: GROUP, admission });
     // The former hook may have converted CRDs that this one does not.
@@ -161,12 +258,14 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
 
   /** The conversions of one CRD that active hooks declare, in the order of the hooks' paths. */
   #conversionSteps(crdName: string): ConversionStep[] {
-    const hooks = [...this.#hooks.values()].sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1));
-    return hooks.flatMap((hook) =>
-      hook.config.bindings.conversion
-        .filter((binding) => binding.crdName === crdName)
-        .flatMap((binding) => binding.conversions.map((rule) => ({ hook, binding, rule }))),
-    );
+    const hooks = [...this.#hooks.values()].flatMap(({ hook, isPermitted }) => (isPermitted ? hook : []));
+    return hooks
+      .sort((a, b) => (webhookOwner(a) < webhookOwner(b) ? -1 : 1))
+      .flatMap((hook) =>
+        hook.config.bindings.conversion
+          .filter((binding) => binding.crdName === crdName)
+          .flatMap((binding) => binding.conversions.map((rule) => ({ hook, binding, rule }))),
+      );
   }
 
   /** Stops answering requests for the webhooks of this owner. */
@@ -185,25 +284,25 @@ function crdNamesOf({ config }: Hook): string[] {
   return config.bindings.conversion.map(({ crdName }) => crdName);
 }
 
-function webhookPath({ type, name }: AdmissionBinding): string {
-  return `/hooks/${type}/${name}`;
-}
-
-/** The webhook as the API server must know it. */
+/** The webhook as the API server must know it. `isLimited`: it may select no cluster-scoped objects. */
 function toAdmissionWebhook(
   binding: AdmissionBinding,
-  defaultPolicy: HookWebhooksOptions["failurePolicy"],
+  {
+    failurePolicy,
+    name,
+    isLimited,
+  }: Pick<HookWebhooksOptions, "failurePolicy"> & { readonly name: string; readonly isLimited: boolean },
 ): AdmissionWebhook {
-  const { type, name, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
+  const { type, rules, sideEffects, timeoutSeconds, matchConditions } = binding;
   return {
     type,
     name,
-    rules,
+    rules: isLimited ? limitRules(rules) : rules,
     sideEffects,
     timeoutSeconds,
     matchConditions,
-    path: webhookPath(binding),
-    failurePolicy: binding.failurePolicy ?? defaultPolicy,
+    path: `/hooks/${type}/${name}`,
+    failurePolicy: binding.failurePolicy ?? failurePolicy,
     objectSelector: binding.labelSelector,
     namespaceSelector: binding.namespaceLabels,
   };
@@ -212,12 +311,16 @@ function toAdmissionWebhook(
 /**
  * Problems of `hooks`: webhooks that one of `others`, or another of `hooks`, declares too. Compares names of admission webhooks, and conversions of a CRD.
  */
-export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<Hook>): Problem[] {
-  const declared = hooks.flatMap((hook) => webhookKeys(hook).map((key) => ({ hook, key })));
+export function findDuplicateWebhooks(
+  hooks: readonly Hook[],
+  others: Iterable<Hook>,
+  accessOf: AccessOf = () => undefined,
+): Problem[] {
+  const declared = hooks.flatMap((hook) => webhookKeys(hook, accessOf).map((key) => ({ hook, key })));
   // Most hooks declare none: the many others need not be read for those.
   if (declared.length === 0) return [];
   const hookByKey = new Map<string, Hook>();
-  for (const hook of others) for (const key of webhookKeys(hook)) hookByKey.set(key, hook);
+  for (const hook of others) for (const key of webhookKeys(hook, accessOf)) hookByKey.set(key, hook);
   const problems: Problem[] = [];
   const remedy = "each may be declared once: rename one";
   for (const { hook, key } of declared) {
@@ -231,10 +334,15 @@ export function findDuplicateWebhooks(hooks: readonly Hook[], others: Iterable<H
 }
 
 /** What must be unique among all hooks of the webhooks that a hook declares, as texts for messages. */
-function webhookKeys({ config }: Hook): string[] {
-  const { validating, mutating, conversion } = config.bindings;
+function webhookKeys(hook: Hook, accessOf: AccessOf): string[] {
+  const { validating, mutating, conversion } = hook.config.bindings;
+  // Most hooks have none: the account of their module is not needed.
+  if (validating.length + mutating.length + conversion.length === 0) return [];
+  const accountModule = accountModuleOf(hook, accessOf);
   return [
-    ...[...validating, ...mutating].map(({ type, name }) => `${type} webhook ${name}`),
+    ...[...validating, ...mutating].map(
+      (binding) => `${binding.type} webhook ${registeredName(binding, accountModule)}`,
+    ),
     ...conversion.flatMap(({ crdName, conversions }) =>
       conversions.map(
         ({ fromVersion, toVersion }) => `conversion of ${crdName} from ${fromVersion} to ${toVersion}`,

@@ -4,6 +4,7 @@
  */
 
 import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "../../kube/index.ts";
+import { NAMESPACE_LABEL, OWN_CRDS, RUN_SECRET_PREFIX } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
@@ -54,6 +55,8 @@ export interface RegistrationOptions extends KubeAccess {
   /** Which operator this is: the prefix of the names of admission objects, and the value of an annotation of CRDs. */
   readonly name: string;
   readonly target: WebhookTarget;
+  /** Reads the operator's user name at the API server; undefined = unknown. */
+  readonly readOwnUser: () => Promise<string | undefined>;
 }
 
 interface AdmissionObjectsOptions extends RegistrationOptions {
@@ -117,8 +120,9 @@ export class AdmissionObjects {
     wanted: readonly AdmissionWebhook[],
     { ca, keepUnwanted, mayAdd }: ApplyOptions,
   ): Promise<void> {
-    const { client, namespace, target } = this.#options;
+    const { client, namespace, target, readOwnUser } = this.#options;
     const { resource, name } = object;
+    const ownUser = wanted.length === 0 ? undefined : await readOwnUser();
     const found = await get<WatchedObject>(client, { resource, name }).catch(ignoreNotFound);
     const names = new Set(wanted.map((webhook) => webhook.name));
     const registered = Map.groupBy(objectsIn(found?.["webhooks"]), nameOf);
@@ -126,7 +130,7 @@ export class AdmissionObjects {
     for (const webhook of wanted) {
       if (!mayAdd && !registered.has(webhook.name)) continue;
       const config = buildClientConfig(target, webhook.path, ca);
-      items.push(buildWebhookItem(webhook, { namespace, config }));
+      items.push(buildWebhookItem(webhook, { namespace, config, ownUser }));
     }
     const unwanted = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
     if (keepUnwanted) items.push(...unwanted.map((item) => withCaBundle(item, ca)));
@@ -214,23 +218,28 @@ export function buildClientConfig(target: WebhookTarget, path: string, caBundle:
   return { service: { ...target.service, path, port: 443 }, caBundle: bundle };
 }
 
-/** Label that Kubernetes sets on namespaces. */
-const NAMESPACE_LABEL = "kubernetes.io/metadata.name";
-/** CRDs without which the operator cannot start. */
-const OWN_CRDS = ["addonmodules.addon-operator.io", "addonoperators.addon-operator.io"];
+/** Where the API server calls a webhook, and whose requests it must not pass to the webhook. */
+interface ItemContext {
+  readonly config: JsonObject;
+  /** The operator's namespace. */
+  readonly namespace: string;
+  /** The operator's user name; undefined = unknown. */
+  readonly ownUser: string | undefined;
+}
 
 /**
- * Builds an item of `webhooks` of a configuration object. Excludes the operator's own namespace and CRDs, because a webhook
- * that does not answer could keep the operator from starting.
+ * Builds an item of `webhooks` of a configuration object. Excludes the operator's own namespace and CRDs, and what the operator writes for
+ * itself elsewhere, because a webhook that does not answer could keep the operator from starting, and from running the hook that answers.
  */
 function buildWebhookItem(
   webhook: AdmissionWebhook,
-  { config, namespace }: { readonly config: JsonObject; readonly namespace: string },
+  { config, namespace, ownUser }: ItemContext,
 ): JsonObject {
   const { type, name, rules, failurePolicy, sideEffects, timeoutSeconds, objectSelector } = webhook;
   // With "Ignore", a webhook that does not answer blocks nothing.
   const coversOwn = webhook.coversOwnNamespace === true && failurePolicy === "Ignore";
-  const conditions = [...(webhook.matchConditions ?? []), ...(coversOwn ? [] : excludeOwnCrds(rules))];
+  const exclusions = coversOwn ? [] : [...excludeOwnCrds(rules), ...excludeOwnWrites(rules, ownUser)];
+  const conditions = [...(webhook.matchConditions ?? []), ...exclusions];
   const { namespaceSelector } = webhook;
   return {
     name,
@@ -257,19 +266,57 @@ function excludeNamespace(selector: LabelSelector | undefined, namespace: string
   return { ...selector, matchExpressions: [...(selector?.matchExpressions ?? []), exclusion] } as JsonObject;
 }
 
-/** Entries of `apiGroups` and `resources` in rules that match CRDs. */
-const CRD_GROUP = /^(\*|apiextensions\.k8s\.io)$/;
-const CRD_RESOURCE = /^(\*|customresourcedefinitions)(\/|$)/;
+/** Whether rules match objects of a resource, or of a subresource such as `serviceaccounts/token`. */
+function matchesResource(rules: readonly JsonObject[], group: string, path: string): boolean {
+  const [resource = "", subresource] = path.split("/");
+  const paths =
+    subresource === undefined ? ["*", "*/*", resource] : ["*/*", `*/${subresource}`, `${resource}/*`, path];
+  const hasOneOf = (list: unknown, texts: readonly string[]): boolean =>
+    Array.isArray(list) && list.some((each) => texts.includes(String(each)));
+  return rules.some(
+    ({ apiGroups, resources }) => hasOneOf(apiGroups, ["*", group]) && hasOneOf(resources, paths),
+  );
+}
+
+const CRD_GROUP = "apiextensions.k8s.io";
 
 /** Builds a match condition that excludes the operator's CRDs; none if the rules match no CRDs. No namespace selector applies to CRDs. */
 function excludeOwnCrds(rules: readonly JsonObject[]): JsonObject[] {
-  const hasMatch = (list: unknown, pattern: RegExp): boolean =>
-    Array.isArray(list) && list.some((each) => pattern.test(String(each)));
-  const matchesCrds = rules.some(
-    ({ apiGroups, resources }) => hasMatch(apiGroups, CRD_GROUP) && hasMatch(resources, CRD_RESOURCE),
-  );
-  if (!matchesCrds) return [];
+  const paths = ["customresourcedefinitions", "customresourcedefinitions/status"];
+  if (!paths.some((path) => matchesResource(rules, CRD_GROUP, path))) return [];
   const names = OWN_CRDS.map((each) => `'${each}'`).join(", ");
-  const expression = `request.resource.group != 'apiextensions.k8s.io' || !(request.name in [${names}])`;
+  const expression = `request.resource.group != '${CRD_GROUP}' || !(request.name in [${names}])`;
   return [{ name: "not-crds-of-addon-operator", expression }];
+}
+
+/**
+ * What the operator writes outside of its namespace before it can run a hook, as expressions of CEL: the Secret of a run and the token that is bound to
+ * it, and reviews of permissions, which the API server does not store.
+ */
+const OWN_WRITES = [
+  {
+    group: "",
+    paths: ["secrets"],
+    expression: `request.resource.group == '' && request.resource.resource == 'secrets' && has(request.name) && request.name.startsWith('${RUN_SECRET_PREFIX}')`,
+  },
+  {
+    group: "",
+    paths: ["serviceaccounts/token"],
+    expression: `request.resource.group == '' && has(request.subResource) && request.subResource == 'token' && has(object.spec.boundObjectRef) && object.spec.boundObjectRef.name.startsWith('${RUN_SECRET_PREFIX}')`,
+  },
+  ...["authentication.k8s.io", "authorization.k8s.io"].map((group) => {
+    const paths = ["selfsubjectreviews", "selfsubjectaccessreviews"];
+    return { group, paths, expression: `request.resource.group == '${group}'` };
+  }),
+];
+
+/** Builds a match condition that excludes `OWN_WRITES`; none if the rules match none of them, or while the operator's user name is unknown. */
+function excludeOwnWrites(rules: readonly JsonObject[], ownUser: string | undefined): JsonObject[] {
+  const matched = OWN_WRITES.filter(({ group, paths }) =>
+    paths.some((path) => matchesResource(rules, group, path)),
+  );
+  if (matched.length === 0 || ownUser === undefined) return [];
+  const writes = matched.map(({ expression }) => `(${expression})`).join(" || ");
+  const expression = `request.userInfo.username != ${JSON.stringify(ownUser)} || !(${writes})`;
+  return [{ name: "not-writes-of-addon-operator", expression }];
 }
