@@ -217,11 +217,18 @@ export async function assertPermitted(
 const REFUSAL =
   /User "([^"]+)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
 
+/** The API server lets nobody write a role with permissions that they do not have; the sentence ends with these. */
+const ESCALATION =
+  /user "([^"]+)" \(groups=[^)]*\) is attempting to grant RBAC permissions not currently held:\s*(\{.*\})/s;
+
 /**
  * Finds a refusal of the API server in a text (`User "…" cannot create resource "configmaps" in API group "" …`), and returns the missing RBAC rule
  * as a remedy for the user: `grant ServiceAccount team-a/deployer: create configmaps in namespace team-b`. Undefined without a refusal.
  */
 export function findMissingRule(text: string): string | undefined {
+  const [, grantor, permissions = ""] = ESCALATION.exec(text) ?? [];
+  if (grantor !== undefined)
+    return `grant ${describeUser(grantor)} what the role grants: ${oneLine(permissions)}`;
   const [, user, verb, resource, group, namespace] = REFUSAL.exec(text) ?? [];
   if (user === undefined || resource === undefined) return undefined;
   const resourceName = [resource, group].filter(Boolean).join(".");

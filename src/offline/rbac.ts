@@ -150,7 +150,7 @@ function addChartPermissions(rules: RuleSet, module: Module, objects: readonly J
     rules.addVerbs(CRDS, "CustomResourceDefinition", WRITE_VERBS);
   rules.mapper.addCrds(objects);
   for (const object of objects) addObject(rules, object, hasAccount ? READ_VERBS : WRITE_VERBS);
-  if (!hasAccount) addBindPermissions(rules, objects);
+  if (!hasAccount) addBindPermissions(objects, () => rules);
 }
 
 /** Adds the permissions for one object of a chart, for the Pods that it creates, and the rules of a role. */
@@ -162,8 +162,7 @@ function addObject(rules: RuleSet, object: JsonObject, verbs: readonly string[])
     rules.addVerbs("v1", "Pod", READ_VERBS);
     if (kind === "Deployment") rules.addVerbs("apps/v1", "ReplicaSet", READ_VERBS);
   }
-  const isWrittenRole = verbs === WRITE_VERBS && isRbac(object) && kind.endsWith("Role");
-  if (isWrittenRole) addRoleRules(rules, object);
+  if (verbs === WRITE_VERBS && isRole(object)) addRoleRules(rules, object);
 }
 
 /** Adds the rules of a role in a chart: the API server lets nobody create a role with more permissions than their own. */
@@ -176,10 +175,13 @@ function addRoleRules(set: RuleSet, object: JsonObject): void {
 }
 
 /**
- * Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. With `bind`, the operator
- * may create a binding without the permissions that the role grants.
+ * Adds the verb `bind` for each role that the chart's bindings name but the chart does not contain. With `bind`, a subject
+ * may create a binding without the permissions that the role grants. `rulesFor` returns the rules for the scope of a binding.
  */
-function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): void {
+function addBindPermissions(
+  objects: readonly JsonObject[],
+  rulesFor: (binding: JsonObject) => RuleSet,
+): void {
   const rbacObjects = objects.filter(isRbac);
   const rolesInChart = new Set(
     rbacObjects.map(({ kind, metadata }) => `${asString(kind)} ${asString(objectOf(metadata)["name"])}`),
@@ -188,8 +190,13 @@ function addBindPermissions(rules: RuleSet, objects: readonly JsonObject[]): voi
     const { kind, name } = objectOf(object["roleRef"]);
     if (typeof kind !== "string" || typeof name !== "string" || rolesInChart.has(`${kind} ${name}`)) continue;
     const resources = [`${kind.toLowerCase()}s`];
-    rules.addRule({ apiGroups: [RBAC_GROUP], resources, verbs: ["bind"], resourceNames: [name] });
+    const rule = { apiGroups: [RBAC_GROUP], resources, verbs: ["bind"], resourceNames: [name] };
+    rulesFor(object).addRule(rule);
   }
+}
+
+function isRole(object: JsonObject): boolean {
+  return isRbac(object) && asString(object["kind"])?.endsWith("Role") === true;
 }
 
 function isRbac(object: JsonObject): boolean {
@@ -232,9 +239,17 @@ async function collectModuleRules(
   if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
   const objects = await renderObjects(module, tree, sources);
   mapper.addCrds(objects);
-  for (const { apiVersion, kind, metadata } of objects)
-    if (typeof apiVersion === "string" && typeof kind === "string")
-      add({ apiVersion, kind }, WRITE_VERBS, asString(objectOf(metadata)["namespace"]));
+  const scopeOf = ({ kind, metadata }: JsonObject): string =>
+    mapper.isClusterWide(asString(kind) ?? "")
+      ? CLUSTER_SCOPE
+      : (asString(objectOf(metadata)["namespace"]) ?? namespace);
+  for (const object of objects) {
+    const { apiVersion, kind } = object;
+    if (typeof apiVersion !== "string" || typeof kind !== "string") continue;
+    rulesOf(scopeOf(object)).addVerbs(apiVersion, kind, WRITE_VERBS);
+    if (isRole(object)) addRoleRules(rulesOf(scopeOf(object)), object);
+  }
+  addBindPermissions(objects, (binding) => rulesOf(scopeOf(binding)));
   return rulesByScope;
 }
 
@@ -253,7 +268,9 @@ function listWatchedKinds({ config }: Hook): (ObjectKind & { readonly scope: str
 function listWebhookRules(hook: Hook): [scope: string, rule: JsonObject][] {
   const isForbidden = findForbiddenWebhooks([hook], () => ({ isUnlimited: false })).length > 0;
   if (isForbidden) return [];
-  const byKind = Map.groupBy(listPermissions(hook), ({ verb: _, ...kind }) => JSON.stringify(kind));
+  const byKind = Map.groupBy(listPermissions(hook), (permission) =>
+    JSON.stringify({ ...permission, verb: undefined }),
+  );
   return [...byKind.values()].flatMap((permissions) => {
     const [first] = permissions;
     if (first === undefined) return [];

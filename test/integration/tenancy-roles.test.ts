@@ -22,6 +22,18 @@ test(
     const lab = hookLab("tenancy");
     const account = { name: "deployer", namespace: team };
     teamModule(lab, "web", { namespace: team, account, id: `${team}/deployer` });
+    // The API server lets nobody grant what they do not have.
+    const rbac = (kind: string, rules: object) =>
+      JSON.stringify({
+        apiVersion: `${GROUP}/v1`,
+        kind,
+        metadata: { name: "web", namespace: team },
+        ...rules,
+      });
+    const pods = { rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["get"] }] };
+    const view = { roleRef: { apiGroup: GROUP, kind: "ClusterRole", name: "view" } };
+    lab.file("modules/010-web/templates/role.yaml", rbac("Role", pods));
+    lab.file("modules/010-web/templates/binding.yaml", rbac("RoleBinding", view));
     const names = { nameSelector: { matchNames: [team] } };
     const binding = { name: "own", kind: "Service", namespace: names };
     lab.hook("modules/010-web/hooks/look.sh", { configVersion: "v1", kubernetes: [binding] });
@@ -51,6 +63,7 @@ test(
       return (await kubectl(args).catch(() => "no")).trim() === "yes";
     };
     expect(await mayDo("create", "configmaps", team)).toBe(true);
+    expect(await mayDo("get", "pods", team)).toBe(true);
     for (const [verb, resource, where] of [
       ["create", "configmaps", namespace],
       ["create", "pods", team],

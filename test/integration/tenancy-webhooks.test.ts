@@ -31,11 +31,10 @@ case "$(cat "$BINDING_CONTEXT_PATH")" in
 esac >"$ADMISSION_RESPONSE_PATH"
 `;
 
-const webhook = (name: string, namespace: string, resources: string[], more: object = {}) => ({
+const webhook = (name: string, namespace: string, resources: string[]) => ({
   name: `${name}.example.com`,
   namespace: { labelSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } } },
   rules: [{ apiGroups: [""], apiVersions: ["*"], resources, operations: ["CREATE"] }],
-  ...more,
 });
 
 const registered = async (kind: string, operatorNamespace: string): Promise<string[]> => {

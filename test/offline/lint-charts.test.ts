@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { create } from "tar";
@@ -478,6 +478,48 @@ it("lint --rbac --role prints account, roles and bindings of a module with an ac
   expect(
     own.flatMap(({ verbs }) => verbs).filter((verb) => !["get", "list", "watch"].includes(verb)),
   ).toEqual([]);
+});
+
+it("lint --rbac --role prints what roles in a chart grant and what webhooks of hooks need", async () => {
+  put("modules/values.yaml", "");
+  put("modules/010-x/Chart.yaml", CHART);
+  put("modules/010-x/addon.yaml", "namespace: team-a\nserviceAccountName: deployer\n");
+  const role = (kind: string, rules: string) =>
+    `apiVersion: rbac.authorization.k8s.io/v1\nkind: ${kind}\nmetadata: {name: x}\n${rules}\n`;
+  put(
+    "modules/010-x/templates/roles.yaml",
+    [
+      role("Role", 'rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]'),
+      role("RoleBinding", "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}"),
+    ].join("---\n"),
+  );
+  const hook = put(
+    "modules/010-x/hooks/hook.sh",
+    `#!/bin/sh
+echo '{configVersion: v1, kubernetesMutating: [{name: a.example.com, rules: [{apiGroups: [""], apiVersions: ["*"],
+  resources: [services/status], operations: [UPDATE]}], namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: team-b}}}}]}'
+`,
+  );
+  chmodSync(hook, 0o755);
+  const { code, text } = await lint("--rbac", "--role");
+  expect(code).toBe(0);
+  const roles = text
+    .split(/^---\n/m)
+    .filter(Boolean)
+    .map((each) => parseYaml(each, "stdout").value as { kind: string; rules?: unknown[]; metadata: object })
+    .filter(({ kind }) => kind === "Role");
+  const inNamespace = (namespace: string) =>
+    roles.find(({ metadata }) => "namespace" in metadata && metadata.namespace === namespace)?.rules;
+  expect(inNamespace("team-a")).toContainEqual({ apiGroups: [""], resources: ["pods"], verbs: ["get"] });
+  expect(inNamespace("team-a")).toContainEqual({
+    apiGroups: ["rbac.authorization.k8s.io"],
+    resources: ["clusterroles"],
+    verbs: ["bind"],
+    resourceNames: ["view"],
+  });
+  expect(inNamespace("team-b")).toEqual([
+    { apiGroups: [""], resources: ["services/status"], verbs: ["list", "update", "watch"] },
+  ]);
 });
 
 it("lint --rbac names charts that cannot be rendered in a comment, and ends with 1", async () => {

@@ -89,13 +89,12 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     const access = hook.module === undefined ? undefined : this.#options.accessOf(hook.module);
     if (before?.hook === hook && before.access?.user === access?.user) return;
     before?.stop.abort();
+    const stop = new AbortController();
     const isPermitted = access === undefined || access.isUnlimited;
-    const added: WebhookHook = { hook, access, stop: new AbortController(), isPermitted, issue: undefined };
+    const added: WebhookHook = { hook, access, stop, isPermitted, issue: undefined };
     this.#hooks.set(hook.id, added);
     this.#options.onAdded();
-    if (isPermitted) return this.#openAndServe(added, before);
-    if (before !== undefined) this.#withdraw(before);
-    void this.#serveWhilePermitted(added, access);
+    this.#start(added, before);
   }
 
   /** Stops serving the webhooks of a hook, and unregisters them. */
@@ -149,6 +148,14 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     this.#serverOpened = Promise.resolve(webhooks);
     if (this.#isComplete) webhooks.registrar.markComplete();
     for (const each of this.#hooks.values()) if (each.isPermitted) this.#serve(webhooks, each);
+  }
+
+  /** Serves the webhooks of an added hook: at once, or while the account of its module has the permissions. */
+  #start(added: WebhookHook, before: WebhookHook | undefined): void {
+    const { access, isPermitted } = added;
+    if (access === undefined || isPermitted) return this.#openAndServe(added, before);
+    if (before !== undefined) this.#withdraw(before);
+    void this.#serveWhilePermitted(added, access);
   }
 
   /** Serves the webhooks of a hook while the account of its module has the permissions that they need, until the hook is disabled. */

@@ -222,6 +222,10 @@ test.each([
     "grant user a: list deployments.apps in the whole cluster",
   ],
   ["connection refused", undefined],
+  [
+    'roles.rbac.authorization.k8s.io "web" is forbidden: user "system:serviceaccount:team-a:deployer" (groups=["system:serviceaccounts" "system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["get"]}',
+    'grant ServiceAccount team-a/deployer what the role grants: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}',
+  ],
 ])("the missing rule in %j", (text, rule) => {
   expect(findMissingRule(text)).toBe(rule);
 });
