@@ -1,6 +1,9 @@
 /** Answers requests for admission of edits of the operator's ConfigMap and of its own resources. */
 
+import { randomBytes } from "node:crypto";
+
 import { FIELD_MANAGER, NAMESPACE_LABEL } from "../kube/index.ts";
+import { threadCpuMs, type SlowWorkBudget } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import type { AdmissionRequest, AdmissionResponse, AdmissionWebhook } from "../webhooks/index.ts";
 import { checkAnnotations } from "./annotations.ts";
@@ -15,6 +18,8 @@ export interface AdmissionOptions extends AdmissionSources {
   readonly namespace: string;
   /** Reads the user name of the operator's service account; undefined = unknown. */
   readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
+  /** Limits the processor time of slow checks, such as those of very long texts: the event loop waits for them. */
+  readonly slowChecks: Pick<SlowWorkBudget, "isLeft" | "spend">;
   /** Removes secrets. */
   readonly redactDeep: <T extends Json>(value: T) => T;
 }
@@ -29,13 +34,28 @@ export async function answerEdit(
   options: AdmissionOptions,
 ): Promise<AdmissionResponse> {
   if (await isOperatorWrite(request, signal, options)) return allow();
-  const { allowed, message, warnings } = checkEdit(request, options);
+  const { allowed, message, warnings } = checkWithinBudget(options, () => checkEdit(request, options));
   const { redactDeep } = options;
   return {
     allowed,
     warnings: redactDeep([...warnings]),
     ...(message !== undefined && { message: redactDeep(message) }),
   };
+}
+
+/** A check that takes longer than this, in ms, counts against the budget. */
+const SLOW_MS = 200;
+
+/** Runs a check unless recent checks have taken too long. The edit is then stored, as it is while the operator does not answer. */
+function checkWithinBudget({ slowChecks }: AdmissionOptions, check: () => ReviewAnswer): ReviewAnswer {
+  if (!slowChecks.isLeft()) return allow(["the edit is not checked, because recent checks took too long"]);
+  const startMs = threadCpuMs();
+  try {
+    return check();
+  } finally {
+    const ms = threadCpuMs() - startMs;
+    if (ms > SLOW_MS) slowChecks.spend(ms);
+  }
 }
 
 /** Checks an edit of the ConfigMap or of the operator's own resources; lets all other edits pass. */
@@ -82,12 +102,19 @@ function readStringMembers(map: Json | undefined): Record<string, string> {
   return Object.fromEntries(texts) as Record<string, string>;
 }
 
-/** The path at which the server answers. */
-export const ADMIT_PATH = "/admit";
+/**
+ * Creates the path at which the server answers. It contains a secret: only the API server, and who may read webhook configurations, knows it, so a
+ * request at this path proves that the API server sent it. Answers contain tokens, and depend on values. Each start creates another path.
+ */
+export function createAdmitPath(): string {
+  // Kubernetes accepts only lower-case letters and digits.
+  return `/admit/${randomBytes(SECRET_BYTES).toString("hex")}`;
+}
+
+const SECRET_BYTES = 16;
 
 const COMMON = {
   type: "validating",
-  path: ADMIT_PATH,
   failurePolicy: "Ignore",
   sideEffects: "None",
   // Edits are stored if the operator does not answer within this time.
@@ -99,8 +126,12 @@ const COMMON = {
 const HAS_OTHER_ANNOTATIONS =
   "has(object.metadata.annotations) && (oldObject == null || !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations)";
 
-/** The webhooks for the ConfigMap of this name, and for annotations of AddonModules and the AddonOperator. */
-export function editWebhooks({ name, namespace }: { name: string; namespace: string }): AdmissionWebhook[] {
+/** The webhooks at this path for the ConfigMap of this name, and for annotations of AddonModules and the AddonOperator. */
+export function editWebhooks({
+  name,
+  namespace,
+  path,
+}: Record<"name" | "namespace" | "path", string>): AdmissionWebhook[] {
   const namespaceSelector = { matchLabels: { [NAMESPACE_LABEL]: namespace } };
   const operations = ["CREATE", "UPDATE"];
   const { group, version } = ADDON_MODULES;
@@ -108,6 +139,7 @@ export function editWebhooks({ name, namespace }: { name: string; namespace: str
   return [
     {
       ...COMMON,
+      path,
       name: "config-map.addon-operator.io",
       namespaceSelector,
       rules: [{ apiGroups: [""], apiVersions: ["v1"], operations, resources: ["configmaps"], scope: "*" }],
@@ -115,6 +147,7 @@ export function editWebhooks({ name, namespace }: { name: string; namespace: str
     },
     {
       ...COMMON,
+      path,
       name: "annotations.addon-operator.io",
       namespaceSelector,
       rules: [{ apiGroups: [group], apiVersions: [version], operations, resources: kinds, scope: "*" }],

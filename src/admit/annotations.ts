@@ -8,7 +8,7 @@ import { annotateCommand } from "../kube/index.ts";
 import { findNearestName, plainLine } from "../lib/index.ts";
 import { REQUESTED_AT, type Question } from "../model/index.ts";
 import { CONFIRM_DELETE, formatConfirmCommand } from "../plan/index.ts";
-import type { View } from "../state/index.ts";
+import { APPROVE_UPDATE, type View } from "../state/index.ts";
 import { INVALID_TOKEN_MESSAGE, isRequestToken } from "../triggers/index.ts";
 import { allow, refuse, type ReviewAnswer } from "./answer.ts";
 
@@ -21,8 +21,15 @@ export interface AnnotationEdit {
   readonly after: Annotations;
 }
 
+interface ChangedAnnotation {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** As the status of a waiting update names it. */
+const APPROVAL = /^[^\s@]+@sha256:[0-9a-f]{64}$/;
 const KNOWN_ANNOTATIONS: Readonly<Record<AnnotationEdit["kind"], readonly string[]>> = {
-  AddonModule: [REQUESTED_AT, CONFIRM_CRDS, CONFIRM_TAKEOVER],
+  AddonModule: [REQUESTED_AT, CONFIRM_CRDS, CONFIRM_TAKEOVER, APPROVE_UPDATE],
   AddonOperator: [REQUESTED_AT, CONFIRM_DELETE],
 };
 /** An annotation of the operator, also with a sub-domain such as `reconcile.addon-operator.io/`. */
@@ -46,13 +53,29 @@ export function checkAnnotations(edit: AnnotationEdit, view: View): ReviewAnswer
       warnings.push(describeUnknownAnnotation(key, kind));
       continue;
     }
-    const message =
-      key === REQUESTED_AT
-        ? explainInvalidRequest(value, edit, view)
-        : explainInvalidConfirmation({ key, value }, edit, view);
+    const message = explainInvalidValue({ key, value }, edit, view);
     if (message !== undefined) return refuse(message);
   }
   return allow(warnings);
+}
+
+/** Why the edit of a known annotation is refused; undefined = its value is accepted. */
+function explainInvalidValue(
+  changed: ChangedAnnotation,
+  edit: AnnotationEdit,
+  view: View,
+): string | undefined {
+  if (changed.key === REQUESTED_AT) return explainInvalidRequest(changed.value, edit, view);
+  if (changed.key === APPROVE_UPDATE) return explainInvalidApproval(changed.value, edit, view);
+  return explainInvalidConfirmation(changed, edit, view);
+}
+
+/** Why an approval of an update is refused. Whether an update with this content waits is known only to the checks of the ModuleSources. */
+function explainInvalidApproval(value: string, { name }: AnnotationEdit, view: View): string | undefined {
+  if (value === "" || APPROVAL.test(value)) return undefined;
+  const subject = `${APPROVE_UPDATE}: ${plainLine(value, MAX_QUOTED_LENGTH)}`;
+  const show = `kubectl describe -n ${view.operator.namespace} addonmodule/${name}`;
+  return `${subject} approves nothing: the value must be VERSION@sha256:DIGEST; if an update waits for an approval, this shows the command: ${show}`;
 }
 
 function describeUnknownAnnotation(key: string, kind: AnnotationEdit["kind"]): string {
@@ -77,7 +100,7 @@ function explainInvalidRequest(
  * operator cannot know yet which questions are open.
  */
 function explainInvalidConfirmation(
-  { key, value: token }: { readonly key: string; readonly value: string },
+  { key, value: token }: ChangedAnnotation,
   edit: AnnotationEdit,
   view: View,
 ): string | undefined {

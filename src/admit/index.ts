@@ -1,4 +1,4 @@
-export { ADMIT_PATH, answerEdit, type AdmissionOptions, editWebhooks } from "./admission.ts";
+export { answerEdit, createAdmitPath, type AdmissionOptions, editWebhooks } from "./admission.ts";
 export { checkAnnotations } from "./annotations.ts";
 export type { ReviewAnswer } from "./answer.ts";
 export { checkConfigEdit } from "./config-edit.ts";

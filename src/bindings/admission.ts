@@ -30,7 +30,7 @@ const ITEM_SHAPE = objectShape(
     name: STRING_SHAPE,
     group: STRING_SHAPE,
     includeSnapshotsFrom: ITEM_FIELDS.includeSnapshotsFrom,
-    rules: { kind: "array", of: RULE, min: 1 },
+    rules: { kind: "array", of: RULE },
     failurePolicy: { kind: "string", oneOf: ["Ignore", "Fail"] },
     sideEffects: { kind: "string", oneOf: ["None", "NoneOnDryRun"] },
     timeoutSeconds: { kind: "integer" },

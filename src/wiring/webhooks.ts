@@ -14,7 +14,7 @@ import {
   type Leadership,
   type Permission,
 } from "../kube/index.ts";
-import { oneLine, type Scope } from "../lib/index.ts";
+import { SlowWorkBudget, oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -24,7 +24,7 @@ import type { Ports, RateLimits } from "../tasks/index.ts";
 import type * as webhooksModule from "../webhooks/index.ts";
 import type { AdmissionRequest, CertificateSource, WebhookTarget, Webhooks } from "../webhooks/index.ts";
 import type { Base } from "./base.ts";
-import { ADMIT_PATH, answerEdit, editWebhooks, type AdmissionOptions } from "../admit/index.ts";
+import { answerEdit, createAdmitPath, editWebhooks, type AdmissionOptions } from "../admit/index.ts";
 
 /** The objects of the operator that webhooks use. `ports` are built after this object, so they must be read late. */
 interface WebhookParts {
@@ -144,12 +144,14 @@ export class WebhookWiring {
       clock,
       observed: releases.observed,
       deleteBrake: settings.deleteBrake,
+      slowChecks: new SlowWorkBudget(),
       redactDeep: (value) => secrets.redactDeep(value),
       // The operator's own edits are not checked. If its user name is unknown, all are.
       ownUser: (signal) => this.#readOwnUser(signal),
     };
-    webhooks.addAdmissionRoute(ADMIT_PATH, (request, signal) => answerEdit(request, signal, options));
-    webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks(configMap) });
+    const path = createAdmitPath();
+    webhooks.addAdmissionRoute(path, (request, signal) => answerEdit(request, signal, options));
+    webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks({ ...configMap, path }) });
   }
 
   /** Returns a source that enables and disables hooks in `other`, and their webhooks. */

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 
-import { answerEdit, editWebhooks, type AdmissionOptions } from "../../src/admit/index.ts";
-import { parseLimit } from "../../src/lib/index.ts";
+import { answerEdit, createAdmitPath, editWebhooks, type AdmissionOptions } from "../../src/admit/index.ts";
+import { SlowWorkBudget, parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import type { AdmissionRequest } from "../../src/webhooks/index.ts";
@@ -10,7 +10,7 @@ import { EngineLab } from "../support/engine-lab.ts";
 const OWN = "system:serviceaccount:ops:addon-operator";
 const MANAGER = "addon-operator";
 
-async function admission() {
+async function admission(slowChecks = new SlowWorkBudget()) {
   const lab = new EngineLab({ modules: [{ name: "a" }], config: { aEnabled: "true" } });
   await lab.start();
   onTestFinished(() => lab.engine.stop());
@@ -22,6 +22,7 @@ async function admission() {
     deleteBrake: parseLimit("3,50%") as Limit,
     name: "addon-operator",
     namespace: "ops",
+    slowChecks,
     ownUser: () => Promise.resolve((asked++, OWN)),
     redactDeep: <T extends Json>(value: T) =>
       JSON.parse(JSON.stringify(value).replaceAll("hunter2", "***")) as T,
@@ -101,9 +102,11 @@ it("quotes no secrets", async () => {
 });
 
 it("asks the API server about nothing but the ConfigMap and changed annotations, and blocks nothing while it is down", () => {
-  const webhooks = editWebhooks({ name: "addon-operator", namespace: "ops" });
+  const path = createAdmitPath();
+  const webhooks = editWebhooks({ name: "addon-operator", namespace: "ops", path });
   for (const each of webhooks)
     expect(each).toMatchObject({
+      path,
       type: "validating",
       failurePolicy: "Ignore",
       timeoutSeconds: 2,
@@ -111,4 +114,19 @@ it("asks the API server about nothing but the ConfigMap and changed annotations,
       coversOwnNamespace: true,
       namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ops" } },
     });
+});
+
+it("is called at a path that nobody can guess, and that Kubernetes accepts", () => {
+  const paths = [createAdmitPath(), createAdmitPath()];
+  expect(new Set(paths).size).toBe(2);
+  for (const path of paths) expect(path).toMatch(/^\/admit\/[0-9a-f]{32}$/);
+});
+
+it("checks no more edits while slow checks have used up their processor time", async () => {
+  const slowChecks = new SlowWorkBudget();
+  const { answer } = await admission(slowChecks);
+  expect((await answer()).allowed).toBe(false);
+  slowChecks.spend(2000);
+  const warnings = ["the edit is not checked, because recent checks took too long"];
+  expect(await answer()).toMatchObject({ allowed: true, warnings });
 });

@@ -163,3 +163,15 @@ describe("other annotations", () => {
     expect(onModule(lab, { [CRDS]: "1" }, { name: "unknown" })).toEqual(ALLOWED);
   });
 });
+
+it("accepts the approval of an update, and refuses a value that can approve none", async () => {
+  const lab = await world();
+  const approve = (value: string) => onModule(lab, { "addon-operator.io/approve": value });
+  for (const value of ["", `1.2.0@sha256:${"a".repeat(64)}`])
+    expect(approve(value)).toEqual({ allowed: true, warnings: [] });
+  for (const value of ["1.2.0", "yes", "1.2.0@sha256:abc", `@sha256:${"a".repeat(64)}`])
+    expect(approve(value)).toMatchObject({
+      allowed: false,
+      message: expect.stringContaining("must be VERSION@sha256:DIGEST") as string,
+    });
+});

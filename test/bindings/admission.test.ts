@@ -71,6 +71,10 @@ describe.each(KEYS)("%s", (key) => {
     expect(errorsOf({ name: "a.b.io", rules })).toEqual([]);
   });
 
+  test("rules may be empty or missing", () => {
+    expect([errorsOf({ name: "a.b.io", rules: [] }), errorsOf({ name: "a.b.io" })]).toEqual([[], []]);
+  });
+
   test("there are none in version 0", () => {
     const answer = parseHookConfig(JSON.stringify({ [key]: [{ name: "a.b.io" }] }), "module");
     expect(answer).toEqual({ errors: [`${key} is a forbidden property without configVersion: v1`] });

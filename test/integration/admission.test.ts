@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import https from "node:https";
+import { text as readText } from "node:stream/consumers";
 import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -39,6 +41,7 @@ describe("edits that are refused before they are stored", { timeout: 240_000 }, 
   let lab: Lab;
   let ns = "";
   let operator: OperatorProcess;
+  let port = 0;
   const { json, apply, bin, kubeconfig } = cluster();
 
   /** kubectl itself, with what it prints for people. */
@@ -103,7 +106,7 @@ describe("edits that are refused before they are stored", { timeout: 240_000 }, 
       metadata: { name: "addon-operator", namespace: ns },
       data: CONFIG,
     });
-    const [port] = await freePorts(1);
+    [port = 0] = await freePorts(1);
     const url = `--webhook-url=https://127.0.0.1:${port}`;
     const listen = ["--webhook-listen-address=127.0.0.1", `--webhook-port=${port}`];
     operator = await launchOperator({
@@ -228,6 +231,41 @@ describe("edits that are refused before they are stored", { timeout: 240_000 }, 
     const [, token = ""] = new RegExp(`addonmodule/mail ${key}=(\\w{12})`).exec(text) ?? [];
     expect(await annotate("addonmodule/mail", `${key}=${token}`)).toMatchObject({ failed: false });
     await until(async () => (await mirror("addonmodule", "mail")).status?.state === "Ready", "the takeover");
+  });
+
+  test("a request that the API server did not send is refused before it is read", async () => {
+    const request = {
+      uid: "1",
+      operation: "UPDATE",
+      kind: { kind: "ConfigMap" },
+      namespace: ns,
+      dryRun: true,
+    };
+    const object = { data: { ...(await stored()), web: "size: 1" } };
+    const review = { request: { ...request, name: "addon-operator", object, oldObject: {} } };
+    const body = JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", ...review });
+    const send = async (path: string, text: string): Promise<[number, string]> => {
+      const { promise, resolve, reject } = Promise.withResolvers<[number, string]>();
+      const sent = https.request(
+        `https://127.0.0.1:${port}${path}`,
+        { method: "POST", rejectUnauthorized: false, headers: { "content-type": "application/json" } },
+        (answer) =>
+          void readText(answer).then((answered) => resolve([answer.statusCode ?? 0, answered]), reject),
+      );
+      sent.on("error", reject).end(text);
+      return promise;
+    };
+    for (const path of ["/admit", "/admit/", `/admit/${"0".repeat(32)}`])
+      for (const text of [body, "no JSON"])
+        expect(await send(path, text)).toEqual([404, `no webhook is served at ${path}\n`]);
+    // Only who may read webhook configurations knows the path.
+    const { webhooks } = await json<{ webhooks: { clientConfig: { url: string } }[] }>([
+      "get",
+      "validatingwebhookconfiguration",
+      `addon-operator-${ns}-addon-operator-operator`,
+    ]);
+    const { pathname } = new URL(webhooks[0]?.clientConfig.url ?? "");
+    expect((await send(pathname, body))[0]).toBe(200);
   });
 
   test("an operator that is down blocks nothing", async () => {

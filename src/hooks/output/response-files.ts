@@ -91,11 +91,26 @@ function readText(answer: ReadMember, key: string, name = key): string | undefin
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** The JSON Patch in base64, without line ends. */
+/** The JSON Patch in base64, without line ends. The API server could not use any other, and `failurePolicy: Ignore` would hide that. */
 function readPatch(answer: ReadMember): string | undefined {
   const patch = readText(answer, "patch")?.replaceAll(/[\r\n]/g, "");
   if (patch === undefined || patch === "") return undefined;
-  return BASE64.test(patch)
-    ? patch
-    : throwOutputError("'patch' must be a JSON Patch in base64 with its padding");
+  if (!BASE64.test(patch)) throwOutputError("'patch' must be a JSON Patch in base64 with its padding");
+  const operations = parseJsonWithoutQuoting(Buffer.from(patch, "base64").toString("utf8"));
+  const isPatch = operations === null || (Array.isArray(operations) && operations.every(isPatchOperation));
+  return isPatch ? patch : throwOutputError("'patch' must be a JSON Patch: a list of operations");
+}
+
+const OPERATIONS = new Set<unknown>(["add", "remove", "replace", "move", "copy", "test"]);
+
+/** Whether a value is an operation of RFC 6902. As for the API server, a missing `value` is null. */
+function isPatchOperation(value: Json): boolean {
+  if (!isJsonObject(value)) return false;
+  const { op, path, from } = value;
+  const needsFrom = op === "move" || op === "copy";
+  return OPERATIONS.has(op) && isPointer(path) && (!needsFrom || isPointer(from));
+}
+
+function isPointer(value: Json | undefined): boolean {
+  return typeof value === "string" && (value === "" || value.startsWith("/"));
 }

@@ -4,6 +4,8 @@ import { parseAdmission, parseConversion } from "../../../src/hooks/output/respo
 
 const NONE = { allowed: false, message: undefined, warnings: [], patch: undefined };
 
+const patchOf = (text: string): string => JSON.stringify({ patch: Buffer.from(text).toString("base64") });
+
 test.each<[string, object | undefined]>([
   ["", undefined],
   ["{}", NONE],
@@ -31,8 +33,30 @@ test.each([
   '{"patch":[]}',
   '{"patch":"YWI"}',
   '{"patch":"*"}',
+  patchOf("not json"),
+  patchOf("{}"),
+  patchOf('"text"'),
+  patchOf("[1]"),
+  patchOf('[{"op":"nope","path":"/a"}]'),
+  patchOf('[{"path":"/a"}]'),
+  patchOf('[{"op":"add","value":1}]'),
+  patchOf('[{"op":"add","path":"a","value":1}]'),
+  patchOf('[{"op":"move","path":"/a"}]'),
 ])("admission %j is refused, and its content is not quoted", (text) => {
   expect(() => parseAdmission(text)).toThrow(/JSON|must be/);
+});
+
+test("a patch may have all operations of RFC 6902", () => {
+  const operations = [
+    { op: "add", path: "/a", value: null },
+    { op: "test", path: "", value: {} },
+    { op: "replace", path: "/a", value: 1 },
+    { op: "move", from: "/a", path: "/b" },
+    { op: "copy", from: "/b", path: "/a" },
+    { op: "remove", path: "/a" },
+  ];
+  for (const text of [JSON.stringify(operations), "null"])
+    expect(parseAdmission(patchOf(text))?.patch).toBe(Buffer.from(text).toString("base64"));
 });
 
 test("conversion", () => {
