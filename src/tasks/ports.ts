@@ -83,6 +83,15 @@ export interface Recorder {
   convergeEnded(seconds: number): void;
 }
 
+interface WebhooksPort {
+  /** Serves and registers the webhooks of a hook. */
+  enable(hook: Hook): void;
+  /** Resolves when the webhooks of all enabled hooks are served, or cannot be. */
+  whenServed(): Promise<void>;
+  /** Resolves when the API server knows which webhooks are served. Throws ApiError, ConnectionError. */
+  flush(): Promise<void>;
+}
+
 /** Everything that a task may use. `wiring/` builds it. */
 export interface Ports {
   readonly state: State;
@@ -97,8 +106,8 @@ export interface Ports {
   readonly watches: WatchesPort;
   /** Schedules and webhooks of hooks. */
   readonly sources: Pick<TriggerSource, "enable" | "disable">;
-  /** Resolves when the API server knows which webhooks of hooks are served. Throws ApiError, ConnectionError. */
-  readonly webhooksSettled?: (() => Promise<void>) | undefined;
+  /** Webhooks of hooks, which `sources` also enables and disables. Undefined in tests without webhooks. */
+  readonly webhooks?: WebhooksPort | undefined;
   readonly releases: ReleasesPort;
   readonly config: Pick<WatchedConfig, "write" | "validateAgain" | "refresh">;
   readonly recorder: Recorder;

@@ -257,7 +257,7 @@ export class Components {
       deleteBrake,
       watches: this.#bindings,
       sources: this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
-      webhooksSettled: () => this.webhooks.hooks.flush(),
+      webhooks: this.webhooks.hooks,
       releases: this.releases,
       config: this.config,
       recorder: makeRecorder(this.#recorderParts),

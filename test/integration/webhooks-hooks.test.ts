@@ -193,6 +193,21 @@ beforeAll(async () => {
   const [, example = ""] = /^```bash hooks\/image-pull-secret\.sh\n([^]*?)^```$/m.exec(page) ?? [];
   lab.file("modules/010-web/hooks/image-pull-secret.sh", example);
   await kubectl(["label", "namespace", covered, "image-pull-secret=true"]);
+  // What they write matches a webhook of the operator, which is registered already at the second start.
+  const started = (name: string): string =>
+    `echo '{"operation":"Create","object":${JSON.stringify(labelled("NAME", "started", name))}}' | sed "s/NAME/${name}-$$/" > "$KUBERNETES_PATCH_PATH"`;
+  lab.hook("global-hooks/start.sh", { configVersion: "v1", onStartup: 1 }, started("global"));
+  lab.hook("modules/030-late/hooks/start.sh", { configVersion: "v1", onStartup: 1 }, started("late"));
+  lab.hook(
+    "modules/030-late/hooks/late.sh",
+    {
+      configVersion: "v1",
+      kubernetesValidating: [
+        binding("maps.late.example.com", { labelSelector: { matchLabels: { started: "late" } } }),
+      ],
+    },
+    `echo '{"allowed":true}' > "$ADMISSION_RESPONSE_PATH"`,
+  );
   lab.hook("global-hooks/to-beta.sh", between(CRD, "v1alpha1", "v1beta1"), CONVERT);
   lab.hook("global-hooks/to-stable.sh", between(CRD, `${GROUP}/v1beta1`, `${GROUP}/v1`), CONVERT);
   lab.hook("global-hooks/foreign.sh", between(`foreigns.${GROUP}`, "v1", "v1beta1"), CONVERT);
@@ -212,7 +227,7 @@ beforeAll(async () => {
     },
     "wait_for block",
   );
-  lab.file("modules/values.yaml", "webEnabled: true\n");
+  lab.file("modules/values.yaml", "webEnabled: true\nlateEnabled: true\n");
   lab.file("modules/010-web/Chart.yaml", "name: web\nversion: 0.1.0\napiVersion: v2\n");
   lab.file(
     "modules/010-web/templates/map.yaml",
@@ -250,7 +265,7 @@ beforeAll(async () => {
 test("the webhooks of global hooks and of a module are in force", async () => {
   await eventually(
     async () => {
-      expect((await webhooks("validating")).length).toBe(3);
+      expect((await webhooks("validating")).length).toBe(4);
       await expect(create("deny")).rejects.toThrow(/not this one/);
       await expect(apply(labelled("m", "web", "yes"))).rejects.toThrow(/by the module/);
     },
@@ -495,10 +510,26 @@ describe("the life of a module", () => {
 
   test("when the operator is killed, everything stays registered; the next one serves it again", async () => {
     await operator.kill9();
-    expect((await webhooks("validating")).length).toBe(2);
+    expect((await webhooks("validating")).length).toBe(3);
     await expect(create("while-down")).rejects.toThrow(/failed calling webhook|connection refused/i);
     operator = await start();
     await operator.waitReady();
+    await eventually(
+      () => expect(operator.log()).toContain("Module run succeeded module=late"),
+      "late has run",
+      {
+        context: () => operator.log().slice(-3000),
+      },
+    );
+    // The onStartup hooks have run once for each start, although their objects match webhooks that fail closed.
+    const made = await kubectl(["get", "configmap", "-n", covered, "-l", "started", "-o", "name"]);
+    expect(
+      made
+        .trim()
+        .split("\n")
+        .map((name) => name.replace(/-\d+$/, ""))
+        .sort(),
+    ).toEqual(["configmap/global", "configmap/global", "configmap/late", "configmap/late"]);
     await eventually(() => create("after-restart"), "the webhook answers again");
   });
 });
@@ -510,7 +541,7 @@ describe("equal names", () => {
       kubernetesValidating: [binding("maps.admit.example.com")],
     });
     lab.file("modules/020-twin/Chart.yaml", "name: twin\nversion: 0.1.0\napiVersion: v2\n");
-    writeFileSync(join(lab.modulesDir, "values.yaml"), "twinEnabled: true\n");
+    writeFileSync(join(lab.modulesDir, "values.yaml"), "twinEnabled: true\nlateEnabled: true\n");
     await operator.stop();
     operator = await start();
     await eventually(

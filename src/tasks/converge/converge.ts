@@ -22,16 +22,17 @@ import { describeHookError } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
 import { reloadGlobalHooks } from "../files/load.ts";
 import { loadTree, rereadTree } from "../files/read-modules.ts";
-import { activateHooks } from "../hooks/sources.ts";
+import { activateHooks, serveWebhooks } from "../hooks/sources.ts";
 
 /**
- * Start-up. The first call returns the global onStartup hooks; the second, after these, starts the schedules and watches of
+ * Start-up. The first call serves the webhooks of global hooks and returns the global onStartup hooks; the second, after these, starts the schedules and watches of
  * global hooks and runs their Synchronization. Then the plan, which finds due tasks in the state, adds the first converge.
  */
 export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "waiting") {
     state.record("factsObserved", { boot: "onStartup" });
+    await serveWebhooks(ports, state.globalHooks);
     return { kind: "expand", tasks: globalHookTasks(ports, "onStartup", "boot") };
   }
   state.record("factsObserved", { boot: "synchronization" });

@@ -5,7 +5,14 @@
  */
 
 import type { Hook, HookTask, HookTrigger, KubernetesBinding } from "../../model/index.ts";
-import { FirstListError, allowsFailure, collapseGroups, buildHookTask } from "../../bindings/index.ts";
+import {
+  FirstListError,
+  allowsFailure,
+  buildHookTask,
+  collapseGroups,
+  isReviewBinding,
+  listBindings,
+} from "../../bindings/index.ts";
 import { orAborted } from "../../lib/index.ts";
 import { describeTask, type Task } from "../../model/index.ts";
 import type { Failure, RunContext, WaitUntil } from "../../queue/index.ts";
@@ -31,6 +38,22 @@ export async function activateHooks(ports: Ports, hooks: readonly Hook[], run: S
   await synchronize(ports, hooks, run);
   if (!areGlobalHooks) startSchedules();
   recordActive(ports, hooks, true);
+}
+
+/**
+ * Serves the webhooks of hooks, before the `onStartup` hooks run: an earlier process may have registered them, and then the API server refuses what an
+ * `onStartup` hook writes while nothing answers. `activateHooks` starts everything else. Opens watches first whose snapshots a webhook passes to its
+ * hook, unless the API server may need the webhook to list the objects.
+ */
+export async function serveWebhooks(ports: Ports, hooks: readonly Hook[]): Promise<void> {
+  const reviewing = hooks.filter(({ config }) => listBindings(config).some(isReviewBinding));
+  if (reviewing.length === 0) return;
+  const needsSnapshots = ({ config }: Hook): boolean =>
+    config.bindings.conversion.length === 0 &&
+    listBindings(config).some((each) => isReviewBinding(each) && each.includeSnapshotsFrom.length > 0);
+  await openSnapshotWatches(ports, reviewing.filter(needsSnapshots));
+  for (const hook of reviewing) ports.webhooks?.enable(hook);
+  await ports.webhooks?.whenServed();
 }
 
 /**

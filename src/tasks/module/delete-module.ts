@@ -81,7 +81,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     const hasHooks = lifecycleHooks(run.record.hooks, "beforeDeleteHelm").length > 0;
     if (hasHooks && !(await isRemovalStillDue(ports, name, run.context.signal))) throw new Superseded();
     // A webhook that nobody answers would block the removal of what it covers.
-    await ports.webhooksSettled?.();
+    await ports.webhooks?.flush();
     ports.state.record("removalStarted", name);
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
     // Without a chart, no release shows whether these hooks have run.

@@ -30,7 +30,7 @@ import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
 import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "./module-run.ts";
 import { HookFailure, describeHookError } from "../hooks/execute-hook.ts";
-import { activateHooks } from "../hooks/sources.ts";
+import { activateHooks, serveWebhooks } from "../hooks/sources.ts";
 import { reportProblem } from "../files/load.ts";
 
 /** Ends a run before helm: values are missing that a hook may still fill in. */
@@ -140,11 +140,12 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   }
 }
 
-/** Before the first run since the module became enabled: reads changed files and hooks, and runs onStartup hooks. */
+/** Before the first run since the module became enabled: reads changed files and hooks, serves webhooks, and runs onStartup hooks. */
 async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
   await applyWrittenFilesAndHooks(run.ports, run.name);
   state.recordModule(run.name, "firstRunStarted");
+  await serveWebhooks(run.ports, run.record.hooks);
   await run.runHooks("onStartup");
   state.recordModule(run.name, "onStartupCompleted");
 }

@@ -59,6 +59,8 @@ interface WebhookHook {
   readonly access: WebhookAccess | undefined;
   /** Aborted when the hook is disabled or changed. */
   readonly stop: AbortController;
+  /** Resolves when its webhooks are served for the first time, or cannot be. */
+  readonly settled: PromiseWithResolvers<void>;
   /** Whether the account of the module has the permissions that the webhooks need. */
   isPermitted: boolean;
   /** Why it does not have them. */
@@ -91,10 +93,17 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     before?.stop.abort();
     const stop = new AbortController();
     const isPermitted = access === undefined || access.isUnlimited;
-    const added: WebhookHook = { hook, access, stop, isPermitted, issue: undefined };
+    const settled = Promise.withResolvers<void>();
+    stop.signal.addEventListener("abort", () => settled.resolve());
+    const added: WebhookHook = { hook, access, stop, settled, isPermitted, issue: undefined };
     this.#hooks.set(hook.id, added);
     this.#options.onAdded();
     this.#start(added, before);
+  }
+
+  /** Resolves when the webhooks of all enabled hooks are served, or cannot be: an issue, or the log, says why. */
+  async whenServed(): Promise<void> {
+    await Promise.all([...this.#hooks.values()].map(({ settled }) => settled.promise));
   }
 
   /** Stops serving the webhooks of a hook, and unregisters them. */
@@ -179,6 +188,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
 
   /** Records and logs why the webhooks of a hook are not served; undefined = they are. */
   #setIssue(of: WebhookHook, error: Error | undefined): void {
+    if (error !== undefined) of.settled.resolve();
     const issue = error && explainRefusal(of.hook, error);
     if (of.stop.signal.aborted || of.issue === issue) return;
     of.issue = issue;
@@ -204,6 +214,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
       () => {
         // `open` has reported the error; the next hook tries again.
         this.#serverOpened = undefined;
+        for (const { settled } of this.#hooks.values()) settled.resolve();
       },
     );
   }
@@ -218,7 +229,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
   }
 
   /** Routes requests for the webhooks of one hook, and registers them with the API server. */
-  #serve(webhooks: Webhooks, { hook, access }: WebhookHook, before?: Hook): void {
+  #serve(webhooks: Webhooks, { hook, access, settled }: WebhookHook, before?: Hook): void {
     const { runs, failurePolicy } = this.#options;
     const owner = webhookOwner(hook);
     const { validating, mutating } = hook.config.bindings;
@@ -242,6 +253,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     // The former hook may have converted CRDs that this one does not.
     const formerCrds = before === undefined ? [] : crdNamesOf(before);
     this.#serveConversions(webhooks, [...crdNamesOf(hook), ...formerCrds]);
+    settled.resolve();
   }
 
   /** Routes conversion requests of CRDs to the steps of all active hooks: several hooks may convert objects of one CRD. */
