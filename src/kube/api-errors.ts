@@ -42,9 +42,12 @@ export function isTlsFailure(error: ConnectionError): boolean {
   return /CERT|TLS|SSL|SELF_SIGNED|VERIFY/.test(error.code);
 }
 
-/** The object, its kind or its namespace does not exist (404). */
+/**
+ * The API server says that the object, its kind or its namespace does not exist. A 404 of another program, such as a proxy, says nothing about
+ * objects: unknown is not absent.
+ */
 export function isNotFound(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.status === 404;
+  return error instanceof ApiError && error.status === 404 && error.reason === "NotFound";
 }
 
 /** For `catch`: returns undefined for a 404 and throws every other error. */
@@ -91,21 +94,30 @@ interface FailedAnswer {
   readonly text: string;
   /** `GET https://host/path`, for answers without a Status object. */
   readonly requestName: string;
+  /** Path of the request. */
+  readonly path: string;
   /** The request was for Secrets: the error omits values that the server quotes. */
   readonly isSecret: boolean;
 }
 
 /** Builds the error for an answer of status 400 and above. An error about Secrets (`isSecret`) may quote their values, which are hidden. */
-export function toApiError({ text, status, requestName, retryAfter, isSecret }: FailedAnswer): ApiError {
+export function toApiError(answer: FailedAnswer): ApiError {
+  const { text, status, requestName, retryAfter, isSecret } = answer;
   const reported = readStatus(parseStatus(text), status);
   const message = reported.message ?? `${requestName}: the server answered ${status}`;
   const retryAfterMs = parseRetryAfterMs(retryAfter) ?? reported.retryAfterMs;
   return new ApiError({
     ...reported,
+    ...(isUnknownGroup(answer) && { reason: "NotFound" }),
     message: isSecret ? hideQuotedValues(message) : message,
     retryAfterMs,
     details: isSecret ? undefined : reported.details,
   });
+}
+
+/** Whether the API server says that it does not serve an API group: then its answer is no Status, but this text. */
+function isUnknownGroup({ status, text, path }: FailedAnswer): boolean {
+  return status === 404 && path.startsWith("/apis/") && text.trim() === "404 page not found";
 }
 
 /** Builds the error for a Status object that arrives in place of a list or in a watch frame. */

@@ -15,7 +15,9 @@ import { status } from "../support/fake-api.ts";
 const PLACE = { namespace: "ops", secret: "addon-operator-x-redaction" };
 const ALL = "/api/v1/namespaces/ops/secrets";
 const ONE = `${ALL}/${PLACE.secret}`;
-const stored = (byte: number) => ({ json: { data: { key: Buffer.alloc(32, byte).toString("base64") } } });
+const stored = (byte: number) => ({
+  json: { metadata: {}, data: { key: Buffer.alloc(32, byte).toString("base64") } },
+});
 /** What stands for a secret under a key that is known. */
 function with32(byte: number): string {
   useRedactionKey(Buffer.alloc(32, byte));

@@ -292,7 +292,7 @@ function withCrd(client: KubeClient, it: SourcesLab): KubeClient {
     const refused = it.refuse(request);
     if (refused !== undefined) return Promise.reject(refused);
     if (!request.path.includes("customresourcedefinitions")) return client.json(request);
-    if (it.crd !== undefined) return Promise.resolve({ metadata: { name: "crd", uid: it.crd } });
+    if (it.crd !== undefined) return Promise.resolve({ metadata: { uid: it.crd } });
     return Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "no CRD" }));
   };
   const stream = (request: ApiRequest): Promise<unknown> => {

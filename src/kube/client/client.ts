@@ -7,6 +7,7 @@ import {
   attempt,
   cutDeepParts,
   Deadline,
+  oneLine,
   orAborted,
   sleep,
   systemClock,
@@ -224,12 +225,13 @@ export class KubeClient {
         signal,
       });
       this.#reportRequest(request, String(response.statusCode), startedAt);
-      if (response.statusCode < 400) return response;
       const requestName = describeRequest(request, this.credentialsInfo.server);
-      throw await readErrorAnswer(response, requestName, request.path);
+      if (response.statusCode >= 400) throw await readErrorAnswer(response, requestName, request.path);
+      await refuseForeignAnswer(response, requestName);
+      return response;
     } catch (error) {
       // An answer is reported above, also one with an error status.
-      const hasAnswer = error instanceof ApiError;
+      const hasAnswer = error instanceof ApiError || error instanceof ForeignAnswerError;
       if (!hasAnswer) this.#reportRequest(request, toConnectionError(error, "").code, startedAt);
       throw error;
     }
@@ -260,12 +262,32 @@ function toThrownError(error: unknown, deadline: Deadline, requestName: string):
   return toConnectionError(error, requestName);
 }
 
-/** Parses the body of an answer. Another program may answer in place of the API server. The error of `JSON.parse` is not used: it quotes the body. */
+/** Another program, such as a proxy or a login page, answered in place of the API server: its answer says nothing about objects. */
+class ForeignAnswerError extends ConnectionError {
+  constructor(requestName: string, what: string) {
+    super(
+      "EFOREIGN",
+      `${requestName}: the server answered with ${what} instead of JSON; a proxy may be in between`,
+    );
+    this.name = "ForeignAnswerError";
+  }
+}
+
+/** Throws ForeignAnswerError for an answer of another content type than JSON. */
+async function refuseForeignAnswer({ headers, body }: Response, requestName: string): Promise<void> {
+  const type = headers["content-type"];
+  if (typeof type !== "string" || /^application\/(?:[\w.+-]+\+)?json\b/i.test(type)) return;
+  await body.dump();
+  throw new ForeignAnswerError(requestName, oneLine(type, MAX_TYPE_LENGTH));
+}
+
+const MAX_TYPE_LENGTH = 60;
+
+/** Parses the body of an answer. The error of `JSON.parse` is not used: it quotes the body. */
 function parseAnswer(text: string, requestName: string): unknown {
-  if (text === "") return undefined;
+  if (text === "") throw new ForeignAnswerError(requestName, "nothing");
   const value = attempt(() => JSON.parse(text) as unknown);
-  if (value === undefined)
-    throw new Error(`${requestName}: the server answered without JSON; a proxy may be in between`);
+  if (value === undefined) throw new ForeignAnswerError(requestName, "text");
   return cutDeepParts(value);
 }
 
@@ -292,6 +314,7 @@ async function readErrorAnswer(response: Response, requestName: string, path: st
     retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
     text,
     requestName,
+    path,
     isSecret: SECRETS_PATH.test(path),
   });
 }

@@ -1,7 +1,8 @@
 /** The verbs of the API: read, list, create, replace, patch, apply, delete. */
 
 import { DepthError, wasCut } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
+import { ConnectionError } from "../api-errors.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
 import type { KubeClient } from "./client.ts";
@@ -42,14 +43,25 @@ interface RemoveOptions extends CallOptions {
 }
 
 /** Reads the metadata of one object, without the rest of it. */
-export function getMetadata<T = JsonObject>(
+export async function getMetadata<T = JsonObject>(
   client: KubeClient,
   target: Target,
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
   const accept = formatAcceptHeader({ metadataOnly: true }, "");
-  return client.json<T>({ ...options, path, accept });
+  return requireObject(await client.json<T>({ ...options, path, accept }), target);
+}
+
+/** Returns an answer that is the requested object. Throws ConnectionError for any other, such as of a program in between. */
+function requireObject<T>(answer: T, target: Target): T {
+  const metadata = objectOf(answer as Json)["metadata"];
+  if (isJsonObject(metadata) && (metadata["name"] ?? target.name) === target.name) return answer;
+  const path = pathOf(target.resource, target);
+  throw new ConnectionError(
+    "EFOREIGN",
+    `GET ${path}: the answer is no such object; a proxy may be in between`,
+  );
 }
 
 /** Lists the metadata of few objects, in one answer without pages. */
@@ -59,16 +71,21 @@ export async function listMetadata(
   options: CallOptions & Partial<Record<"labelSelector" | "fieldSelector", string | undefined>>,
 ): Promise<{ items: readonly WatchedObject[]; resourceVersion: string }> {
   const { labelSelector, fieldSelector } = options;
-  const { items, metadata } = await client.json<RawList>({
+  const path = pathOf(target.resource, { namespace: target.namespace });
+  const { kind, items, metadata } = await client.json<RawList>({
     ...options,
-    path: pathOf(target.resource, { namespace: target.namespace }),
+    path,
     query: { labelSelector, fieldSelector },
     accept: formatAcceptHeader({ metadataOnly: true }, "List"),
   });
+  // Any other object would read as a list without items.
+  if (kind?.endsWith("List") !== true && items === undefined)
+    throw new ConnectionError("EFOREIGN", `GET ${path}: the answer is no list; a proxy may be in between`);
   return { items: items ?? [], resourceVersion: metadata?.resourceVersion ?? "" };
 }
 
 interface RawList {
+  readonly kind?: string;
   readonly items?: readonly WatchedObject[] | null;
   readonly metadata?: { readonly resourceVersion?: string };
 }
@@ -80,7 +97,7 @@ export async function get<T = JsonObject>(
   options: CallOptions = {},
 ): Promise<T> {
   const path = pathOf(target.resource, target);
-  const object = await client.json<T>({ ...options, path });
+  const object = requireObject(await client.json<T>({ ...options, path }), target);
   if (wasCut(object as object)) throw new DepthError(path);
   return object;
 }

@@ -116,7 +116,7 @@ it.each([
   const renewTime = formatMicroTime(Date.now() - (renewed ? 0 : 3_600_000));
   const spec = { holderIdentity: "pod-1/7", leaseDurationSeconds: 35, renewTime };
   api.on("GET /apis/coordination.k8s.io/v1/namespaces/ops/leases/addon-operator-addon-operator", {
-    json: { spec },
+    json: { metadata: {}, spec },
   });
   const ended = await run(["addon", ...args, "-n", "ops", `--kube-config=${api.kubeconfig()}`]);
   expect(ended.text).toMatch(text);

@@ -66,7 +66,9 @@ function serve(...versions: readonly string[]): void {
 
 /** The migration has come to this. */
 function reach(type: string, message = ""): void {
-  api.on(`GET ${MIGRATION}`, { json: { status: { conditions: [{ type, status: "True", message }] } } });
+  api.on(`GET ${MIGRATION}`, {
+    json: { metadata: {}, status: { conditions: [{ type, status: "True", message }] } },
+  });
 }
 
 /** Begins the change, confirmed; resolves when the migration was created. */

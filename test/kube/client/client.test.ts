@@ -55,7 +55,7 @@ test("an answer that is no Status is not quoted", async () => {
 test("an answer that is no JSON names the request, and is not quoted", async () => {
   const { api, client } = await fake();
   api.on(`GET ${PATH}`, { take: (response) => void response.end("<html>hunter2</html>") });
-  const failure = `Error: GET ${api.url}${PATH}: the server answered without JSON; a proxy may be in between`;
+  const failure = `ForeignAnswerError: GET ${api.url}${PATH}: the server answered with text instead of JSON; a proxy may be in between`;
   expect(await client.json({ path: PATH }).catch(String)).toBe(failure);
 });
 

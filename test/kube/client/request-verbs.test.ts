@@ -65,8 +65,8 @@ test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
   ],
 ])("%s", async (_, call, want) => {
   const { api, client } = await fake();
-  api.on(`${want.method} ${want.path ?? `${PATH}/a`}`, { json: { kind: "ConfigMap" } });
-  expect(await call(client)).toEqual({ kind: "ConfigMap" });
+  api.on(`${want.method} ${want.path ?? `${PATH}/a`}`, { json: { kind: "ConfigMap", metadata: {} } });
+  expect(await call(client)).toEqual({ kind: "ConfigMap", metadata: {} });
   const [seen] = api.requests;
   const type = seen?.headers["content-type"];
   const body: unknown = seen?.body ? JSON.parse(seen.body) : undefined;

@@ -21,7 +21,7 @@ function world(stored?: Record<string, string>) {
       if (request.method === "GET" || request.method === undefined)
         return lab.stored === undefined
           ? Promise.reject(failure(404, "NotFound"))
-          : Promise.resolve({ data: lab.stored });
+          : Promise.resolve({ metadata: {}, data: lab.stored });
       if (request.method === "PATCH" && lab.stored === undefined)
         return Promise.reject(failure(404, "NotFound"));
       lab.requests.push(request);

@@ -59,7 +59,7 @@ async function lab(status = "deployed") {
       json: ({ path }: { path: string }) => {
         const name = path.split("/").at(-1) ?? "";
         requested.push(name);
-        if (there.has(name)) return Promise.resolve({});
+        if (there.has(name)) return Promise.resolve({ metadata: { name } });
         return Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "gone" }));
       },
     },
