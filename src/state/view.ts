@@ -177,6 +177,8 @@ export interface View {
   readonly issues: readonly string[];
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted: nothing is removed. */
   readonly sourcesProblem: string | undefined;
+  /** Which of the operator's own objects cannot be watched, and why. */
+  readonly watchIssues: readonly string[];
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -245,6 +247,7 @@ export const BLANK: OperatorState = {
   missingRights: [],
   issues: [],
   webhookIssues: [],
+  watchIssues: [],
   sourcesProblem: undefined,
   requestedToken: undefined,
   handledToken: undefined,

@@ -8,4 +8,5 @@ export { findStoredOverlay } from "./config/overlay.ts";
 export { KindWatches } from "./releases/kind-watches.ts";
 export type { ReleaseObject } from "./releases/object-state.ts";
 export { RequiredObjects } from "./required-objects.ts";
+export { WatchIssues } from "./watch-issues.ts";
 export { readValuesSources, ValuesSources } from "./values-sources.ts";

@@ -183,7 +183,14 @@ export function makeReleases(
   base: Base,
   others: Pick<
     ReleasesOptions,
-    "recorder" | "ownRelease" | "onCrds" | "hasModule" | "keepsObjects" | "mayMove" | "hideOf"
+    | "recorder"
+    | "ownRelease"
+    | "onCrds"
+    | "onWatchError"
+    | "hasModule"
+    | "keepsObjects"
+    | "mayMove"
+    | "hideOf"
   > = {},
 ): Releases {
   const { settings, namespace, env } = base;

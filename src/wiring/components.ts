@@ -30,12 +30,13 @@ import type { OperatorEvent } from "../status/index.ts";
 import { RateLimits, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
-  WatchedConfig,
-  WatchedReleases,
   Annotations,
   RequiredObjects,
   ValuesSources,
+  WatchIssues,
+  WatchedConfig,
   WatchedFiles,
+  WatchedReleases,
 } from "../triggers/index.ts";
 import { registerSecrets, createSourceRedactor } from "../values/index.ts";
 import { countDroppedSpans, makeReleases, readTimeZone, type Base } from "./base.ts";
@@ -67,6 +68,7 @@ export class Components {
   readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
   readonly #longQueues = new Set<string>();
+  readonly #watchIssues: WatchIssues;
   #watchedReleases: WatchedReleases | undefined;
 
   /** The order matters: each object gets those that are built before it; those that it needs only later, it reads through a function. */
@@ -90,6 +92,7 @@ export class Components {
     // Both watch objects that modules name, and record what they observe in the state.
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
+    this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
     this.leadership = new Leadership({ ...base, expireMs, onLost });
     this.#rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
@@ -198,6 +201,7 @@ export class Components {
         ...this.#base,
         state: this.state,
         name,
+        onWatchError: this.#watchIssues.report,
         accepted: accepted && this.#scope.closeAtEnd(accepted),
         onConfigProblem: makeConfigReporter(this.#recorderParts),
       }),
@@ -227,6 +231,7 @@ export class Components {
     return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
         recorder: makeHelmRecorder(this.#recorderParts),
+        onWatchError: this.#watchIssues.report,
         ownRelease: () => this.config.ownerRelease,
         onCrds: () => this.#bindings.kindsChanged(),
         hasModule: (name) => {

@@ -126,6 +126,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     missingGlobals: [],
     issues: [],
     webhookIssues: [],
+    watchIssues: [],
     sourcesProblem: undefined,
     tree: { notExecutableWarnings: [] },
     requestedToken: undefined,

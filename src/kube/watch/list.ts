@@ -10,6 +10,8 @@ import { toSelectorQuery, type WatchedObject, type WatchSpec } from "./watch-spe
 interface ListOptions extends Omit<StreamOptions, "silenceMs"> {
   /** Request everything in one page, for servers that expire a list before the next page is requested. */
   readonly unpaged: boolean;
+  /** List the objects as they were at this version; the newest state by default. */
+  readonly resourceVersion?: string;
 }
 
 const PAGE_SIZE = 500;
@@ -22,17 +24,21 @@ const LIST_SILENCE_MS = 60_000;
  */
 export async function listObjects(
   spec: WatchSpec,
-  { unpaged, ...options }: ListOptions,
+  { unpaged, resourceVersion, ...options }: ListOptions,
   onObject: (object: WatchedObject) => Promise<void> | void,
 ): Promise<string> {
   const timeSlice = new TimeSlice(options.clock);
   let page: JsonObject = {};
   do {
-    const query = {
-      ...toSelectorQuery(spec),
-      limit: unpaged ? undefined : PAGE_SIZE,
-      continue: asString(page["continue"]) || undefined,
-    };
+    const token = asString(page["continue"]) || undefined;
+    // The token of a later page contains the version.
+    const version = token === undefined &&
+      resourceVersion !== undefined && {
+        resourceVersion,
+        resourceVersionMatch: "Exact",
+      };
+    const limit = unpaged ? undefined : PAGE_SIZE;
+    const query = { ...toSelectorQuery(spec), limit, continue: token, ...version };
     page = await readPage(spec, { ...options, query }, async (bytes) => {
       await onObject(completeObject(JSON.parse(bytes.toString("utf8")), spec));
       await timeSlice.yieldWhenUsedUp();
@@ -83,6 +89,9 @@ function readListMetadata(splitter: ListSplitter): JsonObject {
     throw new ConnectionError("ECUT", "the list ended in the middle", { cause });
   }
   if (list["kind"] === "Status") throw statusToApiError(list);
+  // Any other object, of a program in between, would read as a list without items.
+  if (asString(list["kind"])?.endsWith("List") !== true && list["items"] === undefined)
+    throw new ConnectionError("ENOLIST", "the answer is no list; a proxy may be in between");
   return isJsonObject(list["metadata"]) ? list["metadata"] : {};
 }
 

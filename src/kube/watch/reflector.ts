@@ -25,6 +25,12 @@ export interface ReflectorHandler {
   onListComplete(resourceVersion: string): Promise<void> | void;
   onApplied(object: WatchedObject): Promise<void> | void;
   onDeleted(object: WatchedObject): Promise<void> | void;
+  /** Whether consumers have this object in this version. */
+  hasVersion(object: WatchedObject): boolean;
+  /** How many objects consumers have. */
+  countKnown(): number;
+  /** Events of the watch were lost; a list follows. */
+  onEventsLost(): void;
   /** The newest version that consumers know from events and answers; "" = none. */
   getNewestVersion(): string;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared with the next list. */
@@ -49,6 +55,11 @@ const SHORTEST_WATCH_S = 240;
 const WATCH_SPREAD_S = 60;
 /** A watch that lived this long, or delivered something, counts as working. */
 const WORKING_WATCH_MS = 10_000;
+/**
+ * The known objects are compared with the server's after 60 to 90 minutes: a proxy or a defect of the server may lose events while bookmarks
+ * arrive, and the next watch continues after them.
+ */
+const COMPARE_INTERVAL_MS = 60 * 60_000;
 /** A watch that ends earlier counts as a failure. */
 const MIN_WATCH_MS = 1000;
 
@@ -69,6 +80,8 @@ export class Reflector {
   /** Set after a failure, during which the server's etcd may have been restored. */
   #mustCheckForRestore = false;
   #consecutiveFailures = 0;
+  /** When to compare the known objects with the server's. */
+  #compareAt = Infinity;
   /** Lists in a row whose pages expired before the last page. */
   #expiredLists = 0;
   #hasReportedError = false;
@@ -85,6 +98,7 @@ export class Reflector {
     while (!signal.aborted) {
       try {
         if (this.#mustCheckForRestore) await this.#checkForRestore();
+        if (this.#tools.clock.monotonic() >= this.#compareAt) await this.#compareWithServer();
         this.#resumeVersion ??= await this.#listAll();
         this.#newestWatchVersion = this.#resumeVersion;
         await this.#watch();
@@ -111,6 +125,34 @@ export class Reflector {
     this.#handler.onEtcdRestored();
   }
 
+  /**
+   * Compares the known objects with a list of their metadata at the version of the watch. If they differ, events were lost, and the loop
+   * lists everything again. A list that fails, such as for a version that has expired, shows nothing; the next one is due later.
+   */
+  async #compareWithServer(): Promise<void> {
+    const resourceVersion = this.#resumeVersion;
+    if (resourceVersion === undefined || resourceVersion === "") return;
+    this.#scheduleCompare();
+    const counts = { listed: 0, equal: 0 };
+    const options = { ...this.#tools, unpaged: false, resourceVersion };
+    try {
+      await listObjects({ ...this.#spec, metadataOnly: true }, options, (object) => {
+        counts.listed += 1;
+        if (this.#handler.hasVersion(object)) counts.equal += 1;
+      });
+    } catch {
+      return;
+    }
+    if (counts.equal === counts.listed && counts.equal === this.#handler.countKnown()) return;
+    this.#handler.onEventsLost();
+    this.#resumeVersion = undefined;
+  }
+
+  #scheduleCompare(): void {
+    const { clock, random } = this.#tools;
+    this.#compareAt = clock.monotonic() + COMPARE_INTERVAL_MS * (1 + random() / 2);
+  }
+
   /** The newest version of the watch and of its consumers: answers to requests may be far ahead of a watch that fails. */
   #getNewestKnownVersion(): string {
     return findNewestVersion([this.#newestWatchVersion, this.#handler.getNewestVersion()]);
@@ -125,6 +167,7 @@ export class Reflector {
       const version = await listObjects(this.#spec, options, (object) => this.#handler.onListed(object));
       await this.#handler.onListComplete(version);
       this.#expiredLists = 0;
+      this.#scheduleCompare();
       this.#clearError();
       return version;
     } catch (error) {
@@ -161,6 +204,8 @@ export class Reflector {
     } finally {
       workingTimer.cancel();
     }
+    if (lines.hasIncompleteLine)
+      throw new ConnectionError("ECUT", "the watch ended in the middle of an event");
     // Do not reopen watches in a tight loop when the server closes each of them at once.
     if (clock.monotonic() - startedAt < MIN_WATCH_MS)
       throw new ConnectionError("ECLOSED", "the server closed the watch at once");

@@ -152,6 +152,19 @@ export class SharedWatch implements ReflectorHandler {
     return whenAll(this.#members.map((member) => member.deliverChange(version, act)));
   }
 
+  hasVersion(object: WatchedObject): boolean {
+    return this.#knownVersions.get(objectKey(object))?.resourceVersion === versionOf(object).resourceVersion;
+  }
+
+  countKnown(): number {
+    return this.#knownVersions.size;
+  }
+
+  onEventsLost(): void {
+    const message = "A watch has lost events, such as by a proxy in between; its objects are listed again";
+    this.#options.logger.warn(message, { watch: describeSpec(this.spec) });
+  }
+
   getNewestVersion(): string {
     return findNewestVersion(this.#members.map(({ consumer }) => consumer.getNewestVersion?.() ?? ""));
   }

@@ -115,6 +115,10 @@ export class TimeSlice {
 export class ChunkBuffer {
   #chunks: Uint8Array[] = [];
 
+  get isEmpty(): boolean {
+    return this.#chunks.length === 0;
+  }
+
   add(chunk: Uint8Array): void {
     if (chunk.length > 0) this.#chunks.push(chunk);
   }
@@ -135,6 +139,10 @@ const NEWLINE = 0x0a;
 /** Splits a watch stream into lines; an incomplete line waits for the next chunk. */
 export class FrameSplitter {
   readonly #incompleteLine = new ChunkBuffer();
+
+  get hasIncompleteLine(): boolean {
+    return !this.#incompleteLine.isEmpty;
+  }
 
   /** Returns the non-empty lines that `chunk` completes. They may share memory with it. */
   push(chunk: Uint8Array): Buffer[] {

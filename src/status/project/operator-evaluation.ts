@@ -56,7 +56,15 @@ export function evaluateOperator(
     evaluateConverge(view, convergeBlocker) ??
     evaluateWhileBusy(view, evaluations, failingHead) ??
     evaluateWhenIdle(view, evaluations);
-  return addFailingHooks(withoutHooks, failingHooks);
+  return addWatchIssues(addFailingHooks(withoutHooks, failingHooks), view);
+}
+
+/** Adds that the operator cannot watch its own objects. It is not Ready then: it does not learn of edits. */
+function addWatchIssues(evaluation: OperatorEvaluation, { watchIssues }: View): OperatorEvaluation {
+  if (watchIssues.length === 0) return evaluation;
+  const text = watchIssues.join("; ");
+  if (evaluation.state === "Ready") return { state: "Retrying", reason: "WatchFailed", message: text };
+  return { ...evaluation, message: `${evaluation.message}; ${text}` };
 }
 
 /** States of the operator that are worse than failing hooks. */

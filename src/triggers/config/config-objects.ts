@@ -34,6 +34,8 @@ export interface ConfigLocation {
   readonly namespace: string;
   /** Undefined = hooks write into the ConfigMap itself. Its name differs from the ConfigMap's. */
   readonly overlay: Overlay | undefined;
+  /** Called when a watch fails, and (undefined) when it works again. */
+  readonly onWatchError?: ((what: string, error: Error | undefined) => void) | undefined;
 }
 
 interface CachedObject {
@@ -98,7 +100,7 @@ export class ConfigObjects {
 
   /** Watches an object; calls `onChange` when it was changed or deleted, and remembers the last content of a deleted object. */
   watch(name: string, onChange: () => void): Subscription {
-    const { hub, namespace, logger } = this.#location;
+    const { hub, namespace, logger, onWatchError } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);
     const { resource, store } = cachedObject;
     cachedObject.onChange = onChange;
@@ -110,8 +112,11 @@ export class ConfigObjects {
           if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
           onChange();
         },
-        onError: (error) =>
-          error && logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) }),
+        onError: (error) => {
+          onWatchError?.(`${resource.kind} ${name}`, error);
+          if (error !== undefined)
+            logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
+        },
       },
     );
   }

@@ -110,6 +110,89 @@ describe("a watch", () => {
     expect(one.take()).toBe("");
   });
 
+  describe("that has worked for an hour", () => {
+    /** Ends the watch after an hour, at version 20, and returns the comparison that follows. */
+    async function compared() {
+      const all = await started();
+      all.watch.send(modified(configMap("a", 12)), bookmark(20));
+      await settle();
+      // Bytes in between, so that the watch does not count as silent.
+      for (let minutes = 0; minutes < 60; minutes += 2) {
+        await all.clock.advance(120_000);
+        all.watch.send(bookmark(20));
+      }
+      all.one.take();
+      all.watch.end();
+      const comparison = await all.server.next();
+      expect(comparison.request).toMatchObject({
+        query: { resourceVersion: "20", resourceVersionMatch: "Exact", limit: 500 },
+        accept: expect.stringContaining("PartialObjectMetadataList") as string,
+      });
+      return { ...all, comparison };
+    }
+
+    it("is compared with the server's objects, and goes on", async () => {
+      const { server, one, comparison } = await compared();
+      comparison.send(list(20, [configMap("a", 12), configMap("b", 2)])).end();
+      const watch = await server.next();
+      expect([watch.watch, watch.request.query?.["resourceVersion"]]).toEqual([true, "20"]);
+      // The next comparison is not due yet.
+      expect(one.take()).toBe("");
+    });
+
+    it.each([
+      ["a deletion", [configMap("a", 12)], "~b@21"],
+      ["a change", [configMap("a", 12), configMap("b", 13)], ">b@13"],
+      ["a new object", [configMap("a", 12), configMap("b", 2), configMap("c", 14)], ">c@14"],
+    ])("lists again if the watch has lost %s", async (_, objects, delivered) => {
+      const { server, one, comparison } = await compared();
+      comparison.send(list(20, objects)).end();
+      const relist = await server.next();
+      expect([relist.watch, relist.request.query?.["resourceVersion"]]).toEqual([false, undefined]);
+      relist.send(list(21, objects)).end();
+      expect((await server.next()).request.query).toMatchObject({ watch: true, resourceVersion: "21" });
+      expect(one.take()).toBe(delivered);
+    });
+
+    it.each([
+      ["a version that has expired", new ApiError({ status: 410, reason: "Expired", message: "too old" })],
+      ["a server that does not answer", new ConnectionError("ECONNRESET", "cut")],
+      ["a server without such lists", new ApiError({ status: 400, reason: "BadRequest", message: "no" })],
+    ])("learns nothing from %s", async (_, error) => {
+      const { server, one, comparison } = await compared();
+      comparison.fail(error);
+      expect((await server.next()).request.query).toMatchObject({ watch: true, resourceVersion: "20" });
+      expect(one.take()).toBe("");
+    });
+  });
+
+  it.each(['{"ok":true}', '{"kind":"ConfigMap"}', "{}"])(
+    "forgets nothing if a new list is no list, but %s",
+    async (answer) => {
+      const { server, one, watch, clock } = await started();
+      watch.send(failure(410, "Expired"));
+      (await server.next()).send(answer).end();
+      await clock.advance(1000);
+      const checked = await server.next();
+      checked.send(answer).end();
+      await clock.advance(1000);
+      expect(one.take()).toMatch(/^(?:!the answer is no list; a proxy may be in between ?)+$/);
+    },
+  );
+
+  it("reports a page that is no watch, again and again", async () => {
+    const { server, one, watch, clock } = await started();
+    await clock.advance(5000);
+    watch.end();
+    for (let tries = 0; tries < 2; tries += 1) {
+      (await server.next()).send("<html>Log in</html>").end();
+      await clock.advance(1000);
+      // The server is queried for its newest version.
+      (await server.next()).send(list(20, [])).end();
+    }
+    expect(one.take()).toBe("!the watch ended in the middle of an event");
+  });
+
   it("drops half an event at a cut; its whole follows from the last version", async () => {
     const { server, clock, one, watch } = await started();
     const event = JSON.stringify(modified(configMap("b", 12)));

@@ -220,6 +220,20 @@ describe("AddonOperator", () => {
     }
   });
 
+  it("is not Ready while it cannot watch its own objects, and says so in any state", () => {
+    const watchIssues = ["ConfigMap addon-operator cannot be watched: forbidden"];
+    const status = (modules: readonly ModuleView[]) =>
+      projectOperator(viewOf(modules, { watchIssues }), { now: T0 });
+    const [message] = watchIssues;
+    const ready = { type: "Ready", status: "False", reason: "WatchFailed", message };
+    expect(status([good])).toMatchObject({ state: "Retrying", conditions: [ready, {}] });
+    expect(status([failing])).toMatchObject({
+      state: "Retrying",
+      conditions: [{ reason: "ModulesFailing" }, {}],
+    });
+    expect(status([failing]).conditions[0]?.message).toContain(message);
+  });
+
   it.each<[string, readonly ModuleView[], Partial<View>, string]>([
     ["two modules run", [running("r"), running("s")], {}, "Module r is in progress (and 1 more)"],
     [
