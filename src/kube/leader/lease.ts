@@ -39,6 +39,8 @@ interface LeaseOptions extends KubeAccess {
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
 const MAX_CHECK_INTERVAL_MS = 1500;
+/** After another candidate was faster, the Lease is read again. */
+const CONFLICT_PAUSE_MS = 100;
 const RELEASE_TIMEOUT_MS = 3000;
 const RETRY_RENEWAL_MS = 2000;
 
@@ -147,18 +149,26 @@ export class Lease {
     try {
       const waitMs = this.#computeWaitMs(await this.#read(limits));
       if (waitMs > 0) return { isAcquired: false, waitMs };
-      await this.#writeAsHolder(limits);
-      return { isAcquired: true };
+      return await this.#tryWriteAsHolder(limits);
     } catch (error) {
       signal?.throwIfAborted();
-      // Another candidate has written the Lease since the read: read it again at once.
-      if (isConflict(error) || isAlreadyExists(error)) return { isAcquired: false, waitMs: 0 };
       this.#options.logger.warn("The lease cannot be acquired", {
         lease: this.#options.name,
         error: oneLine(error),
         ...(isNotFound(error) && { remedy: "create the namespace, or name the right one with --namespace" }),
       });
       return { isAcquired: false, waitMs: this.#options.times.retryMs };
+    }
+  }
+
+  /** Writes this process as holder, unless another candidate has written the Lease since the read. */
+  async #tryWriteAsHolder(limits: RequestLimits): Promise<AcquireResult> {
+    try {
+      await this.#writeAsHolder(limits);
+      return { isAcquired: true };
+    } catch (error) {
+      if (!isConflict(error) && !isAlreadyExists(error)) throw error;
+      return { isAcquired: false, waitMs: CONFLICT_PAUSE_MS };
     }
   }
 

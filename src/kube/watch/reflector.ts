@@ -1,6 +1,6 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { exponentialDelay, sleep, toError, type Clock } from "../../lib/index.ts";
+import { exponentialDelay, sleep, toError, type Clock, type Timer } from "../../lib/index.ts";
 import { isJsonObject, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -191,9 +191,12 @@ export class Reflector {
     };
     const path = pathOf(this.#spec.resource, this.#spec);
     const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
-    const options = { ...this.#tools, silenceMs: WATCH_SILENCE_MS };
-    // A watch may be silent because nothing changes.
-    const workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
+    // A watch that is open may be silent because nothing changes.
+    let workingTimer: Timer | undefined;
+    const onOpen = (): void => {
+      workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
+    };
+    const options = { ...this.#tools, silenceMs: WATCH_SILENCE_MS, onOpen };
     try {
       await readStream(request, options, async (chunk) => {
         for (const line of lines.push(chunk)) {
@@ -202,7 +205,7 @@ export class Reflector {
         }
       });
     } finally {
-      workingTimer.cancel();
+      workingTimer?.cancel();
     }
     if (lines.hasIncompleteLine)
       throw new ConnectionError("ECUT", "the watch ended in the middle of an event");

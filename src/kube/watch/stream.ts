@@ -14,6 +14,8 @@ export interface StreamOptions {
   readonly signal: AbortSignal;
   /** Give up when nothing arrives for this long, in milliseconds. */
   readonly silenceMs: number;
+  /** The server has begun to answer. */
+  readonly onOpen?: () => void;
 }
 
 /**
@@ -38,6 +40,7 @@ export async function readStream(
       options.client.stream({ ...request, signal: requestController.signal }),
       requestController.signal,
     );
+    options.onOpen?.();
     const reader = chunks[Symbol.asyncIterator]();
     try {
       for (;;) {
