@@ -7,6 +7,7 @@ export type { ParsedConfig } from "./config/config-map.ts";
 export { CONFIG_MAP_LIMIT, patchConfigMapKey, diffForOverlay, patchSections } from "./config/config-write.ts";
 export { findSizeProblem } from "./config/config-write.ts";
 export {
+  GLOBAL_SOURCES,
   NO_SETTINGS,
   MAINTENANCE,
   MODULE_SETTINGS,

@@ -39,7 +39,16 @@ export function redactHelmError(errorText: string, work: HelmWork): string {
   const rendersNoSecrets = publicTexts !== undefined && !publicTexts.some(callsSecretFunction);
   if (rendersNoSecrets) return isRendering ? errorText : withoutSecretValues(errorText);
   // The chart may have put looked up or generated values into any object, not only into Secrets.
-  return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), publicTexts ?? []);
+  const known = [...(publicTexts ?? []), ...(isRendering ? [] : listWebhookNames(errorText))];
+  return hideForeignWords(isRendering ? errorText : hideQuotedValues(errorText), known);
+}
+
+/** How the API server names a webhook in an error: a domain name of three parts, which is no secret, and which a user must find. */
+const WEBHOOK_NAME = /\bwebhook "([a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){2,8})"/g;
+
+/** The names of the webhooks that an API server's error blames. */
+function listWebhookNames(errorText: string): string[] {
+  return Array.from(errorText.matchAll(WEBHOOK_NAME), ([, name = ""]) => name);
 }
 
 /** Removes quoted values of Secrets from an API server's error. */

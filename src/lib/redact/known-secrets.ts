@@ -3,6 +3,7 @@
 import type { Json } from "../../model/index.ts";
 import { PLACEHOLDER, placeholderOf } from "./placeholder.ts";
 import { redactText } from "./redact-text.ts";
+import { hideInEncoded } from "./encoded-text.ts";
 import { SecretSearch } from "./secret-search.ts";
 import { hideInValues } from "./values.ts";
 
@@ -108,7 +109,10 @@ export class KnownSecrets {
 
   /** Replaces known secrets by placeholders; if the secrets are too many to know, every word that may be a secret. */
   #hideKnown(text: string): string {
-    if (!this.#isOverfull) return this.#search.replace(text, placeholderOf);
+    if (!this.#isOverfull)
+      return hideInEncoded(this.#search.replace(text, placeholderOf), (decoded, hide) =>
+        this.#search.replace(decoded, hide),
+      );
     return text.replaceAll(ANY_WORD, (word) =>
       PLAIN_TEXT.test(word) || word.startsWith(PLACEHOLDER) ? word : placeholderOf(word),
     );

@@ -1,4 +1,7 @@
-/** The *forms* of a secret: the texts as which programs write it (base64, hex, URLs, JSON, floating point), by which output is searched for it. */
+/**
+ * The *forms* of a secret: the texts as which programs write it (base64, hex, URLs, JSON, HTML, shells, Python, floating point), by which
+ * output is searched for it.
+ */
 
 /** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 export interface Form {
@@ -12,13 +15,14 @@ export interface Form {
 const LONGEST_FORM = 2048;
 
 /**
- * Lists the forms of one line of a secret: the line as it is (its head, if it is long), and escaped as in JSON. Only the first line
- * (`isFirst`) has forms in base64, hex and URLs: these encode the secret as a whole, and the result begins like that of the first line.
+ * Lists the forms of one line of a secret: the line as it is (its head, if it is long), and escaped. Only the first line (`isFirst`) has forms
+ * in base64 and hex: these encode the secret as a whole, and the result begins like that of the first line.
  */
 export function listForms(line: string, isFirst: boolean): Form[] {
   const plain = { text: line.slice(0, LONGEST_FORM), secret: line, isPart: false };
-  if (isFirst) return [plain, ...listEncodedForms(line)];
-  return NEEDS_NO_ESCAPES.test(line) ? [plain] : [plain, ...toForms(line, encodeForJson(line))];
+  const escaped = NEEDS_NO_ESCAPES.test(line) ? [] : [...listEscapedTexts(line), formatAsHelmNumber(line)];
+  const encoded = isFirst ? listEncodedForms(line) : [];
+  return [plain, ...encoded, ...toForms(line, escaped)];
 }
 
 /** So many bytes identify a secret in base64 and in hex. */
@@ -27,16 +31,25 @@ const HEAD_BYTES = 48;
 /** Matches a secret whose text is the same in a URL, in JSON and as a number. */
 const NEEDS_NO_ESCAPES = /^(?!\d+$)[\w.~-]*$/;
 
-/** The encoded forms of a secret: in base64 and hex, where it may be part of a longer text, and escaped for a URL and for JSON. */
+/** The encoded forms of a secret: in base64, also escaped for a URL, and in hex. The secret may be part of a longer encoded text. */
 function listEncodedForms(secret: string): Form[] {
   const base64 = encodeBase64Parts(secret);
   const base64ForUrls = base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"));
   const head = Buffer.from(secret.slice(0, HEAD_BYTES)).subarray(0, HEAD_BYTES);
-  const partTexts = new Set([...base64, ...base64ForUrls, ...encodeHex(head)]);
-  const partForms = Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
-  if (NEEDS_NO_ESCAPES.test(secret)) return partForms;
-  const escaped = [...encodeForUrls(secret), ...encodeForJson(secret), formatAsHelmNumber(secret)];
-  return [...partForms, ...toForms(secret, escaped)];
+  const escapedBase64 = base64.filter((text) => /[+/]/.test(text)).flatMap(encodeForUrls);
+  const partTexts = new Set([...base64, ...base64ForUrls, ...encodeHex(head), ...escapedBase64]);
+  return Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
+}
+
+/** The texts as which programs write a secret among other text: in URLs, JSON, HTML, for shells and in Python. May contain the secret itself. */
+export function listEscapedTexts(secret: string): string[] {
+  return [
+    ...encodeForUrls(secret),
+    ...encodeForJson(secret),
+    ...encodeForHtml(secret),
+    ...quoteForShells(secret),
+    ...encodeForPython(secret),
+  ];
 }
 
 /** Makes forms of escaped texts of a secret: each text once, and only those that differ from the secret. */
@@ -66,19 +79,64 @@ export function encodeHex(bytes: Buffer): string[] {
 }
 
 /** The secret as languages write it in URLs: some escape `!'()*` or `/`, some write a space as `+`. Half a surrogate pair is replaced. */
-function encodeForUrls(secret: string): string[] {
+export function encodeForUrls(secret: string): string[] {
   const plain = encodeURIComponent(secret.toWellFormed());
   const strict = plain.replaceAll(/[!'()*]/g, (char) => `%${charCodeInHex(char).toUpperCase()}`);
-  return [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
+  const texts = [plain, strict, strict.replaceAll("%2F", "/"), strict.replaceAll("%20", "+")];
+  // Digits of either case are valid.
+  return [
+    ...texts,
+    ...texts.map((text) => text.replaceAll(/%[0-9A-F]{2}/g, (digits) => digits.toLowerCase())),
+  ];
 }
 
-/** The secret in JSON: once, JSON in JSON, with HTML characters escaped (Go), with non-ASCII escaped (Python). */
+/** The secret in HTML and XML, with the entities of Go, JavaScript and Python. */
+function encodeForHtml(secret: string): string[] {
+  if (!/[<>&"']/.test(secret)) return [];
+  return HTML_ENTITIES.map((entities) => secret.replaceAll(/[<>&"']/g, (char) => entities[char] ?? char));
+}
+
+const HTML_NAMES = { "<": "&lt;", ">": "&gt;", "&": "&amp;" };
+const HTML_ENTITIES: readonly Readonly<Record<string, string>>[] = [
+  { ...HTML_NAMES, '"': "&#34;", "'": "&#39;" },
+  { ...HTML_NAMES, '"': "&quot;", "'": "&#39;" },
+  { ...HTML_NAMES, '"': "&quot;", "'": "&#x27;" },
+  { ...HTML_NAMES, '"': "&quot;", "'": "&apos;" },
+  HTML_NAMES,
+];
+
+/** The secret in quotes of a shell: a quote ends the text, is quoted, and begins it again; Bash escapes single characters. */
+function quoteForShells(secret: string): string[] {
+  if (!/[^\w./:=@%,+-]/.test(secret)) return [];
+  return [
+    secret.replaceAll("'", `'\\''`),
+    secret.replaceAll("'", `'"'"'`),
+    secret.replaceAll(/[\\"$`]/g, String.raw`\$&`),
+    secret.replaceAll(/[\s!"$&'()*,;<>?[\\\]^`{|}]/g, String.raw`\$&`),
+  ];
+}
+
+/** The secret as `repr` of Python writes it, as a text and as bytes. */
+function encodeForPython(secret: string): string[] {
+  const escaped = secret.replaceAll("\\", String.raw`\\`);
+  const inQuotes = escaped.replaceAll("'", String.raw`\'`);
+  const bytes = inQuotes.replaceAll(/[\u0080-\uffff]+/g, (text) =>
+    Buffer.from(text)
+      .toString("hex")
+      .replaceAll(/../g, String.raw`\x$&`),
+  );
+  return [escaped, inQuotes, bytes];
+}
+
+/** The secret in JSON: once, JSON in JSON up to three times, with HTML characters escaped (Go), with non-ASCII escaped (Python). */
 function encodeForJson(secret: string): string[] {
   const plain = escapeForJson(secret);
+  const twice = escapeForJson(plain);
   const escape = (char: string): string => `\\u${charCodeInHex(char).padStart(4, "0")}`;
   return [
     plain,
-    escapeForJson(plain),
+    twice,
+    escapeForJson(twice),
     plain.replaceAll(/[<>&]/g, escape),
     plain.replaceAll(/[\u0080-\uffff]/g, escape),
   ];

@@ -118,7 +118,7 @@ export class SecretSearch {
     if (longest === undefined) return undefined;
     const { secret, isPart } = longest.form;
     if (!isPart) return { from: index, to: index + longest.length, secret };
-    const to = findRunEnd(text, index + START_LENGTH, BASE64);
+    const to = findBase64End(text, index + START_LENGTH);
     return { from: findBase64Start(text, index, minIndex), to, secret };
   }
 }
@@ -191,6 +191,8 @@ function appendToHash(hash: number, char: number): number {
 }
 
 const BASE64 = /[A-Za-z0-9+/=_-]/;
+/** `+`, `/` and `=` in a URL. */
+const ESCAPED_BASE64 = /^%(?:2[bf]|3d)$/i;
 const WORD = /[^\s"',;]/;
 const WORD_END = /[\s"',;]/;
 
@@ -206,6 +208,16 @@ function findBase64Start(text: string, index: number, minIndex: number): number 
   let from = index;
   while (from > minIndex && BASE64.test(text[from - 1] ?? "")) from--;
   return from;
+}
+
+/** The index from `from` at which a base64 text ends, which may be escaped for a URL. */
+function findBase64End(text: string, from: number): number {
+  let to = from;
+  for (;;) {
+    to = findRunEnd(text, to, BASE64);
+    if (text[to] !== "%" || !ESCAPED_BASE64.test(text.slice(to, to + 3))) return to;
+    to += 3;
+  }
 }
 
 /** The index of the first character from `from` that does not match `character`. */

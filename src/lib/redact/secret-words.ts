@@ -4,9 +4,10 @@
  * knows no plain words. A *form* of a secret is a text as which programs write it: itself, a line of it, or an encoding of it.
  */
 
-import { placeholderOf } from "./placeholder.ts";
+import { hideInEncoded } from "./encoded-text.ts";
+import { placeholderOf, type Hide } from "./placeholder.ts";
 import { HIDDEN } from "./quoted.ts";
-import { encodeHex, escapeForJson } from "./secret-forms.ts";
+import { encodeForUrls, encodeHex, listEscapedTexts } from "./secret-forms.ts";
 import { findRunEnd } from "./secret-search.ts";
 
 /** Shorter texts would hide parts of most lines. */
@@ -62,13 +63,19 @@ export class SecretWords {
   hide(text: string): string {
     if (this.#isOverfull && text !== "") return HIDDEN;
     if (this.#forms.size === 0) return text;
+    const replace = (each: string, hide: Hide): string => this.#replace(each, hide);
+    return hideInEncoded(replace(text, placeholderOf), replace);
+  }
+
+  /** `text` with what `hide` returns for each secret in it. */
+  #replace(text: string, hide: Hide): string {
     const parts: string[] = [];
     let copiedUntil = 0;
     let index = 0;
     while (index + MIN_LENGTH <= text.length) {
       const match = this.#findSecret(text, index);
       if (match !== undefined) {
-        parts.push(text.slice(copiedUntil, index), placeholderOf(match.secret));
+        parts.push(text.slice(copiedUntil, index), hide(match.secret));
         copiedUntil = match.end;
       }
       index = match?.end ?? index + 1;
@@ -106,13 +113,7 @@ function listForms(secret: string): Form[] {
   if (trimmed.length < MIN_LENGTH || COMMON_WORDS.has(trimmed.toLowerCase())) return [];
   const lines = trimmed.split("\n").map((line) => line.trim());
   const longLines = lines.length > 1 ? lines.filter((line) => line.length >= MIN_LINE) : [];
-  const texts = [
-    trimmed,
-    escapeForJson(trimmed),
-    encodeURIComponent(trimmed.toWellFormed()),
-    ...longLines,
-    ...encodeBase64Lines(secret),
-  ];
+  const texts = [trimmed, ...listEscapedTexts(trimmed), ...longLines, ...encodeBase64Lines(secret)];
   return [
     ...texts.map((text) => ({ text, secret, isHex: false })),
     ...encodeHexLines(secret).map((text) => ({ text, secret, isHex: true })),
@@ -124,7 +125,12 @@ function encodeBase64Lines(secret: string): string[] {
   const whole = [secret, `${secret}\n`, secret.trim()].map((text) => toUnpaddedBase64(headBytes(text)));
   const bytes = headBytes(secret);
   const wrapped = BASE64_LINE_BYTES.flatMap((size) => splitBytes(bytes, size).map(toUnpaddedBase64));
-  return [...whole, ...wrapped].filter((text) => text.length >= MIN_LINE);
+  // A chart with `b64enc` of what the API server encodes once more.
+  const twice = [secret, `${secret}\n`, secret.trim()].map((text) =>
+    toUnpaddedBase64(Buffer.from(headBytes(text).toString("base64"))),
+  );
+  const inUrls = whole.flatMap(encodeForUrls);
+  return [...whole, ...wrapped, ...twice, ...inUrls].filter((text) => text.length >= MIN_LINE);
 }
 
 /** The bytes of a text, of a long one only those at its begin. */

@@ -8,7 +8,7 @@ import { extname, join } from "node:path";
 
 import { oneLine } from "../../lib/index.ts";
 import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
-import { MODULE_SETTINGS } from "../../values/index.ts";
+import { GLOBAL_SOURCES, MODULE_SETTINGS } from "../../values/index.ts";
 import { toFoundFile, type FoundFile } from "./files.ts";
 
 /** A sub-directory (or a symlink to one) with a valid module name. */
@@ -119,6 +119,8 @@ export function explainInvalidName(name: string): string | undefined {
     return `"${name}" is longer than helm's ${MAX_RELEASE_NAME_LENGTH} characters for a release name`;
   }
   const key = camelCase(name);
+  if (key === GLOBAL_SOURCES)
+    return `"${name}" has the values key "${key}", which is a setting of the ConfigMap`;
   // Otherwise two modules, such as `a-1` and `a1`, could share one values key.
   if (kebabCase(key) === name) return undefined;
   return `"${name}" has the same values key as "${kebabCase(key)}": "${key}"`;

@@ -238,7 +238,7 @@ function isGuardKey(key: string): boolean {
 }
 
 /** The key with the sources of the global values. */
-const GLOBAL_SOURCES = `${GLOBAL}${SETTINGS.valuesFrom.ending}`;
+export const GLOBAL_SOURCES = `${GLOBAL}${SETTINGS.valuesFrom.ending}`;
 
 /** The key that suspends all modules at once, with the value of `<camel>Maintenance`. */
 export const MAINTENANCE = "maintenance";

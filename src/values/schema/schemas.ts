@@ -76,6 +76,7 @@ interface ParsedSchemaFile {
 interface CompiledFile {
   readonly document: JsonObject | undefined;
   readonly schema: JsonObject | undefined;
+  readonly secretPaths: readonly string[];
   readonly fill: FillDefaults;
   readonly validate: Validator;
   readonly warnings: readonly string[];
@@ -84,6 +85,7 @@ interface CompiledFile {
 const NO_FILE: CompiledFile = {
   document: undefined,
   schema: undefined,
+  secretPaths: [],
   fill: (value) => value,
   validate: () => [],
   warnings: [],
@@ -107,7 +109,7 @@ function compileSectionSchemas(files: SchemaFiles): Schemas {
     validateConfig: config.validate,
     validateValues: values.validate,
     validateHelm: createHelmValidator(values),
-    secretPaths: new Set(documents.flatMap(findSecretPaths)),
+    secretPaths: new Set([...config.secretPaths, ...values.secretPaths]),
     warnings: [...config.warnings, ...values.warnings],
     hasUnusableKeys: documents.some(hasUnusableKeys),
   };
@@ -169,6 +171,8 @@ function compileFile(parsed: ParsedSchemaFile | undefined): CompiledFile {
   return {
     document,
     schema,
+    // Also below keywords that the validation ignores, such as `if`.
+    secretPaths: findSecretPaths(parsed.document),
     fill: createCheckedFiller(schema, file),
     validate: createValidator(schema),
     warnings: [...parsed.warnings, ...warnings, ...schemaWarnings(parsed.document, file)],

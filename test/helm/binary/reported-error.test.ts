@@ -66,6 +66,14 @@ describe("an error of a template", () => {
   });
 });
 
+it("an API server's error names the webhook that failed, but quotes no other foreign words", () => {
+  const webhook = 'failed calling webhook "deny.s3cret-policy.example.com": failed to call webhook: Post';
+  expect(reported(`${webhook} "https://x/s3cret2"`, LIVE)).toContain(`${webhook} "(hidden)"`);
+  const denied = 'admission webhook "deny.policy.example.com" denied the request';
+  expect(reported(denied, LIVE)).toBe(denied);
+  expect(reported('failed calling webhook "s3cret"', LIVE)).toBe('failed calling webhook "(hidden)"');
+});
+
 it("an API server's error about a Secret quotes nothing of it", () => {
   const about =
     "server-side apply failed for object ops/db /v1, Kind=Secret: failed to create typed patch object";

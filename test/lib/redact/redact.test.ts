@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   KnownSecrets,
   OVERFULL_WARNING,
+  SecretWords,
   looksSecret,
   redactText,
   redactValues,
@@ -263,6 +264,60 @@ describe("KnownSecrets", () => {
       expect(secrets.redact(said)).toBe(`got ${secrets.redact(secret)}, too`);
     }
     expect(secrets.redact(`q=${encodeURIComponent(secret)}&x`)).toBe(`q=${secrets.redact(secret)}&x`);
+  });
+
+  describe("as programs write it", () => {
+    const secret = `p"a\\ss'w<o>r&d $1/é?x`;
+    const base64 = (text: string): string => Buffer.from(text).toString("base64");
+    const json = JSON.stringify(secret).slice(1, -1);
+    const lower = (text: string): string => text.replaceAll(/%../g, (digits) => digits.toLowerCase());
+    const html = secret.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+    it.each([
+      ["base64 of base64", base64(base64(secret))],
+      ["base64 three times", base64(base64(base64(secret)))],
+      ["base64 of a text with base64", base64(`user: ${base64(`app:${secret}`)}`)],
+      ["base64 of JSON", base64(json)],
+      ["base64 of JSON in base64", base64(base64(json))],
+      ["base64 in a URL", encodeURIComponent(base64(secret))],
+      ["base64 in a URL with small digits", lower(encodeURIComponent(base64(secret)))],
+      ["a URL", encodeURIComponent(secret)],
+      ["a URL with small digits", lower(encodeURIComponent(secret))],
+      ["JSON three times", JSON.stringify(JSON.stringify(json)).slice(3, -3)],
+      ["HTML of Go", html.replaceAll('"', "&#34;").replaceAll("'", "&#39;")],
+      ["HTML of JavaScript", html.replaceAll('"', "&quot;").replaceAll("'", "&#39;")],
+      ["HTML of Python", html.replaceAll('"', "&quot;").replaceAll("'", "&#x27;")],
+      ["XML", html.replaceAll('"', "&quot;").replaceAll("'", "&apos;")],
+      ["a text in XML", html],
+      ["quotes of a shell", secret.replaceAll("'", `'\\''`)],
+      ["mixed quotes of a shell", secret.replaceAll("'", `'"'"'`)],
+      ["double quotes of a shell", secret.replaceAll(/["\\$]/g, String.raw`\$&`)],
+      ["printf %q", secret.replaceAll(/["\\'<>& $?]/g, String.raw`\$&`)],
+      ["repr of Python", secret.replaceAll(/['\\]/g, String.raw`\$&`)],
+      ["repr of bytes", secret.replaceAll(/['\\]/g, String.raw`\$&`).replace("é", String.raw`\xc3\xa9`)],
+    ])("finds it in %s", (_, text) => {
+      const secrets = known({ password: secret });
+      for (const said of [secret, text])
+        expect(secrets.redact(`: ${said} .`)).toBe(`: ${secrets.redact(secret)} .`);
+      // A program that knows the secret: a word that no other output is searched for.
+      const words = new SecretWords([secret]).hide(`: ${text} .`);
+      expect(words.replace(/(?:=|%3d)* \.$/i, "")).toBe(`: ${secrets.redact(secret)}`);
+    });
+
+    it("finds each line of a text", () => {
+      const secrets = known({ password: `first 1\n${secret}\nlast` });
+      expect(secrets.redact(lower(encodeURIComponent(secret)))).toMatch(HIDDEN);
+      expect(secrets.redact(html)).toMatch(HIDDEN);
+    });
+
+    it("keeps base64 of other texts and bytes, and words", () => {
+      const secrets = known({ password: secret });
+      const texts = [
+        base64(base64("some other text")),
+        base64("{}".repeat(30)),
+        "0123456789abcdef0123456789abcdef",
+      ];
+      for (const text of [...texts, "deployments-of-applications"]) expect(secrets.redact(text)).toBe(text);
+    });
   });
 
   it("finds it in hex, also of a longer text or cut after 16 bytes, as a line of `xxd -p` is", () => {

@@ -202,6 +202,11 @@ describe("what is reported of files that cannot count", () => {
       'DIR/global: no module: "global" is the section of values that all modules share (rename the directory)',
     ],
     [
+      "the key of a setting",
+      (on) => on.put("m/global-values-from/a"),
+      'DIR/global-values-from: no module: "global-values-from" has the values key "globalValuesFrom", which is a setting of the ConfigMap (rename the directory)',
+    ],
+    [
       "no release name",
       (on) => on.put("m/A/a"),
       'DIR/A: no module: "A" is no release name: lower case letters, digits and dashes, beginning and ending with a letter or digit (rename the directory)',

@@ -333,6 +333,13 @@ describe("defaults", () => {
 });
 
 describe("secret paths", () => {
+  it("come from keywords that the validation ignores, too", () => {
+    const leaf = "{properties: {NAME: {x-secret: true}}}";
+    const text = ["if", "then", "else"].map((word) => `${word}: ${leaf.replace("NAME", word)}`).join("\n");
+    const { secretPaths } = compileSchemas({ config: { file: "a.yaml", text } });
+    expect([...secretPaths].toSorted()).toEqual(["/else", "/if", "/then"]);
+  });
+
   it("come from writeOnly, format: password, x-secret and x-sensitive, at any depth", () => {
     const text = `
 properties:
