@@ -1,6 +1,6 @@
 /** A small schema language for hook configurations: a shape says of which type a value is, and which keys an object may and must have. */
 
-import { type Json, isJsonObject, type JsonObject } from "../model/index.ts";
+import { isContainer, type Json, isJsonObject, type JsonObject } from "../model/index.ts";
 
 /** The schema of a value of a hook configuration. */
 export type Shape =
@@ -110,7 +110,7 @@ export function pruneToShape(value: Json, shape: Shape): Json {
 
 /** Whether a value is null, or a list or object without members. */
 function isEmpty(value: Json): boolean {
-  return value === null || (typeof value === "object" && Object.keys(value).length === 0);
+  return value === null || (isContainer(value) && Object.keys(value).length === 0);
 }
 
 /** The shape of the value of a key; undefined for an unknown key. */

@@ -7,7 +7,16 @@
 import { createHash } from "node:crypto";
 
 import { attempt, sameJson, toPointer } from "../lib/index.ts";
-import { isJsonObject, member, objectOf, objectsIn, setMember, asString } from "../model/index.ts";
+import {
+  cloneJson,
+  isJsonObject,
+  member,
+  objectOf,
+  objectsIn,
+  readJson,
+  setMember,
+  asString,
+} from "../model/index.ts";
 import type { Json, JsonObject } from "../model/index.ts";
 
 /** The field manager of helm, for client-side and server-side apply. */
@@ -113,7 +122,7 @@ function resolveSegment(value: Json | undefined, segment: string): string | numb
 
 /** Creates a test for the list item to which a segment refers: by its keys (`k:`) or by its value (`v:`). */
 function createItemMatcher(kind: string, text: string): (item: Json) => boolean {
-  const wanted = attempt(() => JSON.parse(text) as Json);
+  const wanted = attempt(() => readJson(text));
   if (kind === "v:") return (item) => sameJson(item, wanted);
   const keys = Object.entries(objectOf(wanted));
   if (kind !== "k:" || keys.length === 0) return () => false;
@@ -168,7 +177,7 @@ export function isLeaf(node: Json | undefined): boolean {
 
 /** A copy of an object without the fields at these paths. */
 export function withoutFields(object: JsonObject, paths: readonly FieldPath[]): JsonObject {
-  const copy = structuredClone(object);
+  const copy = cloneJson(object) as JsonObject;
   for (const path of paths) removeField(copy, path);
   return copy;
 }
@@ -198,6 +207,6 @@ function describeSegment(segment: string): string {
   if (kind === "f:") return PLAIN_NAME.test(rest) ? `.${rest}` : `[${JSON.stringify(rest)}]`;
   if (kind === "v:") return `[=${rest}]`;
   if (kind === "i:") return `[${rest}]`;
-  const keys = Object.entries(objectOf(attempt(() => JSON.parse(rest) as Json)));
+  const keys = Object.entries(objectOf(attempt(() => readJson(rest))));
   return `[${keys.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(",")}]`;
 }

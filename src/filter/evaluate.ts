@@ -3,7 +3,7 @@
  * of outputs, so it compiles to a function that calls `emit` for each.
  */
 
-import { isJsonObject, type Json, type JsonObject } from "../model/index.ts";
+import { ExactNumber, isContainer, isJsonObject, type Json, type JsonObject } from "../model/index.ts";
 import { FilterError, OutsideSubset, readAllowedTokens } from "./lexer.ts";
 import { parseSubset, type Node } from "./parser.ts";
 
@@ -172,7 +172,7 @@ function listMembers(input: Json): readonly (Json | undefined)[] | undefined {
 function getTypeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  return typeof value;
+  return value instanceof ExactNumber ? "number" : typeof value;
 }
 
 /**
@@ -186,7 +186,7 @@ export function toFilterResult(outputs: readonly Json[]): Json {
 
 /** Sorts the keys of objects at every level. Returns the value itself if they are sorted already, to avoid a copy. */
 function sortKeys(value: Json): Json {
-  if (value === null || typeof value !== "object") return value;
+  if (!isContainer(value)) return value;
   return Array.isArray(value) ? sortItems(value) : sortMembers(value);
 }
 

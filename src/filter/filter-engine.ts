@@ -5,6 +5,7 @@ import type { Json, JsonObject } from "../model/index.ts";
 import type { Children } from "../process/index.ts";
 import { FilterError } from "./lexer.ts";
 import { toFilterResult, compileWithoutJq, type Filter } from "./evaluate.ts";
+import { restoreNumbers } from "./exact-numbers.ts";
 import { checkSyntax, findJq, type Jq } from "./jq.ts";
 import { JqProcess } from "./jq-process.ts";
 
@@ -80,7 +81,7 @@ export class FilterEngine {
     const process = new JqProcess({ jq, text, clock, timeLimitMs, onStart });
     const evaluate = async (object: JsonObject): Promise<Json> => {
       if (this.#closed) throw new FilterError("engine", "the filter engine is closed");
-      return toFilterResult(await process.evaluate(object));
+      return restoreNumbers(toFilterResult(await process.evaluate(object)), object);
     };
     return { text, namesManagedFields, evaluate };
   }

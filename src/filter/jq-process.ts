@@ -13,7 +13,9 @@ import {
   oneLine,
   type Timer,
 } from "../lib/index.ts";
-import { isJsonObject, type Json } from "../model/index.ts";
+import { isJsonObject, mapExactNumbers, readJson } from "../model/index.ts";
+import type { Json } from "../model/index.ts";
+import { readJqNumber } from "./exact-numbers.ts";
 import type { Coprocess, CoprocessExit } from "../process/index.ts";
 import { FilterError } from "./lexer.ts";
 import type { Jq } from "./jq.ts";
@@ -224,7 +226,7 @@ type Answer =
 
 /** Reads an answer line, `[id, {v: outputs}]` or `[id, {e: error}]`, as `buildJqProgram` says; undefined = the line has another form. */
 function parseAnswer(line: string): Answer | undefined {
-  const answer = attempt(() => JSON.parse(line) as Json);
+  const answer = attempt(() => mapExactNumbers(readJson(line), readJqNumber));
   if (!Array.isArray(answer)) return undefined;
   const [id, body] = answer;
   if (typeof id !== "number" || !isJsonObject(body)) return undefined;

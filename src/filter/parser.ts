@@ -81,7 +81,7 @@ class Parser {
   #parsePrimary(): Node {
     const token = this.#next();
     if (token.kind === "string") return { op: "literal", value: parseString(token) };
-    if (token.kind === "number") return { op: "literal", value: Number(token.text) };
+    if (token.kind === "number") return { op: "literal", value: parseNumber(token.text) };
     if (token.kind === "field") return this.#applyField(IDENTITY, token.text.slice(1));
     if (token.kind === "word") return this.#parseConstant(token.text);
     if (token.kind !== "punctuator") throw new OutsideSubset();
@@ -210,6 +210,13 @@ class Parser {
     const token = this.#peek();
     return token?.kind === "punctuator" && token.text === text;
   }
+}
+
+/** The value of a number. Leaves those that only some versions of jq round to jq. */
+function parseNumber(text: string): number {
+  const number = Number(text);
+  if (Math.abs(number) > Number.MAX_SAFE_INTEGER) throw new OutsideSubset();
+  return number;
 }
 
 /** The value of a string token. Leaves strings with interpolations to jq. */

@@ -7,7 +7,7 @@
 
 import { provesBroken } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
-import { objectOf, retriesOf } from "../model/index.ts";
+import { objectOf, readJson, retriesOf } from "../model/index.ts";
 import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import { differsOnlyByDownApis } from "./down-apis.ts";
@@ -62,7 +62,7 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   await tools.restoreChart?.(module.chartDir);
   const chart = addReachOfValues(tools.charts.read(module), request.values);
   const { namespace } = tools;
-  const values = objectOf(JSON.parse(request.values));
+  const values = objectOf(readJson(request.values));
   const inputs = { module, namespace, chart, values, capabilities: tools.capabilities.digest };
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: await tools.helm.getVersion() });
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");

@@ -3,7 +3,7 @@
 import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";
 
-import { oneLine, parseJson } from "../lib/index.ts";
+import { oneLine, parseExactJson } from "../lib/index.ts";
 import { asString, isJsonObject, MAIN_QUEUE } from "../model/index.ts";
 import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../model/index.ts";
 import { runHookFile, type HookFileRun, type HookRunResult } from "./run-hook.ts";
@@ -37,7 +37,7 @@ export async function runHookFileOffline(request: OfflineRun): Promise<HookRunRe
 /** Parses a binding context file: an array of objects, or one object without brackets. */
 function parseContexts(text: string): { list: JsonObject[] } | { failure: string } {
   try {
-    const value = parseJson(text);
+    const value = parseExactJson(text);
     const list = Array.isArray(value) ? value : [value];
     if (list.every((item) => isJsonObject(item))) return { list };
     return { failure: "the context file must contain a JSON array of objects" };

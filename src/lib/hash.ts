@@ -2,7 +2,7 @@
 
 import { createHash, hash } from "node:crypto";
 
-import { isContainer, member, type Json } from "../model/index.ts";
+import { ExactNumber, isContainer, member, type Json } from "../model/index.ts";
 
 /** Version of the scheme of all digests written to the cluster. A new version writes new labels; it upgrades no release. */
 export const DIGEST_SCHEME = "v1";
@@ -55,7 +55,7 @@ export function digestJson(value: Json | undefined): string {
 /** Whether two JSON values are the same, whatever the order of keys. A member that is undefined counts as missing. */
 export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
-  if (!isContainer(a) || !isContainer(b)) return false;
+  if (!isContainer(a) || !isContainer(b)) return isSameExactNumber(a, b);
   if (Array.isArray(a) || Array.isArray(b)) {
     if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
     return a.every((item, index) => sameJson(item, b[index]));
@@ -64,6 +64,10 @@ export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
     Object.keys(a).every((key) => sameJson(a[key], member(b, key))) &&
     Object.keys(b).every((key) => b[key] === undefined || Object.hasOwn(a, key))
   );
+}
+
+function isSameExactNumber(a: Json | undefined, b: Json | undefined): boolean {
+  return a instanceof ExactNumber && b instanceof ExactNumber && a.text === b.text;
 }
 
 /** JSON text with sorted object keys and no white space; `undefined` gives the empty string. */

@@ -33,4 +33,5 @@ export { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from 
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";
 export { YamlError } from "./yaml/cursor.ts";
+export { parseYamlNumber } from "./yaml/construct.ts";
 export * from "./yaml/yaml.ts";

@@ -1,6 +1,13 @@
 /** External JSON: depth limit, streams of values, pointers (RFC 6901). */
 
-import { isContainer, isJsonObject, type Container, type Json, type JsonObject } from "../model/index.ts";
+import {
+  isContainer,
+  isJsonObject,
+  readJson,
+  type Container,
+  type Json,
+  type JsonObject,
+} from "../model/index.ts";
 
 /** Most nested maps and lists in external data (API objects, files, output): far more than usual, and low enough for recursive functions. */
 export const MAX_DEPTH = 200;
@@ -13,9 +20,18 @@ export class DepthError extends Error {
   }
 }
 
-/** Reads JSON. Throws SyntaxError, or DepthError. */
+/** Reads JSON whose numbers the operator itself uses. Throws SyntaxError, or DepthError. */
 export function parseJson(text: string): Json {
-  const value = JSON.parse(text) as Json;
+  return requireDepth(JSON.parse(text) as Json);
+}
+
+/** Reads JSON whose numbers the operator passes on: JavaScript does not change them (`readJson`). Throws SyntaxError, or DepthError. */
+export function parseExactJson(text: string): Json {
+  return requireDepth(readJson(text));
+}
+
+/** Throws DepthError if a value is too deep for recursive functions. */
+function requireDepth(value: Json): Json {
   if (isTooDeep(value)) throw new DepthError();
   return value;
 }
@@ -41,11 +57,18 @@ export function wasCut(value: object): boolean {
 /** Objects that `cutDeepParts` changed. A WeakSet marks them without a property that readers or the API server could see. */
 const cutObjects = new WeakSet<object>();
 
-/** Whether a container contains more than `levels` levels of containers, itself included. */
+/** Whether a container contains more than `levels` levels of containers, itself included. Loops, because this runs for each object of the cluster. */
 function isDeeperThan(container: Container, levels: number): boolean {
   if (levels === 0) return true;
-  const members = Array.isArray(container) ? container : Object.values(container);
-  return members.some((member) => isContainer(member) && isDeeperThan(member, levels - 1));
+  if (Array.isArray(container)) {
+    for (const item of container) if (isContainer(item) && isDeeperThan(item, levels - 1)) return true;
+    return false;
+  }
+  for (const key in container) {
+    const member = container[key];
+    if (isContainer(member) && isDeeperThan(member, levels - 1)) return true;
+  }
+  return false;
 }
 
 /** Keeps `levels` levels of a container, itself included, and sets containers below them to null. */

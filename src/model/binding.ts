@@ -1,6 +1,7 @@
 /** Hooks and their bindings, as configured, and the reasons for which a hook runs. */
 
 import type { Json, JsonObject } from "./json.ts";
+import { readJson } from "./read-json.ts";
 
 /** Names of the bindings that run at a fixed point of the lifecycle. */
 export const LIFECYCLE = [
@@ -179,7 +180,7 @@ export class ObjectTextItem implements SnapshotItem {
   }
 
   get object(): JsonObject {
-    return JSON.parse(Buffer.from(this.objectText).toString("utf8")) as JsonObject;
+    return readJson(Buffer.from(this.objectText).toString("utf8")) as JsonObject;
   }
 
   toJSON(): JsonObject {

@@ -1,7 +1,9 @@
 /** JSON values: access to untrusted ones, changes that keep unchanged parts, and the merge of values. */
 
+import { ExactNumber } from "./exact-number.ts";
+
 /** Any JSON value. */
-export type Json = null | boolean | number | string | Json[] | JsonObject;
+export type Json = null | boolean | number | ExactNumber | string | Json[] | JsonObject;
 
 export interface JsonObject {
   [key: string]: Json | undefined;
@@ -12,12 +14,17 @@ export type Container = Json[] | JsonObject;
 
 /** Whether a value is a map or a list. */
 export function isContainer(value: unknown): value is Container {
-  return typeof value === "object" && value !== null;
+  return typeof value === "object" && value !== null && !(value instanceof ExactNumber);
 }
 
 /** A copy that shares the members. */
 export function copyContainer(value: Container): Container {
   return Array.isArray(value) ? [...value] : { ...value };
+}
+
+/** Whether a value is a number of JSON. */
+export function isNumber(value: unknown): value is number | ExactNumber {
+  return typeof value === "number" || value instanceof ExactNumber;
 }
 
 /** True for JSON objects (not for arrays or null). */
@@ -59,6 +66,26 @@ export function member<T>(value: Readonly<Record<string, T>>, key: string): T | 
 export function setMember<T>(target: Record<string, T>, key: string, value: T): void {
   if (key !== "__proto__") target[key] = value;
   else Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** A copy that shares no map or list. */
+export function cloneJson(value: Json): Json {
+  if (Array.isArray(value)) return value.map(cloneJson);
+  if (!isJsonObject(value)) return value;
+  const copy: JsonObject = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (member !== undefined) setMember(copy, key, cloneJson(member));
+  }
+  return copy;
+}
+
+/** `value` with each ExactNumber in it replaced by the result of `change`. Returns `value` itself if there is none. */
+export function mapExactNumbers(value: Json, change: (number: ExactNumber) => Json): Json {
+  if (value instanceof ExactNumber) return change(value);
+  if (isJsonObject(value)) return mapMembers(value, (each) => mapExactNumbers(each, change));
+  if (!Array.isArray(value)) return value;
+  const items = value.map((item) => mapExactNumbers(item, change));
+  return items.some((item, index) => item !== value[index]) ? items : value;
 }
 
 /** `object` with each member replaced by the result of `change`; undefined drops it. Returns `object` itself if nothing changes. */

@@ -5,7 +5,7 @@
  */
 
 import type { Clock, LogEntry, LogFields, LogContext } from "../lib/index.ts";
-import type { Span } from "../model/index.ts";
+import { readJson, type Span } from "../model/index.ts";
 import { currentSpan, type SpanListener } from "./tracer.ts";
 
 /** Limits of the ring; the oldest run is dropped first. */
@@ -203,7 +203,10 @@ function estimateBytes(text: string): number {
 
 /** A run for display: parses its stored texts. */
 function toRunView({ id, task, from, isOver, spans, lines, dropped }: Run, withLines: boolean): RunView {
-  const parseLine = ({ n, text }: Entry): RunLine => ({ n, ...(JSON.parse(text) as Omit<RunLine, "n">) });
+  const parseLine = ({ n, text }: Entry): RunLine => ({
+    n,
+    ...(readJson(text) as unknown as Omit<RunLine, "n">),
+  });
   const parsedSpans = spans.map(({ text }) => JSON.parse(text) as Span);
   const shown = { id, task, from, isOver, spans: parsedSpans, dropped };
   return withLines ? { ...shown, lines: lines.map(parseLine) } : shown;

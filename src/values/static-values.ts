@@ -4,7 +4,7 @@
  */
 
 import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
-import { ProblemError, collect, isJsonObject, member } from "../model/index.ts";
+import { ProblemError, collect, isContainer, isJsonObject, member } from "../model/index.ts";
 import type { Json, JsonObject, Problem, Section, StaticValues } from "../model/index.ts";
 
 /** Section and flag of a module in one source; both optional. */
@@ -112,7 +112,7 @@ function readSectionAndFlag(value: JsonObject, valuesKey: string, file: string):
 export function readSection(value: Json | undefined, file: string, key: string): SectionAndFlag {
   if (value === undefined || value === null || value === "")
     return { section: undefined, enabled: undefined };
-  if (typeof value === "object") return { section: value, enabled: undefined };
+  if (isContainer(value)) return { section: value, enabled: undefined };
   if (parseBoolean(value) === false) return { section: undefined, enabled: false };
   const message = "a section must be a map or a list";
   throw new ProblemError({ file, key, message, remedy: `only "false" may stand alone` });
@@ -137,7 +137,7 @@ function listModuleKeys(value: JsonObject): Set<string> {
   for (const [key, member] of Object.entries(value)) {
     if (key === "global") continue;
     // The section of a module may have a key that ends so, too.
-    const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && typeof member !== "object";
+    const isFlag = key.endsWith(FLAG_SUFFIX) && key !== FLAG_SUFFIX && !isContainer(member);
     keys.add(isFlag ? key.slice(0, -FLAG_SUFFIX.length) : key);
   }
   return keys;

@@ -8,7 +8,7 @@ import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
 import { FOLLOWER_HEADER, type Address } from "../kube/index.ts";
-import { oneLine, parseJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
+import { oneLine, parseExactJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import { ReviewError } from "./review.ts";
@@ -109,7 +109,7 @@ export class LeaderClient {
           if (answer.statusCode === UNAVAILABLE) this.#forgetLeader();
           if (answer.statusCode !== 200 || body === undefined)
             throw new Error(`the leader answered ${answer.statusCode}`);
-          const response = objectOf(parseJson(body.toString()))["response"];
+          const response = objectOf(parseExactJson(body.toString()))["response"];
           if (!isJsonObject(response)) throw new Error("the leader answered no review");
           resolve(response);
         })

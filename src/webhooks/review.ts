@@ -1,6 +1,6 @@
 /** Reviews: what the API server sends to webhooks, and the form of the answers (docs/reference/hooks.md, "Webhooks"). */
 
-import { parseJson } from "../lib/index.ts";
+import { parseExactJson } from "../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject } from "../model/index.ts";
 
 /** An admission request: its known fields only, in the form that hooks get. `object`, `oldObject` and `options` may be null. */
@@ -113,7 +113,7 @@ export interface Review {
 export function parseReview(text: string): Review {
   let value: unknown;
   try {
-    value = parseJson(text);
+    value = parseExactJson(text);
   } catch {
     // The parser's own message quotes the text, which may contain secrets.
     throw new ReviewError("the request is malformed JSON", 400);

@@ -1,6 +1,6 @@
 import { type LuaState, lauxlib, lua, lualib, to_luastring } from "fengari";
 
-import { type Json, isJsonObject } from "../../src/model/index.ts";
+import { type Json, isJsonObject, isNumber } from "../../src/model/index.ts";
 
 /**
  * Runs a script as Argo CD does: with the global `obj`, the libraries base and table, and `os` with nothing but the
@@ -34,7 +34,7 @@ function openSafeOs(L: LuaState): number {
 function push(L: LuaState, value: Json | undefined): void {
   if (value === null || value === undefined) lua.lua_pushnil(L);
   else if (typeof value === "boolean") lua.lua_pushboolean(L, value);
-  else if (typeof value === "number") lua.lua_pushnumber(L, value);
+  else if (isNumber(value)) lua.lua_pushnumber(L, Number(value));
   else if (typeof value === "string") lua.lua_pushstring(L, to_luastring(value));
   else pushTable(L, value);
 }

@@ -6,7 +6,7 @@ import {
   digestFieldManagers,
   withoutFields,
 } from "../../src/drift/index.ts";
-import type { DriftIgnore, Json, JsonObject } from "../../src/model/index.ts";
+import { readJson, type DriftIgnore, type Json, type JsonObject } from "../../src/model/index.ts";
 
 const CONTAINER = 'k:{"name":"web"}';
 const PORT = 'k:{"containerPort":80,"protocol":"TCP"}';
@@ -418,6 +418,22 @@ describe("whose the fields are", () => {
       digestFieldManagers(version(base, "2")).otherWrites,
     );
   });
+});
+
+test("an edit of the last digits of a large integer is drift, and a repair keeps the digits", () => {
+  const id = ["f:spec", "f:id"];
+  const withId = (text: string): JsonObject => {
+    const object = deployment(undefined, [HELMS, held("a", id)]);
+    return { ...object, spec: { ...(object["spec"] as JsonObject), id: readJson(text) } };
+  };
+  const applied = withId("1234567890123456789");
+  const ssa = { ...HELMS, operation: "Apply", fieldsV1: { "f:spec": { "f:id": {} } } };
+  (applied["metadata"] as JsonObject)["managedFields"] = [ssa];
+  const fieldsOf = (live: JsonObject) =>
+    compareObjects(live, applied, { ignore: [], isAutoscaled: false }).fields.map(({ field }) => field);
+  expect(fieldsOf(withId("1234567890123456790"))).toEqual(["spec.id"]);
+  expect(fieldsOf(withId("1234567890123456789"))).toEqual([]);
+  expect(JSON.stringify(withoutFields(applied, [IMAGE]))).toContain('"id":1234567890123456789');
 });
 
 test("a repair leaves out what is ignored, and nothing else", () => {

@@ -8,7 +8,7 @@ import type { Jq } from "../../src/filter/jq.ts";
 import { toFilterResult } from "../../src/filter/evaluate.ts";
 import { buildJqProgram } from "../../src/filter/jq-process.ts";
 import { canonicalJson, silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Json, JsonObject } from "../../src/model/index.ts";
+import { readJson, type Json, type JsonObject } from "../../src/model/index.ts";
 import { Children } from "../../src/process/index.ts";
 import { familyOf, jqEngines } from "../support/jq-engines.ts";
 
@@ -130,6 +130,20 @@ describe.each(ENGINES.map((jq) => [jq.version, jq] as const))("%s", (_, jq) => {
       const want = failure === undefined ? { result } : { failure };
       expect({ text, ...answers[place] }).toEqual({ text, ...want });
     }
+  });
+
+  test("passes on numbers as they are, although it calculates with floats", async () => {
+    const numbers = "[1234567890123456789,1e999,1.0,-0,0.12345678901234567890,12345678901234567890123]";
+    const input = readJson(`{"a":1234567890123456789,"list":${numbers},"n":5}`) as JsonObject;
+    const engine = start(jq);
+    const filters = [
+      [".n = 6 | .n |= . - 1", canonicalJson(input)],
+      ["{moved: .a, n} | select(true)", '{"moved":1234567890123456789,"n":5}'],
+      ["[.list[1:][0, 3]] | map(.)", "[1e999,0.12345678901234567890]"],
+      ["[.n, (.n | . + 1)]", "[5,6]"],
+    ] as const;
+    for (const [text, result] of filters)
+      expect(canonicalJson(await (await engine.compile(text)).evaluate(input))).toBe(result);
   });
 
   test("differs from others as docs/reference/hooks.md says, no other way", async () => {

@@ -1,5 +1,6 @@
 /** Changes objects of a manifest; documents that stay the same keep their text. */
 
+import { toYamlSafeJson } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type JsonObject, asString } from "../../model/index.ts";
 import {
   expandLists,
@@ -102,7 +103,7 @@ function mapDocuments(manifest: string, change: (document: JsonObject) => JsonOb
       if (!isJsonObject(document)) return text;
       const changed = change(document);
       if (changed === document) return text;
-      return changed === undefined ? "\n" : `\n${JSON.stringify(changed)}\n`;
+      return changed === undefined ? "\n" : `\n${toYamlSafeJson(changed)}\n`;
     })
     .join("---");
 }

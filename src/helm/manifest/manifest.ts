@@ -3,7 +3,7 @@
 import { diffArrays } from "diff";
 
 import { canonicalJson, digest, parseYaml, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, objectOf, asString, readJson, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
 export interface ObjectRef {
@@ -204,7 +204,7 @@ export function diffObjects(before: Json | undefined, after: Json | undefined): 
 }
 
 function toSortedYaml(object: Json): string {
-  return toYaml(JSON.parse(canonicalJson(object)) as Json);
+  return toYaml(readJson(canonicalJson(object)));
 }
 
 /** The diff of two texts, given as lines: changed lines, and a few around them. */

@@ -13,6 +13,7 @@ import {
   objectOf,
   objectsIn,
   asString,
+  readJson,
   type Json,
   type JsonObject,
 } from "../../model/index.ts";
@@ -141,7 +142,7 @@ async function decodeJson(data: string): Promise<JsonObject> {
 /** Parses JSON without V8's error message, which quotes the text and may contain secrets. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch {
     throw new SyntaxError("a release record that is no JSON");
   }

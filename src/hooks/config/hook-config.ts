@@ -3,7 +3,7 @@
 import { MISPLACED_BINDINGS, STRING_SHAPE, listBindings, listBindingShapes } from "../../bindings/index.ts";
 import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";
 import type { Complain, ValueOf, HookKind } from "../../bindings/index.ts";
-import { MAIN_QUEUE, isJsonObject } from "../../model/index.ts";
+import { MAIN_QUEUE, isJsonObject, mapExactNumbers } from "../../model/index.ts";
 import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
 import { oneLine, parseDuration, parseYaml } from "../../lib/index.ts";
 
@@ -35,7 +35,7 @@ export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE
     return { errors: ["the configuration is empty: the hook printed nothing for --config"] };
   try {
     const { value, warnings } = parseYaml(text, "--config");
-    return readHookConfig(value, { kind, queue }, warnings);
+    return readHookConfig(mapExactNumbers(value, Number), { kind, queue }, warnings);
   } catch (error) {
     return { errors: [`the configuration is neither YAML nor JSON: ${oneLine(error)}`] };
   }

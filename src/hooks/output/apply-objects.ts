@@ -3,7 +3,7 @@
 import { create, get, isAlreadyExists, isNotFound, jsonPatch, mergePatch, remove } from "../../kube/index.ts";
 import { replace, retryConflicts } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
-import type { FilterEngine } from "../../filter/index.ts";
+import { findRoundedNumber, type FilterEngine } from "../../filter/index.ts";
 import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
 import type { ObjectOperation } from "./object-operations.ts";
@@ -165,6 +165,8 @@ async function patchWithJq(options: PatcherOptions, target: ResolvedTarget, filt
   await replaceObject(options.client, target, async (current) => {
     const changed = await compiled.evaluate(current);
     if (!isJsonObject(changed)) throw new Error("the filter's result is no object");
+    const problem = findRoundedNumber(changed, current);
+    if (problem !== undefined) throw new Error(problem);
     return canonicalJson(changed) === canonicalJson(current) ? undefined : changed;
   });
 }

@@ -1,6 +1,6 @@
 /** Reads the object patch file that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
-import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
+import { attempt, oneLine, parseExactJson, parseYaml } from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject, objectOf } from "../../model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
@@ -60,7 +60,7 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
 /** Splits the text into documents: a stream of JSON objects, or YAML documents where the text is no JSON. */
 function parseDocuments(text: string): StreamItem[] {
   try {
-    return parseJsonStream(text);
+    return parseJsonStream(text, parseExactJson);
   } catch (error) {
     const beginsLikeJson = text.trimStart().startsWith("{") && !/^---/m.test(text);
     if (!beginsLikeJson) return parseYamlDocuments(text);

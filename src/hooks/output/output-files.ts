@@ -18,8 +18,8 @@ export interface StreamItem {
 /** Most objects of one file: checking them blocks the event loop. */
 const MOST_ITEMS = 50_000;
 
-/** Reads a stream of JSON objects, with or without line ends between them. Throws OutputError. */
-export function parseJsonStream(text: string): StreamItem[] {
+/** Reads a stream of JSON objects, each by `parse`, with or without line ends between them. Throws OutputError. */
+export function parseJsonStream(text: string, parse: (text: string) => Json = parseJson): StreamItem[] {
   const items: StreamItem[] = [];
   let line = 1;
   let previousIndex = 0;
@@ -28,16 +28,16 @@ export function parseJsonStream(text: string): StreamItem[] {
     previousIndex = index;
     const position = `line ${line}`;
     if (items.length === MOST_ITEMS) throw new OutputError(`${position}: more than ${MOST_ITEMS} objects`);
-    items.push({ value: parseObject(objectText, position), position });
+    items.push({ value: parseObject(() => parse(objectText), position), position });
   }
   return items;
 }
 
 /** Parses one JSON object; errors name its position in the file. */
-function parseObject(text: string, position: string): JsonObject {
+function parseObject(parse: () => Json, position: string): JsonObject {
   let value: Json;
   try {
-    value = parseJson(text);
+    value = parse();
   } catch (error) {
     // The parser's own message quotes the text, which may contain secrets.
     throw new OutputError(`${position}: ${error instanceof DepthError ? error.message : "malformed JSON"}`);

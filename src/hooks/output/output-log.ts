@@ -1,8 +1,22 @@
 /** Writes a hook's output to the log, without the secrets that `hide` and the redaction by keys find. */
 
-import { attempt, LOG_LEVELS, parseJson, redactValues, systemClock, type Clock } from "../../lib/index.ts";
+import {
+  attempt,
+  LOG_LEVELS,
+  parseExactJson,
+  redactValues,
+  systemClock,
+  type Clock,
+} from "../../lib/index.ts";
 import { type LogFields, type Logger, type LogLevel } from "../../lib/index.ts";
-import { type Json, isJsonObject, type JsonObject } from "../../model/index.ts";
+import {
+  isJsonObject,
+  isNumber,
+  mapMembers,
+  objectOf,
+  type Json,
+  type JsonObject,
+} from "../../model/index.ts";
 import { MAX_LINE, type Stream } from "../../process/index.ts";
 
 /** Fields of the log that a hook's own JSON must not overwrite; its own field of that name becomes `hook_<name>`. */
@@ -109,23 +123,21 @@ export class OutputLog {
     return this.#options.hide?.(text) ?? text;
   }
 
-  /** Hides secrets in all texts and numbers of an object, at every level. */
-  #hideDeep(value: JsonObject): JsonObject {
-    const hideInMember = (_: string, member: unknown): unknown => {
-      if (typeof member !== "string" && typeof member !== "number") return member;
-      const text = this.#hide(String(member));
-      // An unchanged number stays a number.
-      return text === String(member) ? member : text;
-    };
-    return this.#options.hide === undefined
-      ? value
-      : (JSON.parse(JSON.stringify(value), hideInMember) as JsonObject);
+  /** Hides secrets in all texts and numbers of a value, at every level. */
+  #hideDeep(value: Json): Json {
+    if (this.#options.hide === undefined) return value;
+    if (Array.isArray(value)) return value.map((item) => this.#hideDeep(item));
+    if (isJsonObject(value)) return mapMembers(value, (member) => this.#hideDeep(member));
+    if (typeof value !== "string" && !isNumber(value)) return value;
+    const text = this.#hide(String(value));
+    // An unchanged number stays a number.
+    return text === String(value) ? value : text;
   }
 
   /** Logs a JSON object with its own level, message and fields. */
   #logJsonRecord(stream: Stream, value: JsonObject): void {
     if (!this.#countLine()) return;
-    const { level, msg, time: _, ...otherMembers } = this.#hideDeep(value);
+    const { level, msg, time: _, ...otherMembers } = objectOf(this.#hideDeep(value));
     // A member must not replace a field that the operator adds itself.
     const toKey = (key: string): string => (RESERVED.has(key) ? `hook_${key}` : key);
     const fields: LogFields = Object.fromEntries(
@@ -142,7 +154,7 @@ export class OutputLog {
 /** The object that the lines form together; undefined if they form none yet. JSON is parsed only where an object may end, so that lines in between are not parsed again and again. */
 function parseJsonLines(lines: readonly string[]): JsonObject | undefined {
   if (!lines.at(-1)?.trimEnd().endsWith("}")) return undefined;
-  const value = attempt(() => parseJson(lines.join("\n")));
+  const value = attempt(() => parseExactJson(lines.join("\n")));
   return isJsonObject(value) ? value : undefined;
 }
 

@@ -3,7 +3,7 @@
  * count, as in the Go operator: members are found by their lower-case names.
  */
 
-import { splitJsonValues, parseJson } from "../../lib/index.ts";
+import { splitJsonValues, parseExactJson } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 import { throwOutputError } from "./output-files.ts";
 
@@ -75,7 +75,7 @@ function parseMembers(text: string): ReadMember | undefined {
 /** Parses JSON with an error that does not quote the text. */
 function parseJsonWithoutQuoting(text: string): Json {
   try {
-    return parseJson(text);
+    return parseExactJson(text);
   } catch {
     // The parser's own message quotes the text, which may contain secrets.
     return throwOutputError("malformed JSON");

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-import type { Clock, Timer } from "../../lib/index.ts";
+import { toYamlSafeJson, type Clock, type Timer } from "../../lib/index.ts";
 import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
 import type { ScratchDir, StableTempDir } from "../../process/index.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -104,7 +104,7 @@ export function buildAccountKubeconfig(
   if (typeof caFile === "string")
     cluster["certificate-authority-data"] ??= readFileSync(caFile).toString("base64");
   const name = userOf(account);
-  return JSON.stringify({
+  return toYamlSafeJson({
     apiVersion: "v1",
     kind: "Config",
     "current-context": name,

@@ -13,7 +13,7 @@ import {
   systemClock,
   TokenBucket,
 } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
+import { ProblemError, readJson } from "../../model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
 import { ApiConnections, type PoolName } from "./connections.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";
@@ -283,10 +283,10 @@ async function refuseForeignAnswer({ headers, body }: Response, requestName: str
 
 const MAX_TYPE_LENGTH = 60;
 
-/** Parses the body of an answer. The error of `JSON.parse` is not used: it quotes the body. */
+/** Parses the body of an answer. The error of the parser is not used: it quotes the body. */
 function parseAnswer(text: string, requestName: string): unknown {
   if (text === "") throw new ForeignAnswerError(requestName, "nothing");
-  const value = attempt(() => JSON.parse(text) as unknown);
+  const value = attempt(() => readJson(text));
   if (value === undefined) throw new ForeignAnswerError(requestName, "text");
   return cutDeepParts(value);
 }

@@ -10,7 +10,7 @@ import type { ConnectionOptions } from "node:tls";
 
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, toYamlSafeJson, type Clock, type Logger } from "../../lib/index.ts";
 import { ProblemError, isJsonObject, objectsIn, asString, type JsonObject } from "../../model/index.ts";
 import { loadConfig, type CredentialsOptions, type LoadedConfig } from "./kubeconfig.ts";
 
@@ -244,7 +244,7 @@ function exportContext(config: KubeConfig): string {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
   const name = config.getCurrentContext();
   const namespace = config.getContextObject(name)?.namespace?.trim();
-  return JSON.stringify({
+  return toYamlSafeJson({
     apiVersion: "v1",
     kind: "Config",
     "current-context": name,

@@ -1,5 +1,6 @@
 /** One request to the API server: method, headers and body, and the retry rules. */
 
+import { toYamlSafeJson } from "../../lib/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 
 /** HTTP methods the API server knows. */
@@ -58,7 +59,8 @@ export function buildHeaders(
 /** Serializes the body as it is sent; null without a body, as undici expects. */
 export function serializeBody(request: ApiRequest): string | null {
   if (request.body === undefined) return null;
-  return typeof request.body === "string" ? request.body : JSON.stringify(request.body);
+  if (typeof request.body === "string") return request.body;
+  return toYamlSafeJson(request.body);
 }
 
 /** Formats the `Accept` header for objects or (`List`) lists; `metadataOnly` requests PartialObjectMetadata. */

@@ -1,6 +1,6 @@
 /** Lists objects, and splits the bytes of lists into items while they arrive. */
 
-import { asString, isJsonObject, type JsonObject } from "../../model/index.ts";
+import { asString, isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
 import { ConnectionError, statusToApiError } from "../api-errors.ts";
 import { formatAcceptHeader, type ApiRequest } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
@@ -40,7 +40,7 @@ export async function listObjects(
     const limit = unpaged ? undefined : PAGE_SIZE;
     const query = { ...toSelectorQuery(spec), limit, continue: token, ...version };
     page = await readPage(spec, { ...options, query }, async (bytes) => {
-      await onObject(completeObject(JSON.parse(bytes.toString("utf8")), spec));
+      await onObject(completeObject(readJson(bytes.toString("utf8")), spec));
       await timeSlice.yieldWhenUsedUp();
     });
   } while (asString(page["continue"]));

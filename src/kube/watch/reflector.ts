@@ -1,7 +1,7 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
 import { exponentialDelay, sleep, toError, type Clock, type Timer } from "../../lib/index.ts";
-import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { formatAcceptHeader } from "../client/request.ts";
@@ -271,7 +271,7 @@ export class Reflector {
 function parseFrame(line: Buffer): JsonObject {
   let frame: unknown;
   try {
-    frame = JSON.parse(line.toString("utf8"));
+    frame = readJson(line.toString("utf8"));
   } catch (cause) {
     throw new ConnectionError("EFRAME", "the server sent something that is no watch event", { cause });
   }

@@ -3,6 +3,7 @@
  * an evaluation may take long, and its error must not quote the object.
  */
 
+import { mapExactNumbers, type Json } from "../../model/index.ts";
 import { oneLine } from "../errors.ts";
 import { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "../time/timed.ts";
 
@@ -45,13 +46,24 @@ export async function compileCel(expression: string): Promise<CelTest> {
   return (object) => {
     if (wasSlow && !slowEvaluations.isLeft()) return TOO_LONG;
     const from = threadCpuMs();
-    const answer = evaluateWithinLimit(() => evaluate({ object }), expression);
+    const answer = evaluateWithinLimit(() => evaluate({ object: toCelValue(object) }), expression);
     const ms = threadCpuMs() - from;
     wasSlow = ms > SLOW_MS;
     if (wasSlow) slowEvaluations.spend(ms);
     return answer;
   };
 }
+
+/** The object with integers that JavaScript would round as `int` of CEL. */
+function toCelValue(object: unknown): Json {
+  return mapExactNumbers(object as Json, (number) => {
+    const isInt = /^-?\d+$/.test(number.text) && Math.abs(Number(number)) < MAX_CEL_INT;
+    // The types of JSON have no BigInt, which is the `int` of the library.
+    return isInt ? (BigInt(number.text) as unknown as Json) : Number(number);
+  });
+}
+
+const MAX_CEL_INT = 2 ** 63;
 
 /** Processor time for all slow expressions together, so that they do not block the operator. */
 const slowEvaluations = new SlowWorkBudget();

@@ -1,6 +1,6 @@
 /** Collects the secrets of values, and redacts them in any text and encoding. */
 
-import type { Json } from "../../model/index.ts";
+import { isContainer, type Json } from "../../model/index.ts";
 import { PLACEHOLDER, placeholderOf } from "./placeholder.ts";
 import { redactText } from "./redact-text.ts";
 import { hideInEncoded } from "./encoded-text.ts";
@@ -194,7 +194,7 @@ function splitIntoParts(text: string): string[] {
 /** A copy of `value` with `map` applied to each string in it, at any depth. */
 function mapStringsDeep<T>(value: T, map: (text: string) => string): T {
   if (typeof value === "string") return map(value) as T;
-  if (value === null || typeof value !== "object") return value;
+  if (!isContainer(value)) return value;
   if (Array.isArray(value)) return value.map((item: unknown) => mapStringsDeep(item, map)) as T;
   return Object.fromEntries(
     Object.entries(value).map(([key, member]) => [key, mapStringsDeep<unknown>(member, map)]),

@@ -6,7 +6,7 @@
 
 import { attempt } from "../errors.ts";
 import { MAX_DEPTH, toPointer } from "../json.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+import { isContainer, isNumber, type Json, type JsonObject } from "../../model/index.ts";
 import { parseYaml } from "../yaml/yaml.ts";
 import { hideArguments } from "./keyed-secrets.ts";
 import {
@@ -61,8 +61,8 @@ export function hideInValues(value: Json, secretPaths: ReadonlySet<string>, opti
 function hideValue(value: Json, context: ValueContext, options: HideOptions): Json {
   if (context.paths.some((path) => path.length === 0)) return hideEverything(value, options, context.depth);
   if (typeof value === "string") return hideString(value, context, options);
-  if (typeof value === "number" && context.keyClass === "secret") return options.hide(String(value));
-  return value !== null && typeof value === "object" ? hideCollection(value, context, options) : value;
+  if (isNumber(value) && context.keyClass === "secret") return options.hide(String(value));
+  return isContainer(value) ? hideCollection(value, context, options) : value;
 }
 
 /** Hides secrets in a list or map. Hides one completely that is nested too deep to walk through. */
@@ -77,7 +77,7 @@ function hideCollection(value: Json[] | JsonObject, context: ValueContext, optio
 /** Hides each number and text below a secret path of the schema. Keeps the structure, booleans and null. */
 function hideEverything(value: Json, options: HideOptions, depth: number): Json {
   if (value === null || typeof value === "boolean" || value === "") return value;
-  if (typeof value !== "object") return options.hide(String(value));
+  if (!isContainer(value)) return options.hide(String(value));
   if (depth > MAX_DEPTH) return options.hide("");
   if (Array.isArray(value)) return value.map((item) => hideEverything(item, options, depth + 1));
   const hideMember = (member: Json | undefined): Json => hideEverything(member ?? null, options, depth + 1);
@@ -197,7 +197,7 @@ function pathsBelow(paths: Paths, key: string): Paths {
  */
 function hideInDocument(text: string, hide: Hide): string {
   const document = mayBeDocument(text) ? attempt(() => parseYaml(text, "").value) : undefined;
-  if (typeof document !== "object" || document === null || isProse(document)) return text;
+  if (!isContainer(document) || isProse(document)) return text;
   const secrets = new Set<string>();
   const collectSecret: Hide = (secret) => {
     secrets.add(secret);

@@ -1,6 +1,14 @@
 /** Makes values of the nodes of a YAML document. Reads plain words and numbers as helm and kubectl read them. */
 
-import { isJsonObject, setMember, type Json, type JsonObject } from "../../model/index.ts";
+import {
+  ExactNumber,
+  isContainer,
+  isJsonObject,
+  setMember,
+  toNumber,
+  type Json,
+  type JsonObject,
+} from "../../model/index.ts";
 import { oneLine } from "../errors.ts";
 import type { MapNode, ScalarNode, YamlNode } from "./nodes.ts";
 import { YamlError } from "./cursor.ts";
@@ -85,7 +93,7 @@ class Constructor {
   /** The key of a map as a text, as helm reads it: `1: a` has the key `1`. */
   #toKey(node: YamlNode): string {
     const key = this.toValue(node);
-    if (key === null || typeof key === "object")
+    if (key === null || isContainer(key))
       throw errorAt(node, "a key must be a string, a number or a boolean");
     return String(key);
   }
@@ -130,7 +138,7 @@ function errorAt({ position }: YamlNode, reason: string): YamlError {
   return new YamlError(reason, position);
 }
 
-type Scalar = null | boolean | number | string;
+type Scalar = null | boolean | number | ExactNumber | string;
 
 const TRUE = new Set(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"]);
 const FALSE = new Set(["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"]);
@@ -145,32 +153,49 @@ const OLD_OCTAL = /^0[0-7]+$/;
 const BASE64 = /^(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?$/;
 
 /** Parses a plain scalar as a number, as Go's YAML library does; undefined if it is none. */
-function parseNumber(source: string): number | undefined {
+export function parseYamlNumber(source: string): number | ExactNumber | undefined {
   if (!/^[-+.\d]/.test(source)) return undefined;
   // Go removes all underscores of a number, except where it begins with a dot: there, it accepts them between digits only.
   if (source.startsWith(".") && LOOSE_UNDERSCORE.test(source)) return undefined;
   const text = source.replaceAll("_", "");
   const value = parseInteger(text) ?? (FLOAT.test(text) ? Number(text) : undefined);
   // Too large a number is Infinity. Adding 0 turns -0, which JSON does not have, into 0.
-  return value !== undefined && Number.isFinite(value) ? value + 0 : undefined;
+  if (value === undefined || value instanceof ExactNumber) return value;
+  return Number.isFinite(value) ? value + 0 : undefined;
 }
 
-/** Parses a decimal, hexadecimal, octal (`0o17`, `017`) or binary integer; undefined if the text is none. */
-function parseInteger(source: string): number | undefined {
+/** Parses a decimal, hexadecimal, octal (`0o17`, `017`) or binary integer of at most 64 bits; undefined if the text is none. */
+function parseInteger(source: string): number | ExactNumber | undefined {
   const text = source.replaceAll("_", "");
   if (!INTEGER.test(text)) return undefined;
   const digits = text.replace(/^[-+]/, "");
-  // `Number` reads all other notations, also `0x1F` and `0b1`.
+  const isNegative = text.startsWith("-");
+  // `Number` and `BigInt` read all other notations, also `0x1F` and `0b1`.
   const value = OLD_OCTAL.test(digits) ? Number.parseInt(digits, 8) : Number(digits);
+  if (value > Number.MAX_SAFE_INTEGER) return parseLargeInteger(digits, isNegative);
   // JSON has no -0.
-  return text.startsWith("-") && value !== 0 ? -value : value;
+  return isNegative && value !== 0 ? -value : value;
+}
+
+/** Most characters of an integer of 64 bits: `0b` and its digits. */
+const MAX_INTEGER_CHARS = 66;
+/** Go reads positive integers as uint64, and negative ones as int64. */
+const MAX_UINT64 = 2n ** 64n - 1n;
+const MAX_NEGATIVE_INT64 = 2n ** 63n;
+
+/** Parses an integer that JavaScript may round; undefined if it exceeds 64 bits: Go then reads decimal digits as a float. */
+function parseLargeInteger(digits: string, isNegative: boolean): number | ExactNumber | undefined {
+  if (digits.length > MAX_INTEGER_CHARS) return undefined;
+  const value = BigInt(OLD_OCTAL.test(digits) ? `0o${digits}` : digits);
+  if (value > (isNegative ? MAX_NEGATIVE_INT64 : MAX_UINT64)) return undefined;
+  return toNumber(String(isNegative ? -value : value));
 }
 
 /** The value of a plain scalar without a tag. Throws for numbers that JSON does not have. */
 function parsePlainScalar(source: string): Scalar {
   if (NULL.has(source)) return null;
   if (NOT_IN_JSON.test(source)) throw new Error("infinity and NaN cannot be written in JSON");
-  return parseBoolean(source) ?? parseNumber(source) ?? source;
+  return parseBoolean(source) ?? parseYamlNumber(source) ?? source;
 }
 
 /** Parses a boolean of YAML 1.1, such as `yes` or `off`; undefined for other texts. */
@@ -185,6 +210,12 @@ function decodeBase64(source: string): string | undefined {
   return BASE64.test(text) ? Buffer.from(text, "base64").toString("utf8") : undefined;
 }
 
+/** Parses a scalar with the tag `!!float`, which makes a float of an integer, too. */
+function parseFloatTag(source: string): number | undefined {
+  const value = parseYamlNumber(source);
+  return value === undefined ? undefined : Number(value);
+}
+
 type ScalarParser = (source: string) => Scalar | undefined;
 
 /** Parsers of scalars by the type of their tag; each returns undefined for a text that is not of its type. */
@@ -192,7 +223,7 @@ const PARSERS_BY_TYPE: ReadonlyMap<string, ScalarParser> = new Map<string, Scala
   ["null", (source) => (NULL.has(source) ? null : undefined)],
   ["bool", parseBoolean],
   ["int", parseInteger],
-  ["float", parseNumber],
+  ["float", parseFloatTag],
   ["binary", decodeBase64],
 ]);
 

@@ -1,8 +1,8 @@
 /** Reads and writes YAML as helm and kubectl do, and finds the keys of a text. */
 
-import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED } from "js-yaml";
+import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED, Schema } from "js-yaml";
 
-import type { Json } from "../../model/index.ts";
+import { ExactNumber, isContainer, toNumber, type Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
 import { constructValue, needsQuotes } from "./construct.ts";
 import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
@@ -39,19 +39,46 @@ export function parseYaml(text: string, file: string): ParsedYaml {
  * Quotes every string that helm, kubectl or this program would read as something else: the writer quotes what an implicit tag of its schema
  * resolves, so this tag claims these strings. No value has the tag.
  */
-const WRITING_SCHEMA = DUMP_SCHEMA.withTags(
+const WRITING_SCHEMA = new Schema([
+  // Before the tags of other numbers: the writer omits the tag of a value if its text resolves to this tag first.
+  defineScalarTag<ExactNumber>("tag:addon-operator.io,2026:exact", {
+    implicit: true,
+    implicitFirstChars: "-0123456789".split(""),
+    resolve: (source) => (isExactText(source) ? new ExactNumber(source) : NOT_RESOLVED),
+    identify: (value) => value instanceof ExactNumber,
+  }),
+  ...DUMP_SCHEMA.tags,
   defineScalarTag<string>("tag:addon-operator.io,2026:taken", {
     implicit: true,
     resolve: (source) => (needsQuotes(source) ? source : NOT_RESOLVED),
     identify: () => false,
   }),
-);
+]);
+
+/** Whether a text is an ExactNumber of JSON. */
+function isExactText(source: string): boolean {
+  return JSON_NUMBER.test(source) && toNumber(source) instanceof ExactNumber;
+}
+
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
 
 /** YAML text that every reader (helm, kubectl, this program) takes for exactly `value`. Nothing is folded or written as an alias. */
 export function toYaml(value: Json): string {
   // At the top js-yaml counts the indentation of a block from another column than libyaml.
   if (typeof value === "string" && value.includes("\n")) return `${JSON.stringify(value)}\n`;
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
+}
+
+/** Characters that JSON contains as they are, and that YAML forbids, or reads as line breaks. */
+// oxlint-disable-next-line no-control-regex
+const NOT_IN_YAML = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
+
+/** JSON text that is YAML with the same value: the API server decodes the body of a server-side apply as YAML, and helm its values file. */
+export function toYamlSafeJson(value: unknown): string {
+  return JSON.stringify(value).replaceAll(
+    NOT_IN_YAML,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** The size in characters and the nesting depth of a value whose aliases are written out. */
@@ -65,7 +92,7 @@ interface Weight {
  * the nesting of the value in its document. `seen` has the weight of each map and list: parts that aliases share are measured once.
  */
 function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number): Weight {
-  if (value === null || typeof value !== "object") {
+  if (!isContainer(value)) {
     return { size: typeof value === "string" ? value.length + 1 : 1, height: 0 };
   }
   const known = seen.get(value);

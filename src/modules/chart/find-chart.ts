@@ -4,7 +4,14 @@ import { realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
 import { hashFiles, readRegularFile } from "../../lib/index.ts";
-import { collect, isJsonObject, ProblemError, type JsonObject, type Module } from "../../model/index.ts";
+import {
+  collect,
+  isJsonObject,
+  isNumber,
+  ProblemError,
+  type JsonObject,
+  type Module,
+} from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
 import { findFiles, readText, SizeLimits, stat, toFoundFile, walkDirectory } from "../read/files.ts";
 import type { FoundFile } from "../read/files.ts";
@@ -132,5 +139,5 @@ export function readChartYaml(chartDir: string): JsonObject {
 /** Name or version of a chart as text: YAML reads a version such as 1.0 as a number. Undefined for any other type. */
 export function readChartWord(chartYaml: JsonObject, key: "name" | "version"): string | undefined {
   const word = chartYaml[key];
-  return typeof word === "string" || typeof word === "number" ? String(word) : undefined;
+  return typeof word === "string" || isNumber(word) ? String(word) : undefined;
 }

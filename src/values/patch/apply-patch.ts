@@ -8,6 +8,7 @@ import jsonPatch from "fast-json-patch";
 
 import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
 import {
+  cloneJson,
   copyContainer,
   isContainer,
   isIndex,
@@ -254,8 +255,15 @@ function applyChecked(document: PatchedDocument, operation: PatchOperation): voi
   if (operation.op === "copy")
     document.copiedCharacters += jsonLength(document.get(parsePointer(operation.from)));
   document.copyParents(parsePointer(operation.path));
-  // Without the validation of the library, in place (in the copies), and never into a prototype.
-  jsonPatch.applyOperation(document.root, operation, false, true, true);
+  // Without the validation of the library, in place (in the copies), and never into a prototype. The library would round numbers of a copy.
+  jsonPatch.applyOperation(document.root, toAddition(document, operation), false, true, true);
+}
+
+/** Turns a `copy` into the `add` of a clone of the value. */
+function toAddition(document: PatchedDocument, operation: PatchOperation): PatchOperation {
+  if (operation.op !== "copy") return operation;
+  const value = cloneJson(document.get(parsePointer(operation.from)) ?? null);
+  return { op: "add", path: operation.path, value };
 }
 
 /** Removes the value, then adds it: the index of the target counts after the removal (RFC 6902 §4.4). */

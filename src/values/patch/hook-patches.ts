@@ -3,9 +3,17 @@
  * above it), its *values patch* the values in memory. Both patch one section: the values of the hook's module, or the global ones.
  */
 
-import { DepthError, splitJsonValues, parseJson, toPointer, parsePointer } from "../../lib/index.ts";
+import {
+  DepthError,
+  splitJsonValues,
+  parseExactJson,
+  parseYamlNumber,
+  toPointer,
+  parsePointer,
+} from "../../lib/index.ts";
 import type { JsonFragment } from "../../lib/index.ts";
-import { asString, GLOBAL, isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { asString, GLOBAL, isJsonObject, mapExactNumbers } from "../../model/index.ts";
+import type { ExactNumber, Json, JsonObject } from "../../model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";
@@ -129,11 +137,22 @@ export function parsePatch(text: string, key: string): ParsedPatch {
 /** Parses one JSON text of a patch file. The error shows its position, never its content. */
 function parseFragment({ text, index }: JsonFragment): Json {
   try {
-    return parseJson(text);
+    return mapExactNumbers(parseExactJson(text), toValuesNumber);
   } catch (error) {
+    if (error instanceof PatchError) throw error;
     const issue = error instanceof DepthError ? `${error.message}:` : "malformed JSON in";
     throw new PatchError(`${issue} the value that starts at character ${index + 1}`);
   }
+}
+
+/**
+ * A number as the values files have it that Go's YAML library reads: integers of 64 bits exactly, others as floats. Throws PatchError for a
+ * number that is too large for them.
+ */
+function toValuesNumber({ text }: ExactNumber): number | ExactNumber {
+  const number = parseYamlNumber(text);
+  if (number === undefined) throw new PatchError("a number of the patch is too large for a float of 64 bits");
+  return number;
 }
 
 /** Converts a parsed JSON value to an operation. Throws PatchError if it is none. Adds a warning if a path had to be corrected. */

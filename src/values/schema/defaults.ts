@@ -1,6 +1,14 @@
 /** Fills in the defaults of a JSON schema: adds members that a value lacks. A value that lacks none stays the same object, for comparisons. */
 
-import { isJsonObject, objectOf, objectsIn, member, setMember, combineMembers } from "../../model/index.ts";
+import {
+  isContainer,
+  isJsonObject,
+  objectOf,
+  objectsIn,
+  member,
+  setMember,
+  combineMembers,
+} from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { subSchemas, resolveTarget } from "./schema-tree.ts";
@@ -54,7 +62,7 @@ class DefaultFiller {
   #fill(schema: JsonObject, value: Json, defaultDepth: number): Json {
     if (defaultDepth > MAX_NESTED_DEFAULTS)
       throw new EndlessDefaultsError("defaults make each other without end");
-    if (value === null || typeof value !== "object" || !this.hasDefaults(schema)) return value;
+    if (!isContainer(value) || !this.hasDefaults(schema)) return value;
     const filledByValue = this.#filled.get(schema) ?? new Map<Json, Json>();
     this.#filled.set(schema, filledByValue);
     const filled = filledByValue.get(value) ?? this.#fillMissing(schema, value, defaultDepth);

@@ -6,7 +6,7 @@
 import { dirname, resolve } from "node:path";
 
 import { digest, parsePointer } from "../../lib/index.ts";
-import { isJsonObject, objectOf, ProblemError, valueAt } from "../../model/index.ts";
+import { isContainer, isJsonObject, objectOf, ProblemError, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { decodeFragment, mapSchemas } from "./schema-tree.ts";
@@ -37,7 +37,7 @@ export function referencedFiles(text: string, file: string): string[] {
 
 /** Adds the paths of the files to which a value refers to `paths`. Searches the whole value: a fragment may be anywhere in a file. */
 function collectPaths(value: Json, file: string, paths: Set<string>): void {
-  if (value === null || typeof value !== "object") return;
+  if (!isContainer(value)) return;
   for (const [key, member] of Object.entries(value)) {
     const target = key === "$ref" ? parseFileReference(member, file) : undefined;
     if (target !== undefined) paths.add(target.path);

@@ -5,7 +5,7 @@
  */
 
 import { oneLine, sameJson } from "../../lib/index.ts";
-import { isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { isContainer, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas } from "./schema-tree.ts";
 
@@ -79,7 +79,8 @@ function withKnownTypes(schema: JsonObject, report: Report): JsonObject {
 /** Removes `items` that is neither a schema, a list of schemas nor a boolean. */
 function withUsableItems(schema: JsonObject, report: Report): JsonObject {
   const { items, ...rest } = schema;
-  if (items === undefined || typeof items === "boolean" || typeof items === "object") return schema;
+  if (items === undefined || items === null || typeof items === "boolean" || isContainer(items))
+    return schema;
   report("items must be a schema: the items are not checked");
   return rest;
 }

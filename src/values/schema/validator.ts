@@ -12,6 +12,7 @@ import {
   asString,
   isContainer,
   isJsonObject,
+  mapExactNumbers,
   member,
   type Json,
   type JsonObject,
@@ -193,7 +194,7 @@ export function isCheckedFormat(format: string): boolean {
 
 /** Violations of the meta-schema, with paths in the schema. */
 export function findMetaSchemaProblems(schema: JsonObject, file: string): Problem[] {
-  if (ajv.validateSchema(schema, false) === true) return [];
+  if (ajv.validateSchema(toPlainNumbers(schema) as JsonObject, false) === true) return [];
   return (ajv.errors ?? []).slice(0, MAX_PROBLEMS).map((error) => ({
     file,
     key: error.instancePath,
@@ -213,14 +214,20 @@ function compileAtFirstUse(schema: JsonObject): ValueCheck {
   let validate: ValidateFunction | undefined;
   return (value, path, found) => {
     if (validate === undefined) {
-      validate = ajv.compile(schema);
+      const ajvSchema = toPlainNumbers(schema) as JsonObject;
+      validate = ajv.compile(ajvSchema);
       // Ajv keeps every schema that it compiles, which the callers of this function do already.
-      ajv.removeSchema(schema);
+      ajv.removeSchema(ajvSchema);
     }
-    if (validate(value)) return;
+    if (validate(toPlainNumbers(value))) return;
     for (const error of validate.errors ?? [])
       found.push({ path: path + errorPath(error), rule: error.keyword, message: describeError(error) });
   };
+}
+
+/** The value with numbers that ajv knows. Go's schema library rounds large integers in the same way. */
+function toPlainNumbers(value: Json): Json {
+  return mapExactNumbers(value, Number);
 }
 
 /** JSON pointer of the wrong value; includes the name of a missing or undeclared member. */

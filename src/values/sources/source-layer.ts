@@ -20,6 +20,8 @@ import {
   isJsonObject,
   member,
   ProblemError,
+  isContainer,
+  isNumber,
   setMember,
   valueAt,
   mergeLayers,
@@ -227,8 +229,8 @@ function nestAtPointer(text: string, path: string): JsonObject {
 }
 
 function collectTexts(value: Json | undefined): string[] {
-  if (typeof value === "string" || typeof value === "number") return [String(value)];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectTexts) : [];
+  if (typeof value === "string" || isNumber(value)) return [String(value)];
+  return isContainer(value) ? Object.values(value).flatMap(collectTexts) : [];
 }
 
 /** JSON pointers of all values of a section from a Secret; of its top-level members if it has very many. */

@@ -64,4 +64,14 @@ describe("a manifest whose objects name their namespace", () => {
     });
     expect(await placed(`---\n${list}\n---\n# nothing\n`)).toEqual(["Secret old", "ClusterRole "]);
   });
+
+  test("keeps numbers and texts as Go's YAML library reads them", async () => {
+    const text = `---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nspec: {id: 1234567890123456789, text: "a\\L  b\\N"}\n`;
+    expect(await addNamespace(text)).toBe(
+      String.raw`---\n{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"old"},"spec":{"id":1234567890123456789,"text":"a\u2028  b\u0085"}}\n`.replaceAll(
+        String.raw`\n`,
+        "\n",
+      ),
+    );
+  });
 });

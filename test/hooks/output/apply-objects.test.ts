@@ -4,6 +4,7 @@ import { applyObjects, parseObjectOperations } from "../../../src/hooks/index.ts
 import { CONFIG_MAPS, connect } from "../../../src/kube/index.ts";
 import type { KubeClient } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
+import { readJson, type JsonObject } from "../../../src/model/index.ts";
 import { Children } from "../../../src/process/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
@@ -177,6 +178,51 @@ describe("object patches", () => {
     await patch('.data.a = "2"');
     expect(bodies()).toEqual([object({ a: "2" }, "7"), object({ a: "2" }, "7")]);
     await expect(patch(".data.a")).rejects.toThrow(/result is no object/);
+  });
+
+  test("numbers keep their text, also in what JQPatch replaces", async () => {
+    const spec = '{"a":1234567890123456789,"b":[1.0,-0,0.12345678901234567890,1e999],"n":5}';
+    const withNumbers = `{"kind":"A","metadata":{"resourceVersion":"7"},"spec":${spec}}`;
+    api.on(`GET ${ONE}`, { json: readJson(withNumbers) });
+    for (const call of [`PUT ${ONE}`, `PATCH ${ONE}`, `POST ${MAPS}`]) api.on(call, ok);
+    const applyText = (text: string) =>
+      applyObjects({ client, filters, clock, discovery: { resolve } }, parseObjectOperations(text));
+    const named = '"kind":"cm","namespace":"ns","name":"one"';
+    const labelled = `{"kind":"A","metadata":{"labels":{"a":"b"},"resourceVersion":"7"},"spec":${spec}}`;
+    await applyText(`{"operation":"MergePatch",${named},"mergePatch":${spec}}`);
+    await applyText(
+      `{"operation":"JSONPatch",${named},"jsonPatch":[{"op":"add","path":"/a","value":${spec}}]}`,
+    );
+    await applyText(
+      `{"operation":"Create","object":{"apiVersion":"v1","kind":"cm","metadata":{"name":"one","namespace":"ns"},"spec":${spec}}}`,
+    );
+    await applyText(`{"operation":"JQPatch",${named},"jqFilter":".metadata.labels.a = \\"b\\""}`);
+    await applyText(`{"operation":"JQPatch",${named},"jqFilter":"del(.none)"}`);
+    const sent = api.requests.map(({ body }) => body).filter((body) => body !== "");
+    expect(sent).toEqual([
+      spec,
+      `[{"op":"add","path":"/a","value":${spec}}]`,
+      `{"apiVersion":"v1","kind":"cm","metadata":{"name":"one","namespace":"ns"},"spec":${spec}}`,
+      labelled,
+    ]);
+  });
+
+  test("JQPatch refuses to write a number that jq has rounded, in a text or where it cannot be restored", async () => {
+    const spec = { a: 1, b: 2, c: "1234567890123456800" };
+    const text = JSON.stringify({ kind: "A", metadata: {}, spec }).replace(
+      '"a":1,"b":2',
+      '"a":1234567890123456789,"b":1234567890123456790',
+    );
+    api.on(`GET ${ONE}`, { json: readJson(text) });
+    const patch = (jqFilter: string) => apply({ operation: "JQPatch", ...target, jqFilter });
+    const isExact = (await filters.compile("[.a] | map(tostring)")).evaluate(
+      readJson('{"a":1234567890123456789}') as JsonObject,
+    );
+    if (JSON.stringify(await isExact).includes("789")) return;
+    await expect(patch(".spec.d = .spec.a")).rejects.toThrow(
+      "jq has rounded a number of the object, which the filter puts at /spec/d",
+    );
+    await expect(patch('.spec.d = "id-\\(.spec.b)"')).rejects.toThrow("at /spec/d; use MergePatch");
   });
 
   test("failures are collected, the rest is tried", async () => {

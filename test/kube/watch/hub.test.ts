@@ -83,7 +83,7 @@ describe("a watch", () => {
     ]);
   });
 
-  it("reads numbers as doubles: integers above 2^53 are rounded", async () => {
+  it("keeps integers above 2^53", async () => {
     const { server, hub } = lab();
     const got: unknown[] = [];
     const object = (each: object): void => void got.push((each as { size?: number }).size);
@@ -91,7 +91,7 @@ describe("a watch", () => {
     const sent = list(1, [{ ...configMap("a", 1), size: 0 }]).replace('"size":0', '"size":9007199254740993');
     (await server.next()).send(sent).end();
     await synced;
-    expect(got).toEqual([9_007_199_254_740_992]);
+    expect(String(got)).toBe("9007199254740993");
   });
 
   it("delivers events in order and goes on after a clean close from the last version, bookmarks included", async () => {

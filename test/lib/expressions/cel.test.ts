@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 
 import { compileCel } from "../../../src/lib/index.ts";
+import { readJson } from "../../../src/model/index.ts";
 
 const SECRET = {
   data: { "tls.crt": "x" },
+  spec: readJson('{"id":1234567890123456789,"size":1.0}'),
   status: { replicas: 3, conditions: [{ type: "Ready", status: "True" }] },
 };
 
@@ -12,7 +14,9 @@ describe("an expression over an object", () => {
     ["'tls.crt' in object.data", true],
     ["'tls.key' in object.data", false],
     ["has(object.data)", true],
-    ["has(object.spec) && object.spec.paused", false],
+    ["has(object.none) && object.none.paused", false],
+    ["object.spec.id == 1234567890123456789 && object.spec.size == 1", true],
+    ["object.spec.id == 1234567890123456790", false],
     ["object.status.replicas >= 2", true],
     ["object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')", true],
     ["object.none == 1", false, "fails: No such key: none"],

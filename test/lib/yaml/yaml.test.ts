@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { YamlError, parseYaml, toYaml } from "../../../src/lib/index.ts";
-import type { Json } from "../../../src/model/index.ts";
+import { YamlError, parseYaml, toYaml, toYamlSafeJson } from "../../../src/lib/index.ts";
+import { ExactNumber, type Json } from "../../../src/model/index.ts";
 
 const read = (text: string): Json => parseYaml(text, "test.yaml").value;
 
@@ -39,6 +39,15 @@ const SCALARS: readonly (readonly [readonly string[], Json])[] = [
   [["1.0"], 1],
   [["1.50"], 1.5],
   [["-0x1F"], -31],
+  [["9007199254740993", "9_007_199_254_740_993", "+0x20000000000001"], new ExactNumber("9007199254740993")],
+  [["18446744073709551615", "0xffffffffffffffff"], new ExactNumber("18446744073709551615")],
+  [["01777777777777777777777"], new ExactNumber("18446744073709551615")],
+  [["-9223372036854775808"], new ExactNumber("-9223372036854775808")],
+  [["-9223372036854775807"], new ExactNumber("-9223372036854775807")],
+  [["18446744073709551616"], 2 ** 64],
+  [["-9223372036854775809"], -(2 ** 63)],
+  [["!!float 9007199254740993"], 2 ** 53],
+  [["0x1ffffffffffffffff"], "0x1ffffffffffffffff"],
   [["!!str 5"], "5"],
   [['!!int "5"'], 5],
   [['!!bool "yes"'], true],
@@ -225,7 +234,27 @@ describe("parseYaml", () => {
   });
 });
 
+describe("toYamlSafeJson", () => {
+  it("escapes what JSON contains as it is, and YAML forbids or reads as a line break", () => {
+    const text = "caf\u0097 one\u0085 two\u2028  three\u2029\uFEFF\uFFFE\uFFFF\u007F 😀 é";
+    const json = toYamlSafeJson({ [text]: text });
+    expect(json).toContain(
+      String.raw`caf\u0097 one\u0085 two\u2028  three\u2029\ufeff\ufffe\uffff\u007f 😀 é`,
+    );
+    for (const value of [JSON.parse(json), read(json)]) expect(value).toEqual({ [text]: text });
+  });
+});
+
 describe("toYaml", () => {
+  it("writes the text of numbers that JavaScript would round", () => {
+    const numbers = ["1234567890123456789", "-9223372036854775808", "18446744073709551615"];
+    const value = { numbers: numbers.map((text) => new ExactNumber(text)), texts: numbers };
+    expect(toYaml(value)).toBe(
+      `numbers:\n${numbers.map((each) => `  - ${each}\n`).join("")}texts:\n${numbers.map((each) => `  - '${each}'\n`).join("")}`,
+    );
+    expect(read(toYaml(value))).toEqual(value);
+  });
+
   const awkward = [
     ...SCALARS.flatMap(([texts]) => texts),
     ...STRINGS,

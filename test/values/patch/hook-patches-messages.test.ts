@@ -38,12 +38,32 @@ describe("what is wrong with a patch is reported", () => {
     ['{"op":"move","path":"/m/a"}', 'a patch operation needs a "from"'],
     ['{"op":"add","path":"/m/a"}', "/m/a: the operation needs a value"],
     ['{"op":5,"path":"/m/a"}', "/m/a: op must be one of add, remove, replace, move, copy, test"],
+    [
+      '{"op":"add","path":"/m/a","value":{"b":[1e999]}}',
+      "a number of the patch is too large for a float of 64 bits",
+    ],
     ['{"op":"remove","path":"/m/~"}', '/m/~: "~" must be written "~0"'],
     ['{"op":"remove","path":"/m/a/__proto__"}', '/m/a/__proto__: "__proto__" is not allowed in a path'],
     ['{"op":"remove","path":"/other"}', "/other: a hook of this module may patch /m/… only"],
     ['{"op":"copy","from":"/x/b","path":"/m/a"}', "/x/b: a hook of this module may patch /m/… only"],
   ])("%j", (text, reported) => {
     expect(() => parsePatch(text, "m")).toThrow(reported);
+  });
+
+  it("keeps integers of 64 bits, and reads other numbers as helm does", () => {
+    const value =
+      "[1234567890123456789,-9223372036854775808,18446744073709551616,1.0,-0,1e3,0.12345678901234567890]";
+    const { operations } = parsePatch(`{"op":"add","path":"/m/a","value":${value}}`, "m");
+    expect(JSON.stringify(operations)).toContain(
+      '"value":[1234567890123456789,-9223372036854775808,18446744073709552000,1,0,1000,0.12345678901234568]',
+    );
+    const copied = applyJsonPatch({}, [...operations, { op: "copy", from: "/m/a", path: "/m/b" }]);
+    expect(JSON.stringify(copied)).toBe(
+      JSON.stringify({ a: 1, b: 1 }).replaceAll(
+        "1",
+        "[1234567890123456789,-9223372036854775808,18446744073709552000,1,0,1000,0.12345678901234568]",
+      ),
+    );
   });
 
   it.each([

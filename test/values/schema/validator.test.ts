@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
-import type { Json, JsonObject } from "../../../src/model/index.ts";
+import { readJson, type Json, type JsonObject } from "../../../src/model/index.ts";
 import { createAjvCheck, createValidator } from "../../../src/values/schema/validator.ts";
 import type { Violation } from "../../../src/values/schema/violation.ts";
 
@@ -46,6 +46,17 @@ const inOrder = (found: readonly Violation[]): string[] =>
   [
     ...new Set(found.map(({ path, rule, message }) => `${path === "" ? "/" : path} ${rule}: ${message}`)),
   ].sort();
+
+test("integers above 2^53 are integers", () => {
+  const schema = readJson(
+    '{"properties":{"id":{"type":"integer","minimum":1,"maximum":9223372036854775807},"size":{"type":"number"}}}',
+  ) as JsonObject;
+  const check = createValidator(schema);
+  expect(check(readJson('{"id":1234567890123456789,"size":1234567890123456789}'))).toEqual([]);
+  expect(check(readJson('{"id":-1234567890123456789}'))).toMatchObject([{ path: "/id", rule: "minimum" }]);
+  const text = createValidator({ properties: { id: { type: "string" } } });
+  expect(text(readJson('{"id":1234567890123456789}'))).toMatchObject([{ path: "/id", rule: "type" }]);
+});
 
 test("a schema taken apart says what ajv says of the whole", () => {
   fc.assert(
