@@ -2,6 +2,7 @@
 import { analyzeMetafile, build } from "esbuild";
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { packageDirectories, thirdPartyLicenses } from "./build/licenses.mjs";
 import { slim } from "./build/slim.mjs";
 import { buildVersion } from "./build/version.mjs";
 import { root } from "./setup/versions.mjs";
@@ -23,8 +24,10 @@ export async function bundlePage(to = join(dist, "page")) {
     logLevel: "warning",
   });
   cpSync(join(from, "index.html"), join(to, "index.html"));
-  return Object.values(metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
+  return metafile;
 }
+
+const sizeOf = ({ outputs }) => Object.values(outputs).reduce((sum, each) => sum + each.bytes, 0);
 
 /** Directories of the repository that go beside the bundle. */
 const copied = ["crds", "shell"];
@@ -119,22 +122,26 @@ export async function bundle() {
   writeFileSync(join(dist, "kubectl-addon"), launcher("kubectl-addon.js"), { mode: 0o755 });
   writeFileSync(join(dist, "kubectl-addon.js"), PLUGIN, { mode: 0o755 });
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(packageOf(), undefined, 2)}\n`);
-  const own = Object.values(result.metafile.outputs).reduce((sum, each) => sum + each.bytes, 0);
-  const bytes = own + (await bundlePage());
-  return { outfile, bytes, metafile: result.metafile };
+  const page = await bundlePage();
+  const packages = packageDirectories(root, [result.metafile, page], ["koffi", NATIVE]);
+  writeFileSync(join(dist, "THIRD-PARTY-LICENSES"), thirdPartyLicenses(root, packages));
+  cpSync(join(root, "LICENSE"), join(dist, "LICENSE"));
+  return { outfile, bytes: sizeOf(result.metafile) + sizeOf(page), metafile: result.metafile, packages };
 }
+
+/** The part of koffi for this machine. */
+const NATIVE = `@koromix/koffi-${process.platform}-${process.arch}`;
 
 /** koffi and its part for this machine: the bundle is whole without a node_modules above it. */
 function copyNative() {
   const from = join(root, "node_modules");
   const to = join(dist, "node_modules");
-  const native = `@koromix/koffi-${process.platform}-${process.arch}`;
   for (const name of [
     "koffi/package.json",
     "koffi/index.cjs",
     "koffi/src/koffi/index.cjs",
     "koffi/src/koffi/src/static.cjs",
-    native,
+    NATIVE,
   ])
     if (existsSync(join(from, name))) cpSync(join(from, name), join(to, name), { recursive: true });
 }
