@@ -30,7 +30,7 @@ interface HookSeries {
   count: number;
 }
 
-interface HookFamily {
+export interface FamilyOfHooks {
   readonly name: string;
   readonly type: FamilyType;
   readonly series: Map<string, HookSeries>;
@@ -49,7 +49,7 @@ const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 export class HookMetrics {
   readonly #prefix: string;
   readonly #hookExists: (owner: HookMetricOwner) => boolean;
-  readonly #families = new Map<string, HookFamily>();
+  readonly #families = new Map<string, FamilyOfHooks>();
 
   constructor(prefix: string, hookExists: (owner: HookMetricOwner) => boolean) {
     this.#prefix = prefix;
@@ -74,9 +74,13 @@ export class HookMetrics {
 
   /** The text that Prometheus reads, without the metrics of hooks that are deleted. */
   renderText(): string {
+    return renderFamilies(this.listFamilies());
+  }
+
+  /** The families, without the metrics of hooks that are deleted. */
+  listFamilies(): FamilyOfHooks[] {
     this.#removeSeries(({ owner }) => !this.#hookExists(owner));
-    const sorted = [...this.#families.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-    return sorted.map(renderFamily).join("");
+    return [...this.#families.values()];
   }
 
   /** Replaces `{PREFIX}` in the name. Throws HookMetricError for an invalid name. */
@@ -141,10 +145,10 @@ export class HookMetrics {
   }
 
   /** The family of this name, created empty at first use. */
-  #findOrCreateFamily(name: string, type: FamilyType): HookFamily {
+  #findOrCreateFamily(name: string, type: FamilyType): FamilyOfHooks {
     const existing = this.#families.get(name);
     if (existing !== undefined) return existing;
-    const family: HookFamily = { name, type, series: new Map() };
+    const family: FamilyOfHooks = { name, type, series: new Map() };
     this.#families.set(name, family);
     return family;
   }
@@ -168,17 +172,28 @@ function isSameList(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, index) => value === b[index]);
 }
 
-/** A family in Prometheus' text format. All its series get the same labels, as Prometheus recommends; a missing label is empty. */
-function renderFamily(family: HookFamily): string {
-  const { name, type, series } = family;
-  const allLabels = new Set([...series.values()].flatMap((one) => Object.keys(one.labels)));
-  const sortedLabels = [...allLabels].sort();
-  const lines = [...series.values()].map((one) => {
-    const pairs = sortedLabels.map(
-      (label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`,
-    );
-    const buckets = type === "histogram" ? one.buckets : undefined;
-    return renderLines(name, one, { labels: pairs.join(","), buckets });
-  });
+/** Families in Prometheus' text format, sorted. Those with one name are one family there, whose type is unknown if their types differ. */
+export function renderFamilies(families: readonly FamilyOfHooks[]): string {
+  const byName = [...Map.groupBy(families, ({ name }) => name)].sort(([a], [b]) => (a < b ? -1 : 1));
+  return byName.map(([name, ofName]) => renderFamily(name, ofName)).join("");
+}
+
+/** One family. All its series get the same labels, as Prometheus recommends; a missing label is empty. */
+function renderFamily(name: string, families: readonly FamilyOfHooks[]): string {
+  const [firstType, ...otherTypes] = new Set(families.map(({ type }) => type));
+  const type = otherTypes.length === 0 ? firstType : "untyped";
+  const labels = families.flatMap(({ series }) =>
+    [...series.values()].flatMap((one) => Object.keys(one.labels)),
+  );
+  const sortedLabels = [...new Set(labels)].sort();
+  const lines = families.flatMap((family) =>
+    [...family.series.values()].map((one) => {
+      const pairs = sortedLabels.map(
+        (label) => `${label}="${escapeLabelValue(member(one.labels, label) ?? "")}"`,
+      );
+      const buckets = family.type === "histogram" ? one.buckets : undefined;
+      return renderLines(name, one, { labels: pairs.join(","), buckets });
+    }),
+  );
   return `# HELP ${name} ${name}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }

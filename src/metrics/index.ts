@@ -1,3 +1,4 @@
+export { HookMetricScopes } from "./hook-metric-scopes.ts";
 export { HookMetricError, HookMetrics, type HookMetricOwner } from "./hook-metrics.ts";
 export { hasHook } from "./inventory.ts";
 export { makeBindingTimes, countDroppedTick, recordTaskWait, connectMetrics } from "./measure.ts";

@@ -17,7 +17,7 @@ import type { DebugSources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { readOwnIdentity, type Leadership } from "../kube/index.ts";
 import { sleep, type Debounce, type Scope } from "../lib/index.ts";
-import { connectMetrics, type HookMetrics, type Metrics } from "../metrics/index.ts";
+import { connectMetrics, type HookMetricScopes, type Metrics } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { buildCrdRequest, type State } from "../state/index.ts";
@@ -33,7 +33,7 @@ export interface AdapterParts {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly metrics: Metrics;
-  readonly hookMetrics: HookMetrics;
+  readonly hookMetrics: HookMetricScopes;
   readonly releases: Releases;
   readonly config: WatchedConfig;
   readonly annotations: Annotations;

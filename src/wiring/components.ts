@@ -8,8 +8,14 @@ import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, requestServerVersion } from "../kube/index.ts";
-import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
-import { countDroppedTick, hasHook, HookMetrics, Metrics, type RecorderParts } from "../metrics/index.ts";
+import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
+import {
+  countDroppedTick,
+  hasHook,
+  HookMetricScopes,
+  Metrics,
+  type RecorderParts,
+} from "../metrics/index.ts";
 import {
   makeBindingTimes,
   makeConfigReporter,
@@ -64,7 +70,7 @@ export class Components {
   readonly #rateLimits: RateLimits;
   readonly #base: Base;
   readonly #scope: Scope;
-  readonly #hookMetrics: HookMetrics;
+  readonly #hookMetrics: HookMetricScopes;
   readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
   readonly #longQueues = new Set<string>();
@@ -79,7 +85,7 @@ export class Components {
     this.metrics = new Metrics(settings.metricsPrefix);
     countDroppedSpans(base.spanExport, this.metrics);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
-    this.#hookMetrics = new HookMetrics(settings.metricsPrefix, (owner) => hasHook(this.state, owner));
+    this.#hookMetrics = this.#makeHookMetrics();
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, clock, secrets });
     // Called when the known secrets are collected again: the operator's own and those of values.
@@ -189,6 +195,15 @@ export class Components {
       onDrop: (queue, task) => countDroppedTick(this.metrics, queue, task),
       onAction: (queue, action, ms) =>
         this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
+    });
+  }
+
+  #makeHookMetrics(): HookMetricScopes {
+    const { accounts, settings } = this.#base;
+    return new HookMetricScopes({
+      prefix: settings.metricsPrefix,
+      hookExists: (owner) => hasHook(this.state, owner),
+      hasAccount: (module) => attempt(() => accounts.getKnownAccount(module)) !== undefined,
     });
   }
 

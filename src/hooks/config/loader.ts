@@ -12,6 +12,7 @@ import { type Clock } from "../../lib/index.ts";
 import { queueOf } from "../../model/index.ts";
 import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
 import type { ModuleActor } from "../actor.ts";
+import { confineQueues } from "./confine-queues.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
 import { type QueryWords } from "./query-config.ts";
 import type { ConfiguredHook } from "./batch-config.ts";
@@ -76,7 +77,9 @@ export class HookLoader {
   ): Promise<Pick<CachedAnswer, "queriedFile" | "answer">> {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
-    const key = `${module ?? "global"}:${file.name} ${file.path}`;
+    // The account of a module limits the queues of its hooks.
+    const hasAccount = attempt(() => this.#actorOf(module)) !== undefined;
+    const key = `${module ?? "global"}:${file.name} ${file.path} ${hasAccount}`;
     const cached = this.#findCached(key, clock);
     if (cached?.signature === signature) return cached;
     const content = contentDigest(file);
@@ -103,6 +106,11 @@ export class HookLoader {
     return query.answer;
   }
 
+  /** The identity of the hooks of a module; undefined = the operator's. Throws while it is unknown. */
+  #actorOf(module: string | undefined): ModuleActor | undefined {
+    return module === undefined ? undefined : this.#options.actorOf?.(module);
+  }
+
   #findCached(key: string, clock: Clock): CachedAnswer | undefined {
     const cached = this.#cache.get(key);
     return cached === undefined || clock.monotonic() >= cached.expiresAt ? undefined : cached;
@@ -113,8 +121,10 @@ export class HookLoader {
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
     try {
-      const actor = module === undefined ? undefined : this.#options.actorOf?.(module);
-      return await queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
+      const actor = this.#actorOf(module);
+      const answer = await queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
+      if (actor === undefined || module === undefined || !("hooks" in answer)) return answer;
+      return { key: "--config", ...confineQueues(answer, { module, ownQueue: queue }) };
     } catch (error) {
       // The account of the module is not known.
       return { key: "--config", failure: oneLine(error) };

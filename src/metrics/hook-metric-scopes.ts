@@ -1,0 +1,47 @@
+/**
+ * Keeps the metrics of hooks of different teams apart: names, types and groups of a module with an account are independent of those of all other hooks,
+ * so that no team can make hooks of another one fail, or remove their series (docs/guides/tenancy.md, "Metrics and queues of hooks").
+ */
+
+import type { MetricOperation } from "../hooks/index.ts";
+import { HookMetrics, renderFamilies, type HookMetricOwner } from "./hook-metrics.ts";
+
+interface ScopesOptions {
+  readonly prefix: string;
+  readonly hookExists: (owner: HookMetricOwner) => boolean;
+  /** Whether a module has an account. */
+  readonly hasAccount: (module: string) => boolean;
+}
+
+/** The scope of global hooks and of modules without an account. No module has this name. */
+const SHARED = "";
+
+/** The metrics of all hooks, at `/metrics/hooks`. */
+export class HookMetricScopes {
+  readonly #options: ScopesOptions;
+  readonly #scopes = new Map<string, HookMetrics>();
+
+  constructor(options: ScopesOptions) {
+    this.#options = options;
+  }
+
+  /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
+  apply(operations: readonly MetricOperation[], owner: HookMetricOwner): void {
+    const { prefix, hookExists, hasAccount } = this.#options;
+    const { module } = owner;
+    const scope = module !== undefined && hasAccount(module) ? module : SHARED;
+    const metrics = this.#scopes.get(scope) ?? new HookMetrics(prefix, hookExists);
+    metrics.apply(operations, owner);
+    this.#scopes.set(scope, metrics);
+  }
+
+  /** The text that Prometheus reads, without the metrics of hooks that are deleted. */
+  renderText(): string {
+    const families = [...this.#scopes].flatMap(([scope, metrics]) => {
+      const ofScope = metrics.listFamilies();
+      if (ofScope.length === 0) this.#scopes.delete(scope);
+      return ofScope;
+    });
+    return renderFamilies(families);
+  }
+}

@@ -1,0 +1,50 @@
+import { beforeEach, expect, test } from "vitest";
+
+import { HookMetricError, HookMetricScopes } from "../../src/metrics/index.ts";
+
+let deleted: string[];
+let metrics: HookMetricScopes;
+beforeEach(() => {
+  deleted = [];
+  metrics = new HookMetricScopes({
+    prefix: "p_",
+    hookExists: ({ module = "" }) => !deleted.includes(module),
+    hasAccount: (module) => module.startsWith("team"),
+  });
+});
+
+const write = (module: string | undefined, action: "add" | "set", { group }: { group?: string } = {}) =>
+  metrics.apply([{ action, name: "age", value: 1, labels: {}, group }], { hook: "a.sh", module });
+
+test("another type in a module with an account makes no hook of others fail", () => {
+  write("team-a", "add");
+  write("team-b", "set");
+  write(undefined, "set");
+  write("web", "set");
+  expect(metrics.renderText()).toBe(
+    [
+      "# HELP age age",
+      "# TYPE age untyped",
+      'age{hook="a.sh",module="team-a"} 1',
+      'age{hook="a.sh",module="team-b"} 1',
+      'age{hook="a.sh",module=""} 1',
+      'age{hook="a.sh",module="web"} 1',
+      "",
+    ].join("\n"),
+  );
+  // Modules without an account share names, as before.
+  expect(() => write("web", "add")).toThrow(HookMetricError);
+  deleted.push("team-a");
+  expect(metrics.renderText()).toContain("# TYPE age gauge");
+});
+
+test("a group of a module with an account is its own", () => {
+  write("team-a", "set", { group: "g" });
+  write("web", "set", { group: "g" });
+  metrics.apply([{ action: "expire", name: undefined, group: "g" }], { hook: "b.sh", module: "team-b" });
+  expect(metrics.renderText()).toContain('module="team-a"');
+  expect(metrics.renderText()).toContain('module="web"');
+  metrics.apply([{ action: "expire", name: undefined, group: "g" }], { hook: "b.sh", module: "team-a" });
+  expect(metrics.renderText()).not.toContain('module="team-a"');
+  expect(metrics.renderText()).toContain('module="web"');
+});
