@@ -80,8 +80,14 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   });
   log.flush();
   if (result.outcome !== "succeeded") return { failure: result.message };
-  const writtenText = (await scratch.read(RESULT_FILE, MAX_ANSWER_BYTES)).trim();
-  const reason = (await scratch.read(REASON_FILE, MAX_ANSWER_BYTES)).trim();
+  const read = async (file: string, variable: string): Promise<string> => {
+    const text = await scratch.read(file, MAX_ANSWER_BYTES).catch((error: unknown) => {
+      throw new Error(`the file at ${variable} is refused: ${oneLine(error)}`);
+    });
+    return text.trim();
+  };
+  const writtenText = await read(RESULT_FILE, "MODULE_ENABLED_RESULT");
+  const reason = await read(REASON_FILE, "MODULE_ENABLED_REASON");
   const text = writtenText || lastLine.trim();
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }

@@ -13,7 +13,16 @@ export { collectGarbageWhenIdle } from "./idle-memory.ts";
 export * from "./log.ts";
 export * from "./memo.ts";
 export * from "./parallel.ts";
-export { exists, readRegularFile, writeAll, readAtMost } from "./files/files.ts";
+export {
+  decodeText,
+  describeInvalidLine,
+  EncodingError,
+  exists,
+  findInvalidLine,
+  readAtMost,
+  readRegularFile,
+  writeAll,
+} from "./files/files.ts";
 export {
   findPathProblemBesideUsers,
   isPrivateDirectory,

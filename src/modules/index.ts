@@ -20,6 +20,7 @@ export { hashModuleFiles } from "./read/refresh-module.ts";
 export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
 export {
+  encodingProblem,
   isTimestampReliable,
   MOST_BYTES,
   MOST_ENTRIES,

@@ -7,12 +7,22 @@ import { basename, dirname, join, resolve } from "node:path";
 import { buildChildEnvironment, type Environment, type Settings } from "../config.ts";
 import { FilterEngine } from "../filter/index.ts";
 import { buildHookEnvironment, type HookQueryOptions } from "../hooks/index.ts";
-import { attempt, createLogger, oneLine, Scope, systemClock, type Logger } from "../lib/index.ts";
+import {
+  attempt,
+  createLogger,
+  decodeText,
+  EncodingError,
+  oneLine,
+  Scope,
+  systemClock,
+  type Logger,
+} from "../lib/index.ts";
 import { ProblemError, type Tree } from "../model/index.ts";
 import { Children } from "../process/index.ts";
 import {
   ADDON_FILE,
   ChartArchives,
+  encodingProblem,
   findHookFiles,
   MODULE_FILE,
   readTree,
@@ -94,8 +104,9 @@ export function createDraftDir(dir: string, scope: Scope): string {
 /** Reads a file that the user named. Throws ProblemError. */
 export async function readTextFile(file: string): Promise<string> {
   try {
-    return await readFile(file, "utf8");
+    return decodeText(await readFile(file));
   } catch (error) {
+    if (error instanceof EncodingError) throw new ProblemError(encodingProblem(file, error));
     throw new ProblemError({ file, message: `cannot be read: ${oneLine(error)}` });
   }
 }

@@ -47,6 +47,8 @@ export interface RunResult {
   /** The first bytes of stdout, up to the request's limit. */
   readonly stdout: string;
   readonly stdoutTruncated: boolean;
+  /** The first line of stdout, from 1, that is not UTF-8, where there is one. */
+  readonly invalidLine?: number | undefined;
   /** The last bytes of stderr, up to the request's limit. */
   readonly stderr: string;
   /** Wall time from the start to the end of the leading process and its output. */
@@ -60,7 +62,10 @@ export interface RunResult {
 }
 
 /** The parts of a result that are the same however the run ended. */
-type RunDetails = Pick<RunResult, "leftPids" | "stdout" | "stdoutTruncated" | "stderr" | "durationMs">;
+type RunDetails = Pick<
+  RunResult,
+  "leftPids" | "stdout" | "stdoutTruncated" | "invalidLine" | "stderr" | "durationMs"
+>;
 
 const NOT_STARTED: RunResult = {
   outcome: "cancelled",
@@ -160,9 +165,11 @@ async function runChild(
   await output.flush();
   // Processes that the child has left running in the background.
   const leftPids = child.pid === undefined ? [] : await listPidsLeftInGroup(child.pid, clock, NO_OUTPUT_MS);
+  const { text, invalidLine } = output.stdout.read();
   const details = {
     ...(leftPids.length === 0 ? {} : { leftPids }),
-    stdout: output.stdout.text(),
+    ...(invalidLine === undefined ? {} : { invalidLine }),
+    stdout: text,
     stdoutTruncated: output.stdout.truncated,
     stderr: redact(output.stderr.text()),
     durationMs: clock.monotonic() - startedAt,

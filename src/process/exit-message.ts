@@ -1,6 +1,6 @@
 /** Says in one line why a child was not started, or how it ended. */
 
-import { exists, oneLine } from "../lib/index.ts";
+import { attempt, exists, oneLine, readRegularFile } from "../lib/index.ts";
 import type { Exit, LaunchSpec } from "./child.ts";
 import { findAccessObstacle } from "./user-ids/reach.ts";
 
@@ -17,7 +17,10 @@ export async function describeExit(exit: Exit, stderr: string, started: StartedC
   const obstacle = started.uid === undefined ? undefined : findAccessObstacle(started.file);
   if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
   const ending = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
-  const reason = oneLine(findReason(stderr, exit.code), MESSAGE_LIMIT);
+  // The system does not find the interpreter of such a script and runs a shell, which takes the first line for a command.
+  const reason = stderr.includes("\ufeff#!")
+    ? BYTE_ORDER_MARK
+    : oneLine(findReason(stderr, exit.code), MESSAGE_LIMIT);
   return reason === "" ? ending : `${ending}: ${reason}`;
 }
 
@@ -39,12 +42,24 @@ const START_ERROR_REASONS: Readonly<Record<string, string>> = {
   ENFILE: "too many files are open on the machine",
 };
 
+const BYTE_ORDER_MARK =
+  'a byte order mark precedes its "#!" line; save the file as UTF-8 without a byte order mark';
+
+/** Whether a script begins with the byte order mark that some editors write. */
+function beginsWithByteOrderMark(file: string): boolean {
+  const text = attempt(() => readRegularFile(file, MAX_SCRIPT_BYTES).toString("utf8"));
+  return text?.startsWith("\ufeff") === true;
+}
+
+const MAX_SCRIPT_BYTES = 1024 * 1024;
+
 /** The cause of a failed start in words; ENOENT may mean the directory, the file or the interpreter that its first line names. */
 async function describeStartError(
   { file, cwd }: StartedCommand,
   error: NodeJS.ErrnoException,
 ): Promise<string> {
   if (!(await exists(cwd))) return `its working directory ${cwd} does not exist`;
+  if (error.code === "ENOEXEC" && beginsWithByteOrderMark(file)) return BYTE_ORDER_MARK;
   if (error.code !== "ENOENT") return START_ERROR_REASONS[error.code ?? ""] ?? error.message;
   if (!file.includes("/")) return "not found on PATH";
   return (await exists(file)) ? 'the interpreter in its "#!" line does not exist' : "no such file";

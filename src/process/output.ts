@@ -3,6 +3,8 @@
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
+import { findInvalidLine } from "../lib/index.ts";
+
 /** Keeps the first `limit` bytes of a stream; `truncated` says whether there were more. */
 export class FirstBytes {
   readonly #limit: number;
@@ -23,8 +25,10 @@ export class FirstBytes {
     this.#size += Math.min(free, chunk.length);
   }
 
-  text(): string {
-    return Buffer.concat(this.#chunks).toString("utf8");
+  /** The bytes as text, and the number of the first line that is not UTF-8, if there is one. */
+  read(): { readonly text: string; readonly invalidLine: number | undefined } {
+    const bytes = Buffer.concat(this.#chunks);
+    return { text: bytes.toString("utf8"), invalidLine: findInvalidLine(bytes) };
   }
 }
 

@@ -8,7 +8,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, open, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { findPrivateDirProblem, oneLine, succeeds } from "../lib/index.ts";
+import { decodeText, findPrivateDirProblem, oneLine, succeeds } from "../lib/index.ts";
 import { readStatSync } from "./proc.ts";
 import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
@@ -118,7 +118,7 @@ export class ScratchDir {
 
   /**
    * Reads a file that a child may have written or removed: a missing one counts as empty. Throws for a larger one than `limit` bytes, and
-   * for anything but a regular file: reading a FIFO or device might never end.
+   * for anything but a regular file: reading a FIFO or device might never end. Throws EncodingError.
    */
   async read(name: string, limit = MAX_READ_BYTES): Promise<string> {
     const path = this.path(name);
@@ -126,7 +126,7 @@ export class ScratchDir {
     if (info === undefined) return "";
     if (!info.isFile()) throw new Error("it is no plain file any more");
     if (info.size > limit) throw new Error(`it has ${info.size} bytes, more than ${limit}`);
-    return info.size === 0 ? "" : readFile(path, "utf8");
+    return info.size === 0 ? "" : decodeText(await readFile(path));
   }
 
   /** Removes the directory with its content, unless the option `keep` is set. Never throws. */

@@ -51,6 +51,10 @@ test.each([
     'printf false > "$MODULE_ENABLED_RESULT"; echo "no nodes" > "$MODULE_ENABLED_REASON"',
     { enabled: false, reason: "no nodes" },
   ],
+  [
+    String.raw`printf 'tru\227' > "$MODULE_ENABLED_RESULT"`,
+    { failure: "the file at MODULE_ENABLED_RESULT is refused: line 1 is no UTF-8 text" },
+  ],
   ["echo starting; echo true", { enabled: true, reason: undefined }],
   ["echo false; echo", { enabled: false, reason: undefined }],
   ['echo false; echo true > "$MODULE_ENABLED_RESULT"', { enabled: true, reason: undefined }],

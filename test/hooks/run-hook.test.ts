@@ -253,6 +253,17 @@ describe("what a run leaves", () => {
       'truncate -s 65M "$VALUES_JSON_PATCH_PATH"',
       /^the file at VALUES_JSON_PATCH_PATH is refused: it has 68157440 bytes, more than 67108864/,
     ],
+    ...(
+      [
+        "CONFIG_VALUES_JSON_PATCH_PATH",
+        "VALUES_JSON_PATCH_PATH",
+        "KUBERNETES_PATCH_PATH",
+        "METRICS_PATH",
+      ] as const
+    ).map((variable): [string, RegExp] => [
+      String.raw`printf '[]\n"caf\227"' > "$${variable}"`,
+      new RegExp(`^the file at ${variable} is refused: line 2 is no UTF-8 text \\(nothing of this run`),
+    ]),
   ])("%s fails the run", async (script, message) => {
     const { result, output, failure } = await obey(script);
     expect(result?.outcome).toBe("succeeded");

@@ -13,7 +13,15 @@ import {
   type GroupVersion,
   type KubeClient,
 } from "../../kube/index.ts";
-import { canonicalJson, digest, hashFiles, parseYaml, readRegularFile, shareCalls } from "../../lib/index.ts";
+import {
+  canonicalJson,
+  decodeText,
+  digest,
+  hashFiles,
+  parseYaml,
+  readRegularFile,
+  shareCalls,
+} from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
@@ -106,7 +114,7 @@ function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
 /** Reads the facts about a chart from the contents of its files: digest, reach, and whether the operator has to write its Chart.yaml. */
 function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   const contents = files.map((file) => [file.rel, readRegularFile(file.path)] as const);
-  const text = (rel: string): string => contents.find(([each]) => each === rel)?.[1].toString("utf8") ?? "";
+  const chartYaml = contents.find(([rel]) => rel === "Chart.yaml")?.[1] ?? Buffer.alloc(0);
   const templates = contents
     .filter(([rel]) => isTemplate(rel))
     .map(([rel, bytes]) => unpackedText(rel, bytes));
@@ -114,7 +122,7 @@ function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
   return {
     digest: hashFiles(contents),
     reach: addReachOfFiles(reach, contents),
-    needsChartYaml: kind === "synthetic" || !hasUsableName(text("Chart.yaml")),
+    needsChartYaml: kind === "synthetic" || !hasUsableName(chartYaml),
     subChartCrds: contents.filter(([rel, bytes]) => hasSubChartCrds(rel, bytes)).map(([rel]) => rel),
   };
 }
@@ -186,9 +194,9 @@ function listStrings(value: Json | undefined): string[] {
 }
 
 /** Whether helm accepts the name in Chart.yaml. True for a broken file, because helm reports that. */
-function hasUsableName(chartYaml: string): boolean {
+function hasUsableName(chartYaml: Buffer): boolean {
   try {
-    const { name } = objectOf(parseYaml(chartYaml, "Chart.yaml").value);
+    const { name } = objectOf(parseYaml(decodeText(chartYaml), "Chart.yaml").value);
     return typeof name === "string" && name !== "" && name !== "." && name !== ".." && !/[/\\]/.test(name);
   } catch {
     return true;

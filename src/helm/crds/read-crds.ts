@@ -1,8 +1,9 @@
 /** Reads CustomResourceDefinitions from files, document by document (docs/reference/modules.md, "The chart"). */
 
 import { OWN_CRDS } from "../../kube/index.ts";
-import { readRegularFile } from "../../lib/index.ts";
+import { decodeText, EncodingError, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { encodingProblem } from "../../modules/index.ts";
 import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
@@ -53,13 +54,24 @@ export function readCrds(files: readonly string[]): CrdContent {
   const dropped = new Map<string, readonly string[]>();
   for (const file of files) {
     const unknown = new Set<string>();
-    for (const document of parseDocuments(readRegularFile(file).toString("utf8"))) {
+    for (const document of parseDocuments(readCrdFile(file, problems))) {
       if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
       else problems.push(buildNotCrdProblem(file, document));
     }
     if (unknown.size > 0) dropped.set(file, [...unknown].sort());
   }
   return { crds, problems, dropped };
+}
+
+/** The text of a file; empty, with a problem, if it is not UTF-8. Throws the file system's error. */
+function readCrdFile(file: string, problems: Problem[]): string {
+  try {
+    return decodeText(readRegularFile(file));
+  } catch (error) {
+    if (!(error instanceof EncodingError)) throw error;
+    problems.push(encodingProblem(file, error));
+    return "";
+  }
 }
 
 /** Whether a document is a named CustomResourceDefinition of the supported version. */

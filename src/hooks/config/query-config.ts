@@ -3,7 +3,7 @@
  * `item`) `hook list` and `hook config`. An answer has the hooks, or the errors in the configuration, or a failure of the query.
  */
 
-import { oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
+import { describeInvalidLine, oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatchFile } from "../batch.ts";
@@ -88,6 +88,7 @@ function parseHookAnswer(result: RunResult, { kind, queue }: BatchOwner): Config
   const key = "--config";
   if (result.outcome !== "succeeded") return toFailure(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
+  if (result.invalidLine !== undefined) return { key, errors: [describeInvalidLine(result.invalidLine)] };
   const parsed = parseHookConfig(result.stdout, kind, queue);
   if ("errors" in parsed) return { key, errors: parsed.errors };
   return { hooks: [{ config: parsed.config }], warnings: parsed.warnings };
@@ -114,6 +115,7 @@ async function queryBatch(query: Query, answer: ConfigAnswer): Promise<ConfigAns
   const result = await runQuery(query, key);
   if (result.outcome !== "succeeded") return toFailure(key, result);
   if (result.stdoutTruncated) return { key, ...TOO_LARGE };
+  if (result.invalidLine !== undefined) return { key, errors: [describeInvalidLine(result.invalidLine)] };
   const parsed = parseBatchConfig(result.stdout, query.owner);
   return "errors" in parsed ? { key, ...parsed } : parsed;
 }
@@ -133,8 +135,9 @@ function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
 /** Why a run failed, with the last lines of stderr if the file wrote some. */
 function describeRun(result: RunResult): string {
   const lastLines = oneLine(result.stderr.trimEnd().split("\n").slice(-MAX_STDERR_LINES).join(" | "));
-  // The message names a signal, a time-out, or why the file did not start.
-  const hasExited = result.outcome === "failed" && result.exitCode !== undefined;
+  // The message names a signal, a time-out, a byte order mark before `#!`, or why the file did not start.
+  const hasExited =
+    result.outcome === "failed" && result.exitCode !== undefined && !result.stderr.includes("\ufeff#!");
   return hasExited && lastLines !== "" ? `exit code ${result.exitCode}: ${lastLines}` : result.message;
 }
 

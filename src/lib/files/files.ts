@@ -1,5 +1,6 @@
 /** Reads untrusted files and streams, and writes completely to pipes and terminals. */
 
+import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, openSync, readFileSync, writeSync } from "node:fs";
 import { stat } from "node:fs/promises";
 
@@ -17,6 +18,41 @@ export function readRegularFile(path: string, limit = Infinity): Buffer {
     return readFileSync(file);
   } finally {
     closeSync(file);
+  }
+}
+
+/** Bytes that should be text are not UTF-8. `line`, from 1, has the first of them. */
+export class EncodingError extends Error {
+  readonly line: number;
+
+  constructor(line: number) {
+    super(describeInvalidLine(line));
+    this.name = "EncodingError";
+    this.line = line;
+  }
+}
+
+/** Says that a line is not UTF-8. */
+export function describeInvalidLine(line: number): string {
+  return `line ${line} is no UTF-8 text`;
+}
+
+/** The text in these bytes. Throws EncodingError, because Node.js would replace bytes that are not UTF-8 without a word. */
+export function decodeText(bytes: Buffer): string {
+  const line = findInvalidLine(bytes);
+  if (line !== undefined) throw new EncodingError(line);
+  return bytes.toString("utf8");
+}
+
+const LINE_FEED = 0x0a;
+
+/** The number, from 1, of the first line that is not UTF-8; undefined if all are. No character contains the byte of a line feed. */
+export function findInvalidLine(bytes: Buffer): number | undefined {
+  if (isUtf8(bytes)) return undefined;
+  for (let line = 1, from = 0; ; line++) {
+    const end = bytes.indexOf(LINE_FEED, from);
+    if (end < 0 || !isUtf8(bytes.subarray(from, end))) return line;
+    from = end + 1;
   }
 }
 

@@ -3,21 +3,27 @@
 import { closeSync, openSync, readdirSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, join, sep } from "node:path";
 
-import { oneLine, readRegularFile } from "../../lib/index.ts";
+import { decodeText, EncodingError, oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
 
 /** Most bytes of a file that is parsed as a whole, such as a values.yaml: parsing a larger one would block the operator for too long. */
 const MAX_PARSED_BYTES = 1024 * 1024;
 
-/** Reads a regular file as text. Throws ProblemError if it is too large or cannot be read. */
+/** Reads a regular file as text. Throws ProblemError if it is too large, cannot be read, or is not UTF-8. */
 export function readText(path: string): string {
   try {
     if (statSync(path).size > MAX_PARSED_BYTES)
       throw new ProblemError({ file: path, message: "is larger than 1 MiB", remedy: "make it smaller" });
-    return readRegularFile(path).toString("utf8");
+    return decodeText(readRegularFile(path));
   } catch (error) {
+    if (error instanceof EncodingError) throw new ProblemError(encodingProblem(path, error));
     throw error instanceof ProblemError ? error : new ProblemError(fileProblem(path, error));
   }
+}
+
+/** The problem of a file that is not UTF-8. */
+export function encodingProblem(file: string, { line }: EncodingError): Problem {
+  return { file, key: `line ${line}`, message: "is no UTF-8 text", remedy: "save the file as UTF-8" };
 }
 
 /** Whether a file begins with `#!`, so that it is meant to be executed; false if it cannot be read. */

@@ -21,6 +21,8 @@ export interface ConfigObject {
   readonly resourceVersion: string;
   readonly annotations?: Texts | undefined;
   readonly data?: Texts | undefined;
+  /** Keys of `binaryData`, which the operator does not read. */
+  readonly binaryKeys?: readonly string[] | undefined;
 }
 
 /** Label of what the operator creates. It must be set at the creation: an object created without a field of its own gets no `managedFields` of single keys. */
@@ -162,9 +164,10 @@ function selectLater(a: ConfigObject | undefined, b: ConfigObject | undefined): 
 /** Creates a function that decodes objects of this kind: the data of Secrets is base64, that of ConfigMaps text. */
 function createDecoder(resource: Resource): (object: JsonObject) => ConfigObject {
   return (object) => {
-    const { metadata, data } = object as unknown as ConfigMap;
+    const { metadata, data, binaryData } = object as unknown as ConfigMap;
     const { resourceVersion, annotations } = metadata;
-    if (resource !== SECRETS || data === undefined) return { resourceVersion, annotations, data };
+    const binaryKeys = binaryData && Object.keys(binaryData).sort();
+    if (resource !== SECRETS || data === undefined) return { resourceVersion, annotations, data, binaryKeys };
     const texts = mapStrings(data, (text) => Buffer.from(text, "base64").toString("utf8"));
     return { resourceVersion, annotations, data: texts };
   };

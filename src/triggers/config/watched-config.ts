@@ -212,7 +212,9 @@ export class WatchedConfig {
     const { data, resourceVersion } = object;
     const { condition: lastCondition, resourceVersion: lastVersion } = state.view.config;
     const result = state.inputs.applyConfig({ name, data, overlay: overlayContent }, resourceVersion);
-    if (result.problems.length === 0) return this.#handleValid(result, data, overlayObject?.data);
+    const warnings = [...result.warnings, ...warnOfBinaryKeys(name, object)];
+    if (result.problems.length === 0)
+      return this.#handleValid({ ...result, warnings }, data, overlayObject?.data);
     const isReported = lastCondition === "invalid" && lastVersion === resourceVersion;
     // At a start no content is in force yet. Then `applyAcceptedContent` decides what is in force and reports it.
     const mayUseAccepted = !state.view.config.isInForce && accepted !== undefined;
@@ -266,4 +268,11 @@ export class WatchedConfig {
       overlayNow?.resourceVersion !== this.#validatedOverlay?.resourceVersion
     );
   }
+}
+
+/** Warns of keys that a client has put into `binaryData`, as `kubectl create configmap --from-file` does with a file that is not UTF-8. */
+function warnOfBinaryKeys(configMap: string, { binaryKeys = [] }: ConfigObject): string[] {
+  const message = "is in binaryData, which the operator does not read";
+  const remedy = "write it to data as UTF-8 text";
+  return binaryKeys.map((key) => describeProblem({ file: `ConfigMap ${configMap}`, key, message, remedy }));
 }

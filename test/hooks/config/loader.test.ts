@@ -96,7 +96,7 @@ describe("a hook that cannot be configured is a problem that names it", () => {
     ["true", "the configuration is empty: the hook printed nothing for --config"],
     [`${V1} 'schedule: [{}]'; echo 'x: 1'`, "schedule[0].crontab is required; x is a forbidden property"],
     ["head -c 2000000 /dev/zero | tr '\\0' x", "the configuration is larger than 1 MiB"],
-    ["head -c 1000 /dev/urandom", expect.stringMatching(/^the configuration is /)],
+    ["head -c 1000 /dev/urandom", expect.stringMatching(/^line \d+ is no UTF-8 text$/)],
   ])("%s", async (script, message) => {
     const file = await hookFile(script);
     expect(await loader().load(file)).toEqual({
@@ -148,6 +148,27 @@ describe("a hook that cannot be configured is a problem that names it", () => {
     await loader({ clock, logger }).load(file, "m");
     expect(new Set(timers)).toEqual(new Set(["set 5000", "cancelled"]));
     expect(lines).toEqual([expect.stringMatching(/Waiting for the configuration of a hook.*hook\.sh.*60s/)]);
+  });
+
+  test("one that prints no UTF-8", async () => {
+    const file = await hookFile(String.raw`printf 'configVersion: v1\nonStartup: 1 # caf\227\n'`);
+    expect(await loader().load(file)).toEqual({
+      problem: {
+        file: file.path,
+        key: "--config",
+        message: "line 2 is no UTF-8 text",
+        remedy: "correct what the hook prints",
+      },
+    });
+  });
+
+  test("one with a byte order mark before its #!", async () => {
+    const file = await hookFile("");
+    await writeFile(file.path, "\ufeff#!/bin/bash\n");
+    const { problem } = (await loader().load(file)) as { problem: { message: string } };
+    expect(problem.message).toContain(
+      'a byte order mark precedes its "#!" line; save the file as UTF-8 without a byte order mark',
+    );
   });
 
   test("one that is not executable", async () => {

@@ -285,6 +285,20 @@ describe("what is reported of files that cannot count", () => {
     );
   });
 
+  it.each(["Chart.yaml", "addon.yaml", "values.yaml", "openapi/config-values.yaml", "openapi/values.yaml"])(
+    "a %s that is not UTF-8",
+    async (name) => {
+      const on = await directories();
+      await on.put("m/x/Chart.yaml", "name: x\nversion: 1.0.0\n");
+      await on.put(`m/x/${name}`, "");
+      writeFileSync(on.at(`m/x/${name}`), Buffer.from("a: 1\nb: caf\u0097\n", "latin1"));
+      const [module] = (await on.read()).modules;
+      expect(reported(module?.problem === undefined ? [] : [describeProblem(module.problem)], on)).toEqual([
+        `DIR/x/${name}: line 2: is no UTF-8 text (save the file as UTF-8)`,
+      ]);
+    },
+  );
+
   it("reports what is missing where every values.yaml is asked for", async () => {
     const on = await directories();
     await on.put("m/x/README.md");

@@ -353,6 +353,16 @@ test("a key that matches no module is warned of, once, and in the state with the
   expect(state.view.config.unknownKeys).toEqual(keys);
 });
 
+test("a key of binaryData is warned of, once", async () => {
+  const { followed, logged, stored } = world({ global: "a: 1\n" });
+  Object.assign(stored(), { binaryData: { web: "Y2Fmlw==" } });
+  await followed.refresh();
+  await followed.refresh();
+  const text =
+    "ConfigMap cm: web: is in binaryData, which the operator does not read (write it to data as UTF-8 text)";
+  expect(logged).toEqual([["warn", text, undefined]]);
+});
+
 test("a key that stands twice is warned of, once", async () => {
   const { followed, logged } = world({ global: "a: 1\na: 2\n" });
   await followed.refresh();
