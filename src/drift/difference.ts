@@ -3,7 +3,7 @@
  * has a field manager and the tree of the fields that it owns; the path of a field has segments of that tree, such as `f:spec`.
  */
 
-import { isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
+import { attempt, isAtOrBelow, oneLine, sameJson } from "../lib/index.ts";
 import { isJsonObject, member, objectOf, objectsIn } from "../model/index.ts";
 import type { DriftIgnore, Json, JsonObject } from "../model/index.ts";
 import {
@@ -20,6 +20,8 @@ import {
   type FieldPath,
 } from "./managed-fields.ts";
 
+import type { ReplacedItems } from "./replaced-items.ts";
+
 /** A field that differs from what helm set. */
 export interface DriftedField {
   /** `spec.template.spec.containers[name="web"].image` */
@@ -35,6 +37,8 @@ export interface Comparison {
   readonly fields: readonly DriftedField[];
   /** Differences that are expected: a repair leaves them out. */
   readonly ignored: readonly FieldPath[];
+  /** Items of lists in place of recorded ones, which a repair removes. */
+  readonly replaced: readonly ReplacedItems[];
   /** Another manager owns a field that helm sets, so each of its later writes matters. */
   readonly isShared: boolean;
 }
@@ -44,6 +48,8 @@ interface CompareOptions {
   readonly ignore: readonly DriftIgnore[];
   /** An autoscaler of the cluster targets the object. */
   readonly isAutoscaled: boolean;
+  /** Items of lists that others have put in place of recorded ones; `applied` lacks the recorded ones. */
+  readonly replaced?: readonly ReplacedItems[];
 }
 
 /** At most this many fields of an object are compared, which bounds the time for one object. */
@@ -59,7 +65,7 @@ const MAX_NAME_LENGTH = 100;
 export function compareObjects(
   live: JsonObject,
   applied: JsonObject,
-  { ignore, isAutoscaled }: CompareOptions,
+  { ignore, isAutoscaled, replaced: allReplaced = [] }: CompareOptions,
 ): Comparison {
   const entries = parseEntries(live);
   const helmEntries = entries.filter(isHelmEntry);
@@ -75,7 +81,13 @@ export function compareObjects(
   );
   const ignored = byOthers.filter((each) => isExpected(each));
   const fields = byOthers.filter((each) => !ignored.includes(each)).map((each) => toDriftedField(each, live));
-  return { fields, ignored: ignored.map(({ path }) => path), isShared: comparer.leaves.some(isOwnedByOther) };
+  const replaced = allReplaced.filter(({ path, holder }) => !isExpected({ ...toDifference(path), holder }));
+  return {
+    fields: [...replaced.flatMap((items) => describeReplaced(items)), ...fields],
+    ignored: ignored.map(({ path }) => path),
+    replaced,
+    isShared: comparer.leaves.some(isOwnedByOther),
+  };
 
   function toDifference(path: FieldPath): Difference {
     const [wanted, found] = [applied, live].map((object) => path.reduce<Json | undefined>(getChild, object));
@@ -93,6 +105,17 @@ export function compareObjects(
     const difference = toDifference(path);
     return difference.holder !== undefined && !isExpected(difference);
   }
+}
+
+/** Describes the recorded items that others have replaced: those of which the list lacks the keys. */
+function describeReplaced({ path, holder, foreign, missing }: ReplacedItems): DriftedField[] {
+  const names = Object.keys(objectOf(attempt(() => JSON.parse(foreign[0]?.slice(2) ?? "") as Json)));
+  return missing.map((item) => {
+    const keys = Object.fromEntries(Object.entries(item).filter(([name]) => names.includes(name)));
+    const segment = `k:${JSON.stringify(keys)}`;
+    const manager = oneLine(holder.manager, MAX_NAME_LENGTH);
+    return { field: describePath([...path, segment]), manager, at: holder.at, removed: false };
+  });
 }
 
 /** Describes a drifted field for the status: its path, and which field manager owns it now. */

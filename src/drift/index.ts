@@ -8,4 +8,7 @@ export {
   mayBeAutoscaled,
 } from "./difference.ts";
 export type { Comparison, Drift, DriftedField, DriftedObject } from "./difference.ts";
+export { findReplacedItems, splitReplacedItems, withoutReplacedItems } from "./replaced-items.ts";
+export type { ReplacedItems } from "./replaced-items.ts";
 export { HELM, digestFieldManagers, withoutFields, type FieldManagers } from "./managed-fields.ts";
+export { moveFields, splitFields, type FieldSplit } from "./managed-fields.ts";

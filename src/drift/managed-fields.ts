@@ -175,6 +175,62 @@ export function isLeaf(node: Json | undefined): boolean {
   return isJsonObject(node) && Object.keys(node).length === 0;
 }
 
+/** Trees of `managedFields`: the fields that move to another entry, and those that stay. */
+export interface FieldSplit {
+  readonly moved: JsonObject;
+  readonly kept: JsonObject;
+}
+
+/** Splits a tree of `managedFields`: the fields at a path are `moved`, all others are `kept`. */
+export function splitFields(tree: JsonObject, path: FieldPath): FieldSplit {
+  const [segment = "", ...rest] = path;
+  const { [segment]: child, ...others } = tree;
+  if (!isJsonObject(child)) return { moved: {}, kept: tree };
+  if (rest.length === 0) return { moved: { [segment]: child }, kept: others };
+  const { moved, kept } = splitFields(child, rest);
+  if (isLeaf(moved)) return { moved, kept: tree };
+  // A map or a list of which nothing else is left.
+  const isEmpty = Object.keys(kept).every((each) => each === ".");
+  return { moved: { [segment]: moved }, kept: isEmpty ? others : { ...others, [segment]: kept } };
+}
+
+/**
+ * The `managedFields` of an object after the fields that `split` selects in the entries of others have moved to the entry of `manager` for
+ * server-side apply: its next apply removes those of them that it does not contain. Undefined if there are none.
+ */
+export function moveFields(
+  object: JsonObject,
+  { manager, apiVersion }: { readonly manager: string; readonly apiVersion: string },
+  split: (entry: JsonObject) => FieldSplit,
+): JsonObject[] | undefined {
+  const entries = objectsIn(objectOf(object["metadata"])["managedFields"]);
+  const isOwn = (entry: JsonObject): boolean =>
+    entry["manager"] === manager && entry["operation"] === "Apply" && entry["subresource"] === undefined;
+  const own = entries.find(isOwn) ?? { manager, operation: "Apply", apiVersion, fieldsType: "FieldsV1" };
+  const before = objectOf(own["fieldsV1"]);
+  let owned = before;
+  const others = entries.flatMap((entry) => {
+    if (isOwn(entry)) return [];
+    // Trees of other versions have other fields.
+    if (entry["subresource"] !== undefined || entry["apiVersion"] !== apiVersion) return [entry];
+    const { moved, kept } = split(entry);
+    if (isLeaf(moved)) return [entry];
+    owned = mergeTrees(owned, moved);
+    return isLeaf(kept) ? [] : [{ ...entry, fieldsV1: kept }];
+  });
+  return owned === before ? undefined : [{ ...own, fieldsV1: owned }, ...others];
+}
+
+/** The union of two trees of `managedFields`. */
+export function mergeTrees(first: JsonObject, second: JsonObject): JsonObject {
+  const union = { ...first };
+  for (const [segment, subtree] of Object.entries(second)) {
+    const present = union[segment];
+    union[segment] = isJsonObject(present) && isJsonObject(subtree) ? mergeTrees(present, subtree) : subtree;
+  }
+  return union;
+}
+
 /** A copy of an object without the fields at these paths. */
 export function withoutFields(object: JsonObject, paths: readonly FieldPath[]): JsonObject {
   const copy = cloneJson(object) as JsonObject;

@@ -1,13 +1,14 @@
 /** Repairs the records of a release (helm's Secrets, one for each revision) after errors of helm, or after a helm that was killed. */
 
 import { apiGroupOf } from "../kube/index.ts";
-import { mapInParallel } from "../lib/index.ts";
+import { listNames, mapInParallel } from "../lib/index.ts";
 import { BrokenRecordError } from "./binary/helm-errors.ts";
 import { UNKNOWN_KIND } from "./binary/helm.ts";
-import type { ObjectRef } from "./manifest/manifest.ts";
+import { resourceName, type ObjectRef } from "./manifest/manifest.ts";
 import { forgetGoneKinds, moveManagedFields } from "./objects/gone-kinds.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
-import { MAX_PARALLEL_REQUESTS } from "./objects/ownership.ts";
+import { RecordedObjects } from "./objects/live-objects.ts";
+import { MAX_LOGGED_OBJECTS, MAX_PARALLEL_REQUESTS } from "./objects/ownership.ts";
 import {
   findComparedRevisions,
   isPendingStatus,
@@ -25,6 +26,9 @@ const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release
 
 /** helm's message where the API server refuses a custom resource with `managedFields` of a version that it does not serve. */
 const GONE_VERSION = /request to convert CR to an invalid group\/version: ([a-z0-9./-]+)/;
+
+/** An object that the API server refuses, in helm's message. */
+const INVALID_OBJECT = /\b([A-Z][A-Za-z]*)(?:\.[a-z0-9.-]+)? "([^"\s]+)" is invalid\b/g;
 
 interface FailedUpgrade {
   /** helm's output. */
@@ -53,7 +57,7 @@ export async function repairRecords(
   if (goneVersion !== undefined) return leaveVersion(reconciliation, goneVersion);
   if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
     throw await buildUnrecognizedRecordError(reconciliation);
-  if (!stderr.includes(NOTHING_DEPLOYED)) return false;
+  if (!stderr.includes(NOTHING_DEPLOYED)) return undoReplacedItems(reconciliation, stderr);
   // helm upgrades no release whose revisions all failed; without records it installs the release.
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await claimRemainingHookObjects(tools, module.name);
@@ -83,6 +87,35 @@ async function leaveVersion(
     moveManagedFields(tools, object, { from: goneVersion, release: module.name, signal }),
   );
   return moves.includes(true);
+}
+
+/**
+ * Restores the objects that the API server refuses because others have changed keys of list items, such as the port of a Service: helm
+ * adds the recorded item beside the changed one. Returns whether there were any.
+ */
+async function undoReplacedItems({ tools, request }: Reconciliation, stderr: string): Promise<boolean> {
+  const { store, logger } = tools;
+  const { module, signal } = request;
+  const refused = new Set(Array.from(stderr.matchAll(INVALID_OBJECT), ([, kind, name]) => `${kind} ${name}`));
+  const compared = findComparedRevisions(store.revisions(module.name)).at(-1);
+  if (refused.size === 0 || compared === undefined) return false;
+  const [manifest = ""] = await store.readManifests(compared, signal);
+  const recorded = new RecordedObjects(tools, module.name, manifest);
+  let isRepaired = false;
+  for (const object of (await store.readSummary(compared)).objects) {
+    if (!refused.has(`${object.kind} ${object.name}`)) continue;
+    const inspection = await recorded.inspect(object, { ignore: [], signal });
+    if (inspection === undefined || inspection.replaced.length === 0) continue;
+    const changes = inspection.fields.map(({ field, manager }) => `${field} by ${manager ?? "someone"}`);
+    logger.warn("Changes by others are undone, because helm cannot upgrade the object with them", {
+      release: module.name,
+      object: resourceName(object),
+      changes: listNames(changes, MAX_LOGGED_OBJECTS),
+    });
+    await inspection.repair();
+    isRepaired = true;
+  }
+  return isRepaired;
 }
 
 /**

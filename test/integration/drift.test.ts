@@ -18,12 +18,17 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       containers:
-        - {name: web, image: "example.com/web:1", args: [a, b], ports: [{containerPort: 80}]}
+        - {name: web, image: "example.com/web:1", args: [a, b], ports: [{name: http, containerPort: 80}]}
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: beside}
 data: {size: "{{ .Values.web.size }}", kept: "yes"}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{name: http, port: 80}]}
 ---
 apiVersion: v1
 kind: Secret
@@ -92,12 +97,18 @@ async function prepare(mode: string, terms = "") {
   };
 }
 
+/** As a person edits it: the item gets another key, and keeps its name. */
+const edited = (path: string, port: string): string =>
+  JSON.stringify([{ op: "replace", path: `${path}/0/${port}`, value: 81 }]);
+const SERVICE_EDIT = edited("/spec/ports", "port");
+const DEPLOYMENT_EDIT = edited("/spec/template/spec/containers/0/ports", "containerPort");
+
 const IMAGE = 'spec.template.spec.containers[name="web"].image';
 /** As an autoscaler does it. */
 const AUTOSCALER = ["--subresource=scale", "--field-manager=kube-controller-manager"];
 
 test("a field that somebody else changes is reported with who and what, until it is as before", async () => {
-  const { namespace, own, status, image, patch, says, saysNothing, events, edit } = await prepare("warn");
+  const { namespace, own, at, status, image, patch, says, saysNothing, events, edit } = await prepare("warn");
   const title = `Deployment ${namespace}/web`;
   await own("set", "image", "deployment/web", "web=example.com/web:2");
   await says(`kubectl-set changed ${IMAGE} of ${title}`);
@@ -116,6 +127,18 @@ test("a field that somebody else changes is reported with who and what, until it
   await says(`kubectl-set changed ${IMAGE} of ${title}`);
   await patch("configmap/beside", { data: { kept: null } }, "--field-manager=someone");
   await says(expect.stringContaining(", and 1 more object"));
+
+  // An item of a list gets another key.
+  await patch("configmap/beside", { data: { kept: "yes" } }, "--field-manager=someone");
+  await own("set", "image", "deployment/web", "web=example.com/web:1");
+  await own("patch", "service/web", "--type=json", "--field-manager=editor", "-p", SERVICE_EDIT);
+  await says(expect.stringMatching(/^editor changed spec\.ports\[port=80\] of Service .*\/web$/));
+  await edit({ web: "size: 3" });
+  await eventually(async () => expect(await at("configmap/beside", ".data.size")).toBe("3"), "upgraded");
+  await saysNothing();
+  expect(await at("service/web", ".spec.ports[*].port")).toBe("80");
+  await own("set", "image", "deployment/web", "web=example.com/web:3");
+  await says(`kubectl-set changed ${IMAGE} of ${title}`);
   await edit({ webDrift: "off" });
   await saysNothing();
 });
@@ -162,6 +185,10 @@ test("what others change is put back, that object alone, and the next upgrade me
   await events("Repaired");
   await own("scale", "deployment/web", "--replicas=0");
   await back("deployment/web", ".spec.replicas", "1");
+  await own("patch", "service/web", "--type=json", "-p", SERVICE_EDIT);
+  await back("service/web", ".spec.ports[*].port", "80");
+  await own("patch", "deployment/web", "--type=json", "-p", DEPLOYMENT_EDIT);
+  await back("deployment/web", ".spec.template.spec.containers[0].ports[*].containerPort", "80");
   await own("label", "deployment/web", "tier=back", "--overwrite");
   await back("deployment/web", ".metadata.labels.tier", "front");
   await patch("configmap/beside", { data: { kept: null } });

@@ -6,13 +6,19 @@
 import {
   compareObjects,
   digestFieldManagers,
+  findReplacedItems,
   HELM,
   mayBeAutoscaled,
+  moveFields,
+  splitReplacedItems,
   withoutFields,
+  withoutReplacedItems,
   type Comparison,
   type FieldManagers,
+  type ReplacedItems,
 } from "../../drift/index.ts";
 import {
+  ApiError,
   serverSideApply,
   create,
   get,
@@ -20,6 +26,7 @@ import {
   apiGroupOf,
   isForbidden,
   isNotFound,
+  mergePatch,
   pathOf,
 } from "../../kube/index.ts";
 import type { KubeClient, Target } from "../../kube/index.ts";
@@ -126,6 +133,21 @@ export class LiveObjectClient {
     return serverSideApply(this.#client, this.#target, { ...HELM_WRITE_OPTIONS, ...call, force: true, body });
   }
 
+  /**
+   * Makes helm the owner of list items that are in place of recorded ones, so that its next apply removes them. Changes nothing but
+   * `managedFields`. Returns the object after that.
+   */
+  async takeItems(live: JsonObject, items: readonly ReplacedItems[], call: CallOptions): Promise<JsonObject> {
+    const target = { manager: HELM, apiVersion: asString(live["apiVersion"]) ?? "" };
+    const managedFields = moveFields(live, target, ({ fieldsV1 }) =>
+      splitReplacedItems(objectOf(fieldsV1), items),
+    );
+    if (managedFields === undefined) return live;
+    const { resourceVersion, uid } = objectOf(live["metadata"]);
+    const body = { metadata: { uid, resourceVersion, managedFields } };
+    return mergePatch(this.#client, this.#target, { ...call, fieldManager: HELM, body });
+  }
+
   /** Creates the object, as helm does without server-side apply; fails where it exists. */
   create(body: JsonObject, call: CallOptions): Promise<JsonObject> {
     const { resource, namespace } = this.#target;
@@ -141,6 +163,26 @@ export interface Inspection extends Comparison {
 }
 
 const REQUEST_TIMEOUT_MS = 10_000;
+
+/**
+ * Tries what an apply of a recorded object makes of the live one. If the server refuses it, because others have changed keys of list items,
+ * tries it without these items (`replaced`). Throws ApiError, ConnectionError.
+ */
+async function tryApply(
+  served: LiveObjectClient,
+  { live, recorded }: { readonly live: JsonObject; readonly recorded: JsonObject },
+  call: CallOptions,
+): Promise<{ readonly applied: JsonObject; readonly replaced: readonly ReplacedItems[] }> {
+  const dryRun = { ...call, dryRun: true };
+  try {
+    return { applied: await served.apply(recorded, dryRun), replaced: [] };
+  } catch (error) {
+    const isInvalid = error instanceof ApiError && error.status === 422;
+    const replaced = isInvalid ? findReplacedItems(live, recorded) : [];
+    if (replaced.length === 0) throw error;
+    return { applied: await served.apply(withoutReplacedItems(recorded, replaced), dryRun), replaced };
+  }
+}
 
 /** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */
 export class RecordedObjects {
@@ -171,19 +213,24 @@ export class RecordedObjects {
     const live = await served.get(call);
     if (live === undefined || !this.#belongsToRelease(live)) return undefined;
     const recorded = this.#toHelmObject(body, live);
-    const applied = await served.apply(withEncodedData(recorded), { ...call, dryRun: true });
-    const scaled = mayBeAutoscaled(live) && (await isAutoscaled(this.#tools.client, live, call));
-    const comparison = compareObjects(live, applied, { ignore, isAutoscaled: scaled });
-    const { ignored } = comparison;
-    const withoutIgnored =
-      ignored.length === 0 ? recorded : withoutFields(withEncodedData(recorded), ignored);
-    const { resourceVersion } = objectOf(live["metadata"]);
-    // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
-    const repaired = withMetadata(withoutIgnored, { resourceVersion });
+    const tried = await tryApply(served, { live, recorded: withEncodedData(recorded) }, call);
+    const isAutoscaled = mayBeAutoscaled(live) && (await hasAutoscaler(this.#tools.client, live, call));
+    const comparison = compareObjects(live, tried.applied, { ignore, isAutoscaled, ...tried });
+    const { ignored, replaced } = comparison;
+    const ignoredItems = tried.replaced.filter((each) => !replaced.includes(each));
+    const isWhole = ignored.length === 0 && ignoredItems.length === 0;
+    const repaired = isWhole
+      ? recorded
+      : withoutReplacedItems(withoutFields(withEncodedData(recorded), ignored), ignoredItems);
     return {
       ...comparison,
       fieldManagers: digestFieldManagers(live),
-      repair: async () => digestFieldManagers(await served.apply(repaired, call)),
+      repair: async () => {
+        const { metadata } = await served.takeItems(live, replaced, call);
+        const { resourceVersion } = objectOf(metadata);
+        // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
+        return digestFieldManagers(await served.apply(withMetadata(repaired, { resourceVersion }), call));
+      },
     };
   }
 
@@ -231,7 +278,7 @@ const AUTOSCALERS = {
  * Whether a HorizontalPodAutoscaler targets an object, so that its number of replicas is no drift. True also if the operator
  * may not list autoscalers: then the replicas are left alone. One request. Throws ApiError, ConnectionError.
  */
-async function isAutoscaled(client: KubeClient, object: JsonObject, call: CallOptions): Promise<boolean> {
+async function hasAutoscaler(client: KubeClient, object: JsonObject, call: CallOptions): Promise<boolean> {
   const { name, namespace } = objectOf(object["metadata"]);
   const group = apiGroupOf(asString(object["apiVersion"]) ?? "");
   const path = pathOf(AUTOSCALERS, { namespace: asString(namespace) });
