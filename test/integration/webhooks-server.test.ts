@@ -85,6 +85,68 @@ const webhook = (covered: string, more: Partial<AdmissionWebhook> = {}): Admissi
 
 const create = (name: string, namespace: string) => kubectl(["create", "configmap", name, "-n", namespace]);
 
+describe("another client changes a webhook", () => {
+  const change = (name: string, field: string, value: unknown) =>
+    kubectl([
+      "patch",
+      "validatingwebhookconfiguration",
+      `${name}-hooks`,
+      "--type=json",
+      "--field-manager=enforcer",
+      "-p",
+      JSON.stringify([{ op: "add", path: `/webhooks/0/${field}`, value }]),
+    ]);
+  const first = async (name: string): Promise<{ failurePolicy: string; namespaceSelector: unknown }> =>
+    (
+      await json<{ webhooks: { failurePolicy: string; namespaceSelector: unknown }[] }>([
+        "get",
+        "validatingwebhookconfiguration",
+        `${name}-hooks`,
+      ])
+    ).webhooks[0] ?? { failurePolicy: "", namespaceSelector: {} };
+
+  test("what it adds to a selector stays, until the operator itself changes the webhook", async () => {
+    const { webhooks, name, writes, issues } = await start();
+    const covered = await freshNamespace("covered");
+    const { registrar } = webhooks;
+    registrar.set("one", { group: "hooks", admission: [webhook(covered)] });
+    await registrar.flush();
+    const addition = { key: "control-plane", operator: "NotIn", values: ["true"] };
+    const add = () => change(name, "namespaceSelector/matchExpressions/-", addition);
+    for (let round = 0; round < 2; round += 1) {
+      await add();
+      const before = writes();
+      await registrar.flush();
+      expect(writes()).toBe(before);
+      expect(JSON.stringify((await first(name)).namespaceSelector)).toContain("control-plane");
+      registrar.set("one", { group: "hooks", admission: [webhook(covered, { timeoutSeconds: 6 + round })] });
+      await registrar.flush();
+      expect(JSON.stringify((await first(name)).namespaceSelector)).not.toContain("control-plane");
+    }
+    expect(issues).toEqual([]);
+  });
+
+  test("what it changes is reverted, after a few times with a delay and a message that names the client", async () => {
+    const { webhooks, name, issues } = await start();
+    const covered = await freshNamespace("covered");
+    webhooks.registrar.set("one", { group: "hooks", admission: [webhook(covered)] });
+    await webhooks.registrar.flush();
+    let reverted = 0;
+    for (let round = 0; round < 6; round += 1) {
+      await change(name, "failurePolicy", "Ignore");
+      await webhooks.registrar.flush();
+      if ((await first(name)).failurePolicy === "Fail") reverted += 1;
+      else break;
+    }
+    expect(reverted).toBeGreaterThanOrEqual(3);
+    expect(reverted).toBeLessThan(6);
+    expect(issues).toEqual([
+      `ValidatingWebhookConfiguration ${name}-hooks is changed by the field manager enforcer again and again, so the operator reverts the changes with a growing delay: change the settings of the other program`,
+    ]);
+    await eventually(async () => (await first(name)).failurePolicy === "Fail", "it is reverted later");
+  });
+});
+
 describe("the API server calls", () => {
   test("a handler at its path, which denies, warns and patches; and the object is deleted with the last webhook", async () => {
     const { webhooks, name } = await start();

@@ -9,6 +9,7 @@ import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.t
 import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, objectOf, objectsIn, type JsonObject, type LabelSelector } from "../../model/index.ts";
+import type { ContestedObjects } from "./contested-objects.ts";
 
 /** How the API server reaches the webhook server: by a Service, or by a URL if the operator runs outside of the cluster. */
 export type WebhookTarget =
@@ -62,6 +63,7 @@ export interface RegistrationOptions extends KubeAccess {
 interface AdmissionObjectsOptions extends RegistrationOptions {
   /** Called with the reason when the API server refuses a webhook. */
   readonly onRefused: (group: WebhookGroup, webhook: string, message: string) => void;
+  readonly contested: ContestedObjects;
 }
 
 interface ApplyOptions {
@@ -134,25 +136,47 @@ export class AdmissionObjects {
     }
     const unwanted = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
     if (keepUnwanted) items.push(...unwanted.map((item) => withCaBundle(item, ca)));
-    await this.#storeWebhooks(object, found, items);
+    await this.#applyItems(object, found, items);
   }
 
-  /** Stores the webhooks if they differ. If the API server refuses some, reports them and stores the others. */
-  async #storeWebhooks(
+  /** Stores the webhooks if they differ from those of the object, except for what other clients have added to selectors. */
+  async #applyItems(
     object: WebhookObject,
     found: WatchedObject | undefined,
-    webhooks: JsonObject[],
+    wanted: JsonObject[],
   ): Promise<void> {
-    const { client, logger } = this.#options;
+    const { contested, client, logger } = this.#options;
     const { resource, name } = object;
-    if (webhooks.length === 0) {
+    if (wanted.length === 0) {
       if (found === undefined) return;
       await remove(client, { resource, name }).catch(ignoreNotFound);
       return logger.info("Webhooks are no longer registered", { kind: resource.kind, name });
     }
-    if (found !== undefined && sameJson(found["webhooks"], webhooks)) return;
+    const id = `${resource.kind} ${name}`;
+    const stored = objectsIn(found?.["webhooks"]);
+    // After a change of its own, the operator cannot tell additions of others from its former selectors.
+    const webhooks = contested.isUnchanged({ id, wanted }) ? keepAdditions(wanted, stored) : wanted;
+    if (found !== undefined && sameJson(stored, webhooks)) {
+      if (webhooks === wanted) contested.recordWritten(id, { wanted, stored });
+      return contested.recordSettled(id);
+    }
+    const registration = { id, wanted, found: found && stored, object: found, field: ["f:webhooks"] };
+    if (!contested.mayWrite(registration)) return;
+    const written = await this.#storeWebhooks(object, found, webhooks);
+    contested.recordWritten(id, { wanted, stored: written });
+  }
+
+  /** Stores webhooks that differ. If the API server refuses some, reports them and stores the others. Returns what is stored. */
+  async #storeWebhooks(
+    object: WebhookObject,
+    found: WatchedObject | undefined,
+    webhooks: JsonObject[],
+  ): Promise<JsonObject[]> {
+    if (found !== undefined && sameJson(found["webhooks"], webhooks)) return webhooks;
+    if (found === undefined && webhooks.length === 0) return webhooks;
     try {
       await this.#writeObject(object, found, webhooks);
+      return webhooks;
     } catch (error) {
       const refused = readRefusals(error);
       if (refused.size === 0) throw error;
@@ -160,7 +184,7 @@ export class AdmissionObjects {
         this.#options.onRefused(object.group, nameOf(webhooks[index]), message);
       // The recursion ends: the list becomes shorter each time.
       const others = webhooks.filter((_, index) => !refused.has(index));
-      await this.#storeWebhooks(object, found, others);
+      return this.#storeWebhooks(object, found, others);
     }
   }
 
@@ -179,6 +203,35 @@ export class AdmissionObjects {
     else await replace(client, { resource, name }, { body });
     logger.info("Webhooks are registered", { kind, name, webhooks: webhooks.map(nameOf).join(" ") });
   }
+}
+
+/** The selectors of webhooks to which platforms add conditions, such as AKS for the namespaces of its control plane. */
+const SELECTORS = ["namespaceSelector", "objectSelector"];
+
+/** The wanted webhooks with what others have added to their selectors; `wanted` itself if nothing is added. */
+function keepAdditions(wanted: JsonObject[], found: readonly JsonObject[]): JsonObject[] {
+  const byName = new Map(found.map((item) => [nameOf(item), item]));
+  let isExtended = false;
+  const extended = wanted.map((item) => {
+    const other = byName.get(nameOf(item)) ?? {};
+    const additions = SELECTORS.filter((key) => isExtension(objectOf(other[key]), objectOf(item[key])));
+    isExtended ||= additions.length > 0;
+    return { ...item, ...Object.fromEntries(additions.map((key) => [key, other[key] ?? {}])) };
+  });
+  return isExtended ? extended : wanted;
+}
+
+/** Whether a label selector has all conditions of another one, and more. */
+function isExtension(selector: JsonObject, base: JsonObject): boolean {
+  const labels = objectOf(selector["matchLabels"]);
+  const expressions = objectsIn(selector["matchExpressions"]);
+  const hasLabels = Object.entries(objectOf(base["matchLabels"])).every(
+    ([key, value]) => labels[key] === value,
+  );
+  const hasExpressions = objectsIn(base["matchExpressions"]).every((each) =>
+    expressions.some((other) => sameJson(each, other)),
+  );
+  return hasLabels && hasExpressions && !sameJson(selector, base);
 }
 
 /** The name of a webhook item; empty if it has none. */

@@ -4,6 +4,7 @@ import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../..
 import type { WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
+import type { ContestedObjects } from "./contested-objects.ts";
 import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } from "./admission-objects.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
@@ -14,6 +15,7 @@ const REVIEW_VERSIONS = ["v1", "v1beta1"];
 interface ConversionObjectsOptions extends RegistrationOptions {
   /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
+  readonly contested: ContestedObjects;
 }
 
 /**
@@ -44,7 +46,7 @@ export class ConversionObjects {
 
   /** Writes the webhook into one CRD, or reports why that is not possible. */
   async #configure({ crdName, path }: ConversionWebhook, ca: string): Promise<void> {
-    const { target, logger } = this.#options;
+    const { contested, target, logger } = this.#options;
     const crd = await this.#findCrd(crdName);
     if (crd === undefined)
       return this.#options.onIssue(crdName, `CustomResourceDefinition ${crdName} does not exist yet`);
@@ -56,8 +58,16 @@ export class ConversionObjects {
     const clientConfig = buildClientConfig(target, path, ca);
     const webhook = { clientConfig, conversionReviewVersions: REVIEW_VERSIONS };
     const conversion = { strategy: "Webhook", webhook };
-    if (sameJson(objectOf(crd["spec"])["conversion"], conversion) && this.#isAnnotated(crd)) return;
+    const found = objectOf(crd["spec"])["conversion"];
+    const id = `CustomResourceDefinition ${crdName}`;
+    const isSame = sameJson(found, conversion);
+    if (isSame) contested.recordSettled(id);
+    if (isSame && this.#isAnnotated(crd))
+      return contested.recordWritten(id, { wanted: conversion, stored: conversion });
+    const field = ["f:spec", "f:conversion"];
+    if (!contested.mayWrite({ id, wanted: conversion, found, object: crd, field })) return;
     await this.#writeConversion(crd, conversion, this.#options.name);
+    contested.recordWritten(id, { wanted: conversion, stored: conversion });
     logger.info("A conversion webhook is registered", { crd: crdName });
   }
 

@@ -4,6 +4,7 @@ import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../.
 import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
+import { ContestedObjects } from "./contested-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
 import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
@@ -43,18 +44,26 @@ export class Registrar {
   #isComplete = false;
   /** Why the API server cannot reach the server: its Service does not exist. */
   #serviceIssue: string | undefined;
-  readonly #timers: Timers<"target">;
+  readonly #timers: Timers<"target" | "revert">;
+  readonly #contested: ContestedObjects;
   #reportedIssues = "";
 
   constructor(options: RegistrarOptions) {
     this.#options = options;
     this.#timers = new Timers(options.clock);
+    this.#contested = new ContestedObjects({
+      clock: options.clock,
+      onDelayed: (ms) => this.#timers.set("revert", ms, () => this.#reconcileLoop.trigger()),
+    });
+    const contested = this.#contested;
     this.#admission = new AdmissionObjects({
       ...options,
+      contested,
       onRefused: (group, webhook, message) => this.#refusals.set(`${group} webhook ${webhook}`, message),
     });
     this.#conversion = new ConversionObjects({
       ...options,
+      contested,
       onIssue: (crdName, issue) => {
         if (issue === undefined) this.#conversionIssues.delete(crdName);
         else this.#conversionIssues.set(crdName, issue);
@@ -158,7 +167,7 @@ export class Registrar {
     const issues = [error, this.#serviceIssue].filter((issue) => issue !== undefined);
     for (const [webhook, message] of this.#refusals)
       issues.push(`${webhook} is refused by the API server: ${message}`);
-    issues.push(...this.#conversionIssues.values());
+    issues.push(...this.#conversionIssues.values(), ...this.#contested.issues);
     if (issues.join("\n") === this.#reportedIssues) return;
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
