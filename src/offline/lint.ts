@@ -13,6 +13,7 @@ import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from 
 import {
   computeRecordSize,
   findManifestProblems,
+  findManifestWarnings,
   findUnreadKeys,
   readsEnabledModules,
 } from "../helm/index.ts";
@@ -205,11 +206,13 @@ function lintUnreadValues(module: Module): Problem[] {
 async function lintManifest(
   module: Module,
   tree: Tree,
-  { charts, found: { problems, notes } }: { readonly charts: OfflineCharts; readonly found: Findings },
+  { charts, found }: { readonly charts: OfflineCharts; readonly found: Findings },
 ): Promise<void> {
+  const { problems, notes } = found;
   try {
     const manifest = await charts.render(module, tree);
     const messages = findManifestProblems(manifest);
+    found.warnings.push(...lintWebhooks(module, manifest));
     problems.push(...messages.map((message) => ({ file: module.dir, message: `renders ${message}` })));
     problems.push(...lintRecordSize(module, manifest));
   } catch (error) {
@@ -230,6 +233,12 @@ function canValuesHelp({ message }: HelmError): boolean {
 
 /** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
 const OTHER_KUBERNETES = /requires kubeVersion: .* incompatible with Kubernetes (v\S+)/;
+
+/** Warns about webhooks that can lock the operator out. */
+function lintWebhooks({ dir }: Module, manifest: string): Problem[] {
+  const remedy = "name the resources that it needs, add a namespaceSelector, or set failurePolicy: Ignore";
+  return findManifestWarnings(manifest).map((message) => ({ file: dir, message, remedy }));
+}
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */
 function lintRecordSize(module: Module, manifest: string): Problem[] {

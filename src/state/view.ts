@@ -177,6 +177,8 @@ export interface View {
   readonly issues: readonly string[];
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted: nothing is removed. */
   readonly sourcesProblem: string | undefined;
+  /** Why the Lease cannot be read or written, with a remedy. */
+  readonly leaseIssue: string | undefined;
   /** Which of the operator's own objects cannot be watched, and why. */
   readonly watchIssues: readonly string[];
   /** Why webhooks are not served or registered as wanted. */
@@ -248,6 +250,7 @@ export const BLANK: OperatorState = {
   issues: [],
   webhookIssues: [],
   watchIssues: [],
+  leaseIssue: undefined,
   sourcesProblem: undefined,
   requestedToken: undefined,
   handledToken: undefined,

@@ -99,7 +99,9 @@ export class Components {
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
-    this.leadership = new Leadership({ ...base, expireMs, onLost });
+    const onFailing = (leaseIssue: string | undefined): void =>
+      this.state.record("factsObserved", { leaseIssue });
+    this.leadership = new Leadership({ ...base, expireMs, onLost, onFailing });
     this.#rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
@@ -112,22 +114,27 @@ export class Components {
       onHookIssue: (module) => this.#recordBindingIssues(module),
     });
     this.ports = this.#makePorts();
-    this.adapters = new Adapters(base, {
+    this.adapters = this.#makeAdapters();
+    this.state.onChange(() => this.#idleCollector.restart());
+    this.state.onChange(makeBlockerReporter(this.#recorderParts));
+  }
+
+  /** Builds what makes the operator visible outside. */
+  #makeAdapters(): Adapters {
+    return new Adapters(this.#base, {
       state: this.state,
       queues: this.queues,
       metrics: this.metrics,
       releases: this.releases,
       config: this.config,
-      annotations: new Annotations({ state: this.state, config: this.config, logger: base.logger }),
+      annotations: new Annotations({ state: this.state, config: this.config, logger: this.#base.logger }),
       watchedReleases: () => this.#watchedReleases,
       hookMetrics: this.#hookMetrics,
       bindings: this.#bindings,
       leadership: this.leadership,
       idleMemory: this.#idleCollector,
-      scope,
+      scope: this.#scope,
     });
-    this.state.onChange(() => this.#idleCollector.restart());
-    this.state.onChange(makeBlockerReporter(this.#recorderParts));
   }
 
   /** Starts to watch the objects of releases. Only the leader does, because it alone reports and repairs them. */

@@ -131,6 +131,7 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
       identity,
       times: { durationMs: 40_000, renewDeadlineMs: 30_000, retryMs: 500 },
       events: {
+        onFailing: () => {},
         onHeld: () => {},
         onLost: (reason) => events.push(reason),
         onWaiting: (holder) => events.push(holder),
@@ -155,4 +156,56 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
   ]);
   expect(lease.spec.holderIdentity).toMatch(/^two\//);
   await two.release();
+});
+
+test("a webhook that prevents the Lease is named with its configuration, until it is gone", async () => {
+  const namespace = await freshNamespace("kube");
+  const name = `policy-${namespace}`;
+  const rule = { apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"], operations: ["*"] };
+  await cluster().apply({
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: { name },
+    webhooks: [
+      {
+        name: `${namespace}.example.com`,
+        clientConfig: { url: "https://127.0.0.1:1/" },
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        rules: [rule],
+        sideEffects: "None",
+        admissionReviewVersions: ["v1"],
+      },
+    ],
+  });
+  const remove = ["delete", "validatingwebhookconfiguration", name, "--ignore-not-found"];
+  onTestFinished(() => void cluster().kubectl(remove));
+  const issues: (string | undefined)[] = [];
+  const lease = new kube.Lease({
+    client: client(),
+    clock: systemClock,
+    logger: silentLogger,
+    namespace,
+    name: "guard",
+    identity: kube.readOwnIdentity("one"),
+    times: { durationMs: 40_000, renewDeadlineMs: 30_000, retryMs: 500 },
+    events: {
+      onFailing: (issue) => void issues.push(issue),
+      onHeld: () => {},
+      onLost: () => {},
+      onWaiting: () => {},
+    },
+  });
+  const acquired = lease.acquire();
+  await expect.poll(() => issues.length, { timeout: 20_000 }).toBeGreaterThan(0);
+  expect(issues[0]).toContain(
+    "The Lease guard cannot be written: Internal error occurred: failed calling webhook",
+  );
+  expect(issues[0]).toContain(
+    `webhook ${namespace}.example.com of ValidatingWebhookConfiguration ${name} must not cover Leases of the operator`,
+  );
+  expect(issues[0]).toContain(`kubectl delete validatingwebhookconfiguration ${name}`);
+  await cluster().kubectl(remove);
+  await acquired;
+  expect(issues.at(-1)).toBeUndefined();
+  await lease.release();
 });

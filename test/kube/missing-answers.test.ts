@@ -234,7 +234,7 @@ const PLACES: readonly (readonly [name: string, place: Place])[] = [
         identity: readOwnIdentity(),
         times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 5000 },
         logger: { ...silentLogger, warn: (_, fields) => outcome.resolve(String(fields?.["error"])) },
-        events: { onHeld: () => {}, onLost: () => {}, onWaiting: () => {} },
+        events: { onHeld: () => {}, onFailing: () => {}, onLost: () => {}, onWaiting: () => {} },
       });
       // A Lease that does not exist is created.
       const acquired = lease.acquire(stop.signal).then(

@@ -55,6 +55,29 @@ const subChart = (template: string): Record<string, string> => ({
   "charts/nginx-proxy/values.yaml": "replicas: 1\n",
 });
 
+const webhooks = (more: string): string => `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: policy}
+webhooks:
+- name: all.example.com
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"], operations: ["*"]}]
+  ${more}
+`;
+
+it.each<[string, string, boolean]>([
+  ["fails closed by default", "sideEffects: None", true],
+  ["has an empty selector", "namespaceSelector: {}", true],
+  ["may fail", "failurePolicy: Ignore", false],
+  ["leaves namespaces out", "namespaceSelector: {matchLabels: {a: b}}", false],
+  ["has conditions", 'matchConditions: [{name: a, expression: "true"}]', false],
+])("lint warns about a webhook for Leases that %s: %s, %j", async (_, more, warns) => {
+  module(webhooks(more));
+  const { code, text } = await lint();
+  expect(code).toBe(0);
+  const warning = "ValidatingWebhookConfiguration policy: webhook all.example.com fails closed for Leases";
+  expect(text.includes(warning)).toBe(warns);
+});
+
 describe("lint finds", () => {
   const broken: Record<string, [string, Record<string, string>, RegExp]> = {
     "a missing dependency": [

@@ -127,6 +127,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     issues: [],
     webhookIssues: [],
     watchIssues: [],
+    leaseIssue: undefined,
     sourcesProblem: undefined,
     tree: { notExecutableWarnings: [] },
     requestedToken: undefined,

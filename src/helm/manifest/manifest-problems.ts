@@ -7,7 +7,7 @@ import { isJsonObject, objectOf, objectsIn, asString, valueAt } from "../../mode
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import { findChartFiles } from "../chart/chart.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";
-import { parseDocuments, expandLists } from "./manifest.ts";
+import { parseDocuments, expandLists, listManifestObjects } from "./manifest.ts";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -124,6 +124,47 @@ function isDnsSubdomain(name: string): boolean {
 function formatValue(value: Json | undefined): string {
   const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;
+}
+
+const WEBHOOK_KINDS = new Set(["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]);
+
+/**
+ * Finds webhooks that fail closed and cover the Leases of all namespaces: if their server is down, the operator cannot renew its own Lease, and
+ * ends. Returns a sentence for each.
+ */
+export function findManifestWarnings(manifest: string): string[] {
+  return listManifestObjects(parseDocuments(manifest))
+    .filter(({ kind }) => WEBHOOK_KINDS.has(textOrNone(kind)))
+    .flatMap((configuration) =>
+      objectsIn(configuration["webhooks"])
+        .filter(coversAllLeases)
+        .map(
+          ({ name }) =>
+            `${describeObject(configuration)}: webhook ${textOrNone(name)} fails closed for Leases of all namespaces, also of the operator and of Kubernetes`,
+        ),
+    );
+}
+
+const SELECTORS = ["namespaceSelector", "objectSelector"];
+
+/** Whether a webhook refuses to write Leases while its server is down, wherever they are. */
+function coversAllLeases(webhook: JsonObject): boolean {
+  const isSelective =
+    SELECTORS.some((key) => Object.keys(objectOf(webhook[key])).length > 0) ||
+    objectsIn(webhook["matchConditions"]).length > 0;
+  if (webhook["failurePolicy"] === "Ignore" || isSelective) return false;
+  return objectsIn(webhook["rules"]).some(
+    (rule) =>
+      names(rule["apiGroups"], "coordination.k8s.io", "*") &&
+      names(rule["resources"], "leases", "*", "*/*") &&
+      names(rule["operations"], "CREATE", "UPDATE", "*") &&
+      rule["scope"] !== "Cluster",
+  );
+}
+
+/** Whether a list contains one of these texts. */
+function names(list: Json | undefined, ...texts: readonly string[]): boolean {
+  return Array.isArray(list) && list.some((each) => texts.includes(asString(each) ?? ""));
 }
 
 /** The API server's size limit of a Secret, and so of a record, in bytes. */

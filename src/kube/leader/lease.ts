@@ -7,6 +7,7 @@ import type { KubeAccess } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
 import { LEASES, formatMicroTime, type LeaseObject, type LeaseSpec } from "../resources.ts";
 import { formatIdentity, hasHolderEnded, type LeaderIdentity } from "./identity.ts";
+import { explainWebhookObstacle } from "./webhook-obstacle.ts";
 
 interface RequestLimits {
   readonly signal?: AbortSignal | undefined;
@@ -19,6 +20,8 @@ interface LeaseEvents {
   readonly onHeld: (ms: number) => void;
   /** Another process may acquire it after the lease duration: end everything that must not run twice. Called once per acquisition. */
   readonly onLost: (reason: string) => void;
+  /** The Lease cannot be read or written, with the reason and a remedy. Called for each try but the first in a row; undefined = it can again. */
+  readonly onFailing: (issue: string | undefined) => void;
   /** Another process holds the Lease. Called once for each holder. */
   readonly onWaiting: (holder: string) => void;
 }
@@ -39,6 +42,8 @@ interface LeaseOptions extends KubeAccess {
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
 const MAX_CHECK_INTERVAL_MS = 1500;
+/** The search for an explanation must not delay renewals for long. */
+const EXPLAIN_TIMEOUT_MS = 2000;
 /** After another candidate was faster, the Lease is read again. */
 const CONFLICT_PAUSE_MS = 100;
 const RELEASE_TIMEOUT_MS = 3000;
@@ -68,6 +73,8 @@ export class Lease {
   /** The renew deadline (monotonic ms). */
   #heldUntil = 0;
   #renewLoopEnd: Promise<void> = Promise.resolve();
+  /** Failed requests in a row. */
+  #failures = 0;
 
   constructor(options: LeaseOptions) {
     this.#options = options;
@@ -148,15 +155,13 @@ export class Lease {
     const limits = { signal, timeoutMs: this.#options.times.retryMs };
     try {
       const waitMs = this.#computeWaitMs(await this.#read(limits));
-      if (waitMs > 0) return { isAcquired: false, waitMs };
-      return await this.#tryWriteAsHolder(limits);
+      const result =
+        waitMs > 0 ? { isAcquired: false as const, waitMs } : await this.#tryWriteAsHolder(limits);
+      this.#reportSuccess();
+      return result;
     } catch (error) {
       signal?.throwIfAborted();
-      this.#options.logger.warn("The lease cannot be acquired", {
-        lease: this.#options.name,
-        error: oneLine(error),
-        ...(isNotFound(error) && { remedy: "create the namespace, or name the right one with --namespace" }),
-      });
+      await this.#reportFailure("The lease cannot be acquired", error);
       return { isAcquired: false, waitMs: this.#options.times.retryMs };
     }
   }
@@ -237,14 +242,34 @@ export class Lease {
       try {
         await this.#renew(signal);
         if (!signal.aborted) this.#extendTerm(sentAt);
+        this.#reportSuccess();
         pauseMs = this.#options.times.retryMs;
       } catch (error) {
         if (signal.aborted) return;
         pauseMs = Math.min(this.#options.times.retryMs, RETRY_RENEWAL_MS);
-        const { name, logger } = this.#options;
-        logger.warn("The lease was not renewed; trying again", { lease: name, error: oneLine(error) });
+        await this.#reportFailure("The lease was not renewed; trying again", error);
       }
     }
+  }
+
+  /** Logs that the Lease cannot be read or written, with a remedy. Reports it to the owner unless it is the first failure in a row. */
+  async #reportFailure(message: string, error: unknown): Promise<void> {
+    const { name, logger, client, times, events } = this.#options;
+    this.#failures += 1;
+    const remedy = isNotFound(error)
+      ? "create the namespace, or name the right one with --namespace"
+      : await explainWebhookObstacle(client, error, Math.min(times.retryMs, EXPLAIN_TIMEOUT_MS));
+    const reason = oneLine(error);
+    logger.warn(message, { lease: name, error: reason, ...(remedy !== undefined && { remedy }) });
+    if (this.#failures === 1) return;
+    const parts = [`The Lease ${name} cannot be written: ${reason}`, remedy];
+    events.onFailing(parts.filter((part) => part !== undefined).join("; "));
+  }
+
+  /** The Lease was read and written, or another process holds it. */
+  #reportSuccess(): void {
+    if (this.#failures > 1) this.#options.events.onFailing(undefined);
+    this.#failures = 0;
   }
 
   /** Writes the Lease as holder. If it was changed or deleted, writes it again unless another process holds it. */

@@ -56,15 +56,20 @@ export function evaluateOperator(
     evaluateConverge(view, convergeBlocker) ??
     evaluateWhileBusy(view, evaluations, failingHead) ??
     evaluateWhenIdle(view, evaluations);
-  return addWatchIssues(addFailingHooks(withoutHooks, failingHooks), view);
+  const { leaseIssue, watchIssues } = view;
+  const evaluation = addFailingHooks(withoutHooks, failingHooks);
+  if (leaseIssue !== undefined) return addOwnIssue(evaluation, "LeaseFailed", leaseIssue);
+  return watchIssues.length > 0 ? addOwnIssue(evaluation, "WatchFailed", watchIssues.join("; ")) : evaluation;
 }
 
-/** Adds that the operator cannot watch its own objects. It is not Ready then: it does not learn of edits. */
-function addWatchIssues(evaluation: OperatorEvaluation, { watchIssues }: View): OperatorEvaluation {
-  if (watchIssues.length === 0) return evaluation;
-  const text = watchIssues.join("; ");
-  if (evaluation.state === "Ready") return { state: "Retrying", reason: "WatchFailed", message: text };
-  return { ...evaluation, message: `${evaluation.message}; ${text}` };
+/**
+ * Adds an issue with an object of the operator itself. It is not Ready while it cannot watch the ConfigMap, because it does not learn of edits,
+ * or while it cannot write its Lease, because it stops soon. A start that waits for the Lease makes no progress.
+ */
+function addOwnIssue(evaluation: OperatorEvaluation, reason: string, issue: string): OperatorEvaluation {
+  const isStartBlocked = reason === "LeaseFailed" && evaluation.state === "Pending";
+  if (evaluation.state === "Ready" || isStartBlocked) return { state: "Retrying", reason, message: issue };
+  return { ...evaluation, message: `${evaluation.message}; ${issue}` };
 }
 
 /** States of the operator that are worse than failing hooks. */

@@ -113,6 +113,7 @@ async function lab(): Promise<{
       name: "guard",
       times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
       events: {
+        onFailing: () => {},
         onHeld: (ms) => {
           if (!isHolder) events.push(`${identity.name} acquired`);
           isHolder = true;

@@ -220,6 +220,16 @@ describe("AddonOperator", () => {
     }
   });
 
+  it("is Retrying while it cannot write its Lease, also at the start", () => {
+    const leaseIssue = "The Lease x cannot be written: failed calling webhook; kubectl delete it";
+    const ready = (change: Partial<View>, ...modules: readonly ModuleView[]) =>
+      projectOperator(viewOf(modules, { leaseIssue, ...change }), { now: T0 }).conditions[0];
+    const retrying = { status: "False", reason: "LeaseFailed", message: leaseIssue };
+    expect(ready({ boot: "loading" })).toMatchObject(retrying);
+    expect(ready({}, good)).toMatchObject(retrying);
+    expect(ready({}, failing)?.message).toContain(leaseIssue);
+  });
+
   it("is not Ready while it cannot watch its own objects, and says so in any state", () => {
     const watchIssues = ["ConfigMap addon-operator cannot be watched: forbidden"];
     const status = (modules: readonly ModuleView[]) =>

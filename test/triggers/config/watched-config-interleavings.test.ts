@@ -176,7 +176,7 @@ async function leaseStory(seed: number): Promise<void> {
       name: "lease",
       identity,
       times: { durationMs: 35_000, renewDeadlineMs: 30_000, retryMs: 10_000 },
-      events: { onHeld: () => {}, onLost: () => {}, onWaiting: () => {} },
+      events: { onHeld: () => {}, onFailing: () => {}, onLost: () => {}, onWaiting: () => {} },
     });
   });
   for (const lease of leases) lease.acquire(stop.signal).catch(() => {});
