@@ -1,15 +1,17 @@
-import { expect, test } from "vitest";
+import { readFileSync, writeFileSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
 
 import {
   describePermission,
   checkConnection,
+  connect,
   findMissingPermissions,
   createPermissionCheck,
   listWebhookPermissions,
 } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import type { Permission } from "../../src/kube/index.ts";
-import { status } from "../support/fake-api.ts";
+import { FakeApi, status } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
 
 const REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -128,6 +130,28 @@ test("first contact: an unreachable server and refused credentials are problems 
   await api.close();
   const error: unknown = await checkConnection(client).catch((failure: unknown) => failure);
   expect(error).toMatchObject({
-    problems: [{ key, remedy: expect.stringContaining("API server runs") as string }],
+    problems: [{ key, remedy: expect.stringContaining("HTTPS_PROXY does not apply") as string }],
   });
+});
+
+test("first contact: a proxy that cannot be reached, or that refuses, is named without its password", async () => {
+  const proxy = await FakeApi.start();
+  const { url } = proxy;
+  const address = url.replace("http://", "http://me:hunter2@");
+  const { api } = await fake();
+  const file = api.kubeconfig();
+  const config = JSON.parse(readFileSync(file, "utf8")) as { clusters: { cluster: object }[] };
+  Object.assign(config.clusters[0]?.cluster ?? {}, { server: "https://127.0.0.1:1", "proxy-url": address });
+  writeFileSync(file, JSON.stringify(config));
+  const client = connect({ kubeConfig: file, userAgent: "test", logger: silentLogger });
+  onTestFinished(() => client.close());
+  const failure = async (): Promise<string> =>
+    String(await checkConnection(client).catch((error: unknown) => error));
+  const refused = await failure();
+  expect(refused).toContain(`cannot be reached through the proxy ${url} (proxy-url): `);
+  expect(refused).not.toContain("hunter2");
+  await proxy.close();
+  expect(await failure()).toContain("check that the proxy runs and may connect to the API server");
+  const later = await client.json({ path: "/version" }).catch(String);
+  expect(later).toContain(`/version through the proxy ${url}: `);
 });

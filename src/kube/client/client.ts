@@ -92,10 +92,10 @@ export class KubeClient {
     return this.#parts.connections.credentials.namespace;
   }
 
-  /** File of the credentials and address of the server, for messages. */
-  get credentialsInfo(): { file: string; server: string } {
-    const { file, server } = this.#parts.connections.credentials;
-    return { file, server };
+  /** File of the credentials, address of the server, and the proxy on the way to it, for messages. */
+  get credentialsInfo(): { file: string; server: string; proxy: string | undefined } {
+    const { file, server, proxy } = this.#parts.connections.credentials;
+    return { file, server, proxy };
   }
 
   /** A kubeconfig of this server and its current credentials, for child processes. */
@@ -199,7 +199,9 @@ export class KubeClient {
         // undici handles an abort only once the request has a connection, so the wait for a connection is aborted here.
         return await orAborted(sent, deadline.signal);
       } catch (error) {
-        const failure = toThrownError(error, deadline, describeRequest(request, this.credentialsInfo.server));
+        const { server, proxy } = this.credentialsInfo;
+        const way = proxy === undefined ? "" : ` through the proxy ${proxy}`;
+        const failure = toThrownError(error, deadline, `${describeRequest(request, server)}${way}`);
         const retry = decideRetry(failure, request, tries);
         if (retry === undefined) throw failure;
         if (retry.renewCredentials) this.#parts.connections.credentials.renew();

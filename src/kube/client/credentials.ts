@@ -59,6 +59,12 @@ export class Credentials {
     return this.#loaded.namespace;
   }
 
+  /** The proxy of the kubeconfig for the API server, without user and password. */
+  get proxy(): string | undefined {
+    const proxy = URL.parse(this.#loaded.config.getCurrentCluster()?.proxyUrl ?? "");
+    return proxy === null ? undefined : `${proxy.protocol}//${proxy.host}`;
+  }
+
   get server(): string {
     return this.#loaded.config.getCurrentCluster()?.server ?? "";
   }

@@ -28,7 +28,7 @@ export async function checkConnection(client: KubeClient, signal?: AbortSignal):
 /** Turns a connection, TLS or authentication error into a ProblemError with a remedy; returns other errors unchanged. */
 export function explainConnectionError(
   error: unknown,
-  { file, server }: KubeClient["credentialsInfo"],
+  { file, server, proxy }: KubeClient["credentialsInfo"],
 ): unknown {
   const key = `server ${server}`;
   if (error instanceof ApiError && error.status === 401) {
@@ -40,13 +40,16 @@ export function explainConnectionError(
   }
   if (!(error instanceof ConnectionError)) return error;
   const cause = oneLine(error.cause ?? error);
-  const message = `cannot be reached: ${cause}`;
-  return new ProblemError({ file, key, message, remedy: suggestRemedy(error) });
+  const way = proxy === undefined ? "" : ` through the proxy ${proxy} (proxy-url)`;
+  const message = `cannot be reached${way}: ${cause}`;
+  return new ProblemError({ file, key, message, remedy: suggestRemedy(error, proxy) });
 }
 
-function suggestRemedy(error: ConnectionError): string {
+function suggestRemedy(error: ConnectionError, proxy: string | undefined): string {
   const { code } = error;
   if (isTlsFailure(error)) return "check certificate-authority and tls-server-name in the kubeconfig";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "check the server's name and the name service";
-  return "check that the API server runs and that address, port and proxy are right";
+  if (proxy !== undefined)
+    return "check that the proxy runs and may connect to the API server, or remove proxy-url from the kubeconfig";
+  return "check that the API server runs and that address and port are right; a proxy on the way needs proxy-url in the kubeconfig, because HTTPS_PROXY does not apply to the API server";
 }
