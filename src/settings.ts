@@ -271,7 +271,7 @@ export const SETTING_ROWS = {
   debug: BOOLEAN("debug=false", "Set `--log-level=debug` and `--debug-kubernetes-api`."),
   debugSocket: TEXT(
     "debug-unix-socket=/var/run/addon-operator/debug.socket",
-    "The path of the debug socket.",
+    "The path of the debug socket. If the operator cannot use the path, it uses `debug.socket` in `--tmp-dir`.",
   ),
   debugKeepTmpFiles: BOOLEAN("debug-keep-tmp-files=false", "Keep the temporary files of hook runs."),
   otlpEndpoint: URL_TEXT(

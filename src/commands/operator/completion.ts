@@ -60,9 +60,24 @@ export async function findCandidates(
   commands: readonly CommandRow[],
   fetchModules: FetchModuleNames,
 ): Promise<string[]> {
-  const typed = words.at(-1) ?? "";
-  const possibleWords = await findPossibleWords(words, commands, fetchModules);
-  return [...new Set(possibleWords)].filter((each) => each.startsWith(typed)).toSorted();
+  const line = joinFlagValues(words);
+  const typed = line.at(-1) ?? "";
+  const possibleWords = await findPossibleWords(line, commands, fetchModules);
+  const matching = [...new Set(possibleWords)].filter((each) => each.startsWith(typed)).toSorted();
+  // Bash completes only the value after `=`, which is a word of its own.
+  const isValueAlone = words.at(-1) === "=" || words.at(-2) === "=";
+  return isValueAlone ? matching.map((each) => each.slice(each.indexOf("=") + 1)) : matching;
+}
+
+/** Joins `--flag`, `=` and the value to one word: Bash passes them as three. */
+function joinFlagValues(words: readonly string[]): string[] {
+  const joined: string[] = [];
+  for (const [index, word] of words.entries()) {
+    const continues = word === "=" || words[index - 1] === "=";
+    if (continues) joined.push(`${joined.pop() ?? ""}${word}`);
+    else joined.push(word);
+  }
+  return joined;
 }
 
 /** All that the last word may be, whatever the user has typed of it: values of a flag, flags, commands or arguments. */
@@ -73,10 +88,14 @@ async function findPossibleWords(
 ): Promise<readonly string[]> {
   const before = words.slice(0, -1).filter((word) => !word.startsWith("-"));
   const row = findCommand(before, commands);
-  // Values, if the word before is a flag that takes one.
-  const flagValues = row && valuesOfFlag(row, words.at(-2) ?? "");
+  const typed = words.at(-1) ?? "";
+  // Values, if the word before is a flag that takes one, or if the word has one after `=`.
+  const [flag = ""] = typed.split("=");
+  if (flag.startsWith("-") && typed.includes("="))
+    return (valuesOfFlag(row, flag) ?? []).map((value) => `${flag}=${value}`);
+  const flagValues = valuesOfFlag(row, words.at(-2) ?? "");
   if (flagValues !== undefined) return flagValues;
-  if (words.at(-1)?.startsWith("-") === true) return acceptedFlags(row);
+  if (typed.startsWith("-")) return acceptedFlags(row, typed);
   if (row === undefined) return nextCommandWords(before, commands);
   const argumentIndex = before.length - row.words.split(" ").length;
   return valuesOfArgument(row, argumentIndex, fetchModules);
@@ -113,15 +132,20 @@ function nextCommandWords(before: readonly string[], commands: readonly CommandR
   return matching.flatMap((words) => words[before.length] ?? []);
 }
 
-/** The accepted values of a flag; undefined if it has no fixed list. */
-function valuesOfFlag({ flags = [] }: CommandRow, flag: string): readonly string[] | undefined {
-  return flags.find((each) => each.flags.split(/[ ,]+/).includes(flag))?.values;
+/** The accepted values of a flag of the command or of a setting; undefined if it has no fixed list. */
+function valuesOfFlag(row: CommandRow | undefined, flag: string): readonly string[] | undefined {
+  const ofCommand = row?.flags?.find((each) => each.flags.split(/[ ,]+/).includes(flag));
+  if (ofCommand !== undefined) return ofCommand.values;
+  const setting = SETTINGS.find(({ flags }) => flags.some((each) => `--${each}` === flag));
+  return setting?.kind === "boolean" ? ["false", "true"] : setting?.choices;
 }
 
-/** The long names of the flags of a command, and of all settings. */
-function acceptedFlags(row: CommandRow | undefined): string[] {
+/** The long names of the flags of a command and, if it has none or the user has typed a part of a name, of all settings. */
+function acceptedFlags(row: CommandRow | undefined, typed: string): string[] {
   const commandFlags = (row?.flags ?? []).flatMap(({ flags }) => flags.match(/--[\w-]+/g) ?? []);
-  return [...commandFlags, "--help", ...SETTINGS.map(({ flags }) => `--${flags[0]}`)];
+  const settings = SETTINGS.map(({ flags }) => `--${flags[0]}`);
+  const isNameBegun = typed.length > "--".length;
+  return [...commandFlags, "--help", ...(commandFlags.length === 0 || isNameBegun ? settings : [])];
 }
 
 /** The names of modules from the running operator; none if it does not respond in time. */

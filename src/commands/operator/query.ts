@@ -12,7 +12,7 @@ const EXIT_REFUSED = 1;
 const EXIT_DIFFERS = 10;
 const WATCH_MS = 1000;
 const RUNNING_OPERATOR_NOTE =
-  "A running operator made this plan with its own directories and namespace, not with those of this command line. To query another operator or none, set --debug-unix-socket.\n";
+  "A running operator made this plan with its own directories and namespace, not with those of this command line. To compute the plan from these settings, omit --debug-unix-socket.\n";
 
 /** Creates a function that sends the request of a command. It returns the body or, if the operator refuses, undefined after a message on stderr. */
 function createSender(line: CommandLine, terminal: Terminal): () => Promise<string | undefined> {
@@ -89,27 +89,36 @@ function paintDiff(text: string, terminal: Terminal): string {
 }
 
 /**
- * `plan`: prints what a start would do. A running operator computes the plan, with its own settings: a note on stderr says so if the
- * command line has others. Without an operator, this process computes the plan.
+ * `plan`: prints what a start would do. A running operator computes the plan, with its own settings. Without an operator, this process
+ * computes the plan, and also if the command line has directories or a namespace: the operator that runs here may be another one.
  */
 export async function printPlan(line: CommandLine, terminal: Terminal): Promise<number> {
+  // Settings of the command line alone: it takes precedence over the environment.
+  const { modulesDir, globalHooksDir, namespace, debugSocket } = line.settings(NO_SOCKET).settings;
+  const hasOwnPlace = [modulesDir, globalHooksDir, namespace].some((each) => each !== undefined);
+  if (hasOwnPlace && debugSocket === NO_SOCKET.DEBUG_UNIX_SOCKET) return printOwnPlan(line, terminal);
   try {
     const plan = await createSender(line, terminal)();
     if (plan === undefined) return EXIT_REFUSED;
     terminal.print(terminal.isTerminal ? escapeControlCharacters(plan) : plan);
-    // Settings of the command line alone, without the environment.
-    const { modulesDir, globalHooksDir, namespace } = line.settings({}).settings;
-    if ([modulesDir, globalHooksDir, namespace].some((each) => each !== undefined))
-      terminal.printError(RUNNING_OPERATOR_NOTE);
+    if (hasOwnPlace) terminal.printError(RUNNING_OPERATOR_NOTE);
     return planExitCode(plan);
   } catch (error) {
     if (!(error instanceof NoOperatorError)) throw error;
-    const { previewPlan } = await import("../../wiring/preview-plan.ts");
-    const format = buildRequest(line).path.endsWith(".json") ? "json" : "yaml";
-    const plan = await previewPlan(line.settings(terminal.env).settings, terminal.env, format);
-    terminal.print(plan);
-    return planExitCode(plan);
+    return printOwnPlan(line, terminal);
   }
+}
+
+/** An environment whose socket is in force if the command line names none. */
+const NO_SOCKET = { DEBUG_UNIX_SOCKET: "none" };
+
+/** Computes the plan in this process, from the files and the cluster, and prints it. */
+async function printOwnPlan(line: CommandLine, terminal: Terminal): Promise<number> {
+  const { previewPlan } = await import("../../wiring/preview-plan.ts");
+  const format = buildRequest(line).path.endsWith(".json") ? "json" : "yaml";
+  const plan = await previewPlan(line.settings(terminal.env).settings, terminal.env, format);
+  terminal.print(plan);
+  return planExitCode(plan);
 }
 
 /** The exit code for a plan: 1 if a start would fail, which a plan reports with its key `refuses`. */

@@ -191,7 +191,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     words: "__complete",
-    args: "WORD...",
+    args: "[WORD...]",
     help: "candidates for the last word",
     example: "__complete mod",
     isHidden: true,

@@ -210,7 +210,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({
     words: "plan",
     help: "print what a start would install, upgrade, delete, and purge",
-    more: "If no operator runs, the command computes the plan from the files and the cluster. In this case, set the same settings as for the operator. The exit code is 1 if a start would fail.",
+    more: "If no operator runs, or with `--modules-dir`, `--global-hooks-dir`, or `--namespace`, the command computes the plan from the files and the cluster. In this case, set the same settings as for the operator. The exit code is 1 if a start would fail.",
     example: "plan -o json",
     printer: "printPlan",
   }),

@@ -29,8 +29,19 @@ it.each([
   ["lint ", []],
   ["nonsense ", []],
   ["toString ", []],
+  ["start --drift ", ["off", "repair", "warn"]],
+  ["start --drift=r", ["--drift=repair"]],
+  ["start --drift = r", ["repair"]],
+  ["start --module-queues = ", ["main", "own"]],
+  ["start --ha=", ["--ha=false", "--ha=true"]],
+  ["status -", ["--help", "--output", "--watch"]],
 ])("behind %j may stand %j", async (line, expected) => {
   expect(await complete(line)).toEqual(expected);
+});
+
+it("offers the commands for an empty line, also by the program", async () => {
+  const { text } = await run(["__complete", "--", ""]);
+  expect(text.split("\n")).toEqual(expect.arrayContaining(["module", "start", "status"]));
 });
 
 it("names no command that is for programs alone", async () => {

@@ -32,6 +32,29 @@ it.each([
   expect(out.complained).toMatch(reported);
 });
 
+it.each(["--modules-dir /nowhere", "--namespace other", "--global-hooks-dir /nowhere"])(
+  "asks no operator that runs by chance for a plan with %s",
+  async (flags) => {
+    const { socket } = await answeringSocket(() => "install: {}\n");
+    const out = { printed: "" };
+    const terminal = {
+      env: { DEBUG_UNIX_SOCKET: socket, KUBECONFIG: "/nowhere" },
+      isTerminal: false,
+      columns: 80,
+    };
+    const line = lineOf(["plan", ...flags.split(" ")]);
+    const print = (part: string): void => void (out.printed += part);
+    const plan = printPlan(line, {
+      ...terminal,
+      print,
+      printError: () => {},
+      confirm: () => Promise.resolve(false),
+    });
+    await expect(plan).rejects.toThrow(/nowhere/);
+    expect(out.printed).toBe("");
+  },
+);
+
 it.each([
   ["plan", "refuses:\n  - the ConfigMap is invalid\n", 1],
   ["plan -o json", '{"refuses":["the ConfigMap is invalid"]}\n', 1],
