@@ -60,10 +60,11 @@ exec "$node" ${flags && `${flags} `}"$here/${script}" "$@"
 /** `kubectl addon …`: kubectl looks for this name on the PATH. What Node compiles is kept: a third of the time. */
 const PLUGIN = `#!/usr/bin/env node
 import { existsSync } from "node:fs";
-import { enableCompileCache } from "node:module";
+import module from "node:module";
 import { homedir } from "node:os";
 const caches = process.env.XDG_CACHE_HOME || homedir() + "/.cache";
-if (existsSync(caches)) enableCompileCache(caches + "/addon-operator/compiled");
+// A Node that is too old does not have the function; main.js reports it.
+if (existsSync(caches)) module.enableCompileCache?.(caches + "/addon-operator/compiled");
 process.argv.splice(2, 0, "addon");
 await import("./main.js");
 `;

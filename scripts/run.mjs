@@ -10,6 +10,15 @@ import { modernNode } from "./setup/tools.mjs";
 /** Scripts that need packages alone, or get their tools themselves: none that only checks and tests need. */
 const PACKAGES_ALONE = new Set(["build.mjs", "image-context.mjs", "e2e.mjs"]);
 
+/** Scripts that need all packages, and no tools. */
+const NO_TOOLS = new Set(["docs.mjs"]);
+
+/** Makes the checkout ready for the script. */
+function setupFor(script) {
+  if (PACKAGES_ALONE.has(script)) return setup([], process.env, { dev: false });
+  return NO_TOOLS.has(script) ? setup([]) : setup();
+}
+
 /** Runs `script`, a path below `scripts/`, with our streams and ends as it ends. */
 export function runScript(script, args) {
   const path = fileURLToPath(new URL(script, import.meta.url));
@@ -23,7 +32,7 @@ export function runScript(script, args) {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [script, ...args] = process.argv.slice(2);
   try {
-    await (PACKAGES_ALONE.has(script) ? setup([], process.env, { dev: false }) : setup());
+    await setupFor(script);
     runScript(script, args);
   } catch (error) {
     console.error(error.message);

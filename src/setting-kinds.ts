@@ -29,6 +29,10 @@ function defineKind<T>(kind: string, accepted: string, parse: SettingKind<T>["pa
 }
 
 export const TEXT = defineKind("string", "text", (text) => text);
+/** An IP address or a host name. An IPv6 address may have brackets, as in a URL. */
+export const LISTEN_ADDRESS = defineKind("address", "an IP address or a host name", (text) =>
+  text.replace(/^\[(.*)\]$/, "$1"),
+);
 /** One path, or several separated by colons. Relative paths are resolved against the working directory of the process. */
 export const PATH = defineKind("path", "a path", (text) => {
   const paths = text.split(":").filter(Boolean);

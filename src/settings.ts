@@ -1,18 +1,9 @@
 /** The table of settings: kind, flag, default and help of each. `setting-names.ts` adds further names. */
 
 import { LOG_LEVELS, LOG_TYPES } from "./lib/index.ts";
-import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, NAMESPACE_TEMPLATE } from "./setting-kinds.ts";
-import {
-  CHART_LOCATIONS,
-  EXTENDERS,
-  FRACTION,
-  NUMBER,
-  PATH,
-  PROGRAM,
-  TEMP_DIR_PATH,
-  TEXT,
-} from "./setting-kinds.ts";
-import { choice, URL_TEXT, type Setting } from "./setting-kinds.ts";
+import { BOOLEAN, COUNT, DURATION, INTEGER, LABELS, LIMIT, LISTEN_ADDRESS } from "./setting-kinds.ts";
+import { CHART_LOCATIONS, EXTENDERS, FRACTION, NAMESPACE_TEMPLATE, NUMBER, PATH } from "./setting-kinds.ts";
+import { choice, PROGRAM, TEMP_DIR_PATH, TEXT, URL_TEXT, type Setting } from "./setting-kinds.ts";
 
 /** Every setting, in the order of docs/reference/settings.md. */
 export const SETTING_ROWS = {
@@ -66,7 +57,10 @@ export const SETTING_ROWS = {
     "config-overlay",
     "The overlay, as `secret/NAME` or `configmap/NAME`, in which the operator saves the values of hooks. Without an overlay, it saves these values in the ConfigMap.",
   ),
-  listenAddress: TEXT("listen-address=0.0.0.0", "The address of the HTTP server."),
+  listenAddress: LISTEN_ADDRESS(
+    "listen-address=::",
+    "The address of the HTTP server. `::` means all addresses of IPv6 and IPv4, or those of IPv4 on a machine without IPv6.",
+  ),
   listenPort: INTEGER("listen-port=9115", "The port of the HTTP server."),
   ui: BOOLEAN("ui=false", "Serve the web page at `/ui/`."),
   uiPort: INTEGER(
@@ -77,7 +71,10 @@ export const SETTING_ROWS = {
     "webhooks=false",
     "Serve webhooks from the start and validate edits of the ConfigMap and of annotations. If false, the operator serves webhooks only if a hook has a webhook binding.",
   ),
-  webhookAddress: TEXT("webhook-listen-address=0.0.0.0", "The address of the webhook server."),
+  webhookAddress: LISTEN_ADDRESS(
+    "webhook-listen-address=::",
+    "The address of the webhook server, as in `--listen-address`.",
+  ),
   webhookPort: INTEGER("webhook-port=9680", "The port of the webhook server."),
   webhookService: TEXT(
     "webhook-service-name=addon-operator-webhooks",

@@ -109,7 +109,9 @@ function toListenError({ address, port }: Address, error: unknown): ProblemError
   return new ProblemError({
     file: "the HTTP server",
     message: isInUse ? `port ${port} of ${address} is in use by another program` : oneLine(error),
-    remedy: "stop that program, or set --listen-address and --listen-port",
+    remedy: isInUse
+      ? "stop that program, or set --listen-address and --listen-port"
+      : "set --listen-address to an address of this machine, or to :: for all",
   });
 }
 

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { ListenOptions } from "node:net";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
-import { readAtMost } from "../lib/index.ts";
+import { listen, readAtMost } from "../lib/index.ts";
 
 export interface RunningServer {
   readonly port: number;
@@ -78,7 +78,7 @@ export const REQUESTS_PER_CONNECTION = 100;
 const TEXT = "text/plain; charset=utf-8";
 
 /** Starts a server. Each request gets a response or its connection is closed. Throws if the address cannot be used. */
-export async function serve(listen: ListenOptions, service: Service): Promise<RunningServer> {
+export async function serve(address: ListenOptions, service: Service): Promise<RunningServer> {
   const limits = { ...DEFAULT_LIMITS, ...service.limits };
   const server = createServer({
     maxHeaderSize: limits.headerBytes,
@@ -90,15 +90,12 @@ export async function serve(listen: ListenOptions, service: Service): Promise<Ru
   server.maxRequestsPerSocket = REQUESTS_PER_CONNECTION;
   limitConnections(server, limits.connections);
   serializeResponses(server, (request, response) => answerRequest(request, response, { ...service, limits }));
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(listen, resolve);
-  });
+  await listen(server, address);
   // An error while it listens: for example, the process has no file descriptor for another connection.
   server.on("error", (error) => service.onError(error));
-  const address = server.address(); // A text for a unix socket.
+  const bound = server.address(); // A text for a unix socket.
   return {
-    port: typeof address === "object" && address !== null ? address.port : 0,
+    port: typeof bound === "object" && bound !== null ? bound.port : 0,
     close: () => closeServer(server),
   };
 }

@@ -6,6 +6,7 @@ export * from "./limit.ts";
 export { Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
+export { listen } from "./listen.ts";
 export * from "./failures.ts";
 export { findNearestName, matchesGlob, splitList, withSuggestion } from "./names.ts";
 export * from "./hash.ts";

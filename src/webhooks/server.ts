@@ -12,7 +12,7 @@ import type {
 } from "node:http2";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
-import { oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
+import { listen, oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import {
@@ -122,10 +122,7 @@ export class WebhookServer {
   static async listen(options: ServerOptions, certificate: Certificate): Promise<WebhookServer> {
     const server = new WebhookServer(options, certificate);
     const httpServer = server.#server;
-    await new Promise<void>((resolve, reject) => {
-      httpServer.once("error", reject);
-      httpServer.listen({ host: options.address, port: options.port }, resolve);
-    });
+    await listen(httpServer, { host: options.address, port: options.port });
     httpServer.on("error", (error) => options.onError(error));
     return server;
   }

@@ -139,6 +139,7 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
       purge: "off",
       statusValues: "none",
       shutdownTimeout: "1m",
+      listenAddress: "::",
       otlp: { endpoint: "https://collector.example.com" },
     },
     metrics: {

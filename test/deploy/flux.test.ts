@@ -51,7 +51,14 @@ function holds(expression: string, conditions: Conditions): boolean {
 
 describe("the expressions of deploy/flux/kustomization.yaml", () => {
   const spec = kustomization?.["spec"] as { healthCheckExprs: Record<string, string>[] } | undefined;
-  const [checks = {}] = spec?.healthCheckExprs ?? [];
+  const [checks = {}, ...others] = spec?.healthCheckExprs ?? [];
+
+  it("are the same for each kind, which the kustomize-controller before 1.9 requires", () => {
+    expect([checks, ...others]).toEqual(
+      ["AddonOperator", "AddonModule"].map((kind) => ({ ...checks, kind })),
+    );
+  });
+
   const said = (conditions: Conditions) =>
     ["inProgress", "failed", "current"].filter((name) => holds(checks[name] ?? "", conditions));
   const plain = (conditions: Conditions) =>

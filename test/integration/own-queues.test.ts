@@ -1,3 +1,6 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
 import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
@@ -30,6 +33,9 @@ test(
     const lab = hookLab("own");
     const names = ["one", "two", "three"];
     module(lab, "010-broken");
+    module(lab, "010-scripted");
+    const script = join(lab.modulesDir, "010-scripted", "enabled");
+    writeFileSync(script, "#!/bin/sh\necho True\n", { mode: 0o755 });
     module(lab, "020-user", 'requires: {modules: {broken: "*"}}');
     for (const name of names) module(lab, `020-${name}`);
     lab.hook("modules/010-broken/hooks/fail.sh", HOOK, '[ -e "$RECORDS/go-mended" ]');
@@ -64,13 +70,17 @@ test(
       /Queue 'module\/broken': length 1, status: '(sleep after fail|repeat head task)/,
     );
 
+    expect(await condition(namespace, "scripted", "Ready")).toMatch(
+      /^False ScriptFailed: .*010-scripted\/enabled: the enabled script failed: it answered "True"/,
+    );
+
     lab.release("mended");
-    for (const name of ["broken", "user"])
+    writeFileSync(script, "#!/bin/sh\necho true\n");
+    for (const name of ["broken", "user", "scripted"])
       await eventually(async () => (await stateOf(namespace, name)) === "Ready", `${name} is Ready`);
     expect(await releases(namespace)).toEqual(
-      ["broken", "one", "three", "two", "user"].map((name) => `${name}.v1`),
+      ["broken", "one", "scripted", "three", "two", "user"].map((name) => `${name}.v1`),
     );
-    expect(lab.runs("after")).toHaveLength(1);
   },
 );
 

@@ -121,12 +121,18 @@ function fixHint(name: string, dir: string): string {
   return `written. Fix the errors above. Values of the chart belong below ${camelCase(name)}: in ${values}. To start over, remove ${dir}. Then:`;
 }
 
+const CRD = "crd/addonmodules.addon-operator.io";
+
 /** The commands that try and start the new module. */
 function nextCommands(name: string, modulesDir: string, namespace = "default"): string {
   const flags = `--modules-dir ${modulesDir} --namespace ${namespace}`;
   return [
     `  addon-operator plan ${flags}\n`,
     `  addon-operator start ${flags}\n`,
+    // The first start in a cluster creates the CRDs, without which kubectl does not know the kind.
+    `  kubectl wait --for=create ${CRD} --timeout=1m\n`,
+    `  kubectl wait --for=condition=Established ${CRD} --timeout=1m\n`,
+    `  kubectl wait -n ${namespace} --for=create addonmodule/${name} --timeout=1m\n`,
     `  kubectl wait -n ${namespace} addonmodule/${name} --for=condition=Ready --timeout=5m\n`,
   ].join("");
 }
