@@ -134,11 +134,15 @@ function decideByAnswer(facts: ModuleFacts, answer: ScriptAnswer): Enablement {
 }
 
 /** The decision about a module that cannot be read: the last one stays. At a start, the module counts as on if this operator owns its release. */
-function keepLastDecision({ record, owner }: ModuleFacts): Enablement {
+function keepLastDecision({ record, owner, flag }: ModuleFacts): Enablement {
   const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
-  if (!isDiscovered) return { enabled: owner === "ours", by: "none", reason: "its files cannot be read" };
+  if (!isDiscovered) return { enabled: owner === "ours", by: "none", reason: UNREADABLE };
+  // The layer that switched it off does so no more: only its files keep it off.
+  if (!enabled && flag.enabled && by !== "script") return { enabled, by: "none", reason: UNREADABLE };
   return { enabled, by, reason };
 }
+
+const UNREADABLE = "its files cannot be read";
 
 /**
  * The decision about a module whose `enabled` script cannot run yet, because values are missing. The last decision stays

@@ -82,6 +82,12 @@ describe("whether a module is on", () => {
       { enabled: true, by: "script", reason: "a GPU" },
     ],
     [
+      "its files cannot be read, which alone keeps it off",
+      { record: { isDiscovered: true, enabled: false, enabledBy: "module-values", loadProblem: PROBLEM } },
+      undefined,
+      { enabled: false, by: "none", reason: UNREAD },
+    ],
+    [
       "the same at a start, without a release",
       BROKEN,
       undefined,
