@@ -113,3 +113,14 @@ test("a Dockerfile for the Go operator's image changes in its first line alone (
   expect(after.slice(1)).toEqual(before.slice(1));
   expect(after[0]).toMatch(/^FROM registry\.example\.com\//);
 });
+
+test("the release workflow publishes the image and the chart that the page installs, and signs both", () => {
+  const workflow = read(".github/workflows/release.yaml");
+  expect(workflow).toContain("IMAGE=ghcr.io/${REPOSITORY,,}");
+  expect(workflow).toContain("CHARTS=ghcr.io/${OWNER,,}/charts");
+  expect(workflow).toMatch(/cosign sign --yes "\$IMAGE@[^]*cosign sign --yes "\$CHARTS\/addon-operator@/);
+  const [, pattern = ""] = /^identity='(.*)'$/m.exec(page) ?? [];
+  const signer = "https://github.com/OWNER/REPO/.github/workflows/release.yaml@refs/tags/v1.2.3";
+  expect(new RegExp(pattern).test(signer)).toBe(true);
+  expect(new RegExp(pattern).test(signer.replace("OWNER/", "OTHER/"))).toBe(false);
+});
