@@ -25,6 +25,8 @@ export interface HelmRun {
   readonly release: string;
   readonly signal: AbortSignal;
   readonly onWait?: OnWait | undefined;
+  /** Whether no object of a hook exists any more. */
+  readonly isMissing?: ((hook: HookRecord, signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
 /** Delays between checks. Most runs of helm end before the first check, and cost no request. */
@@ -116,16 +118,19 @@ class HookWatch {
     const startedHooks = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
     const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
-    return { name: describeHook(last, this.#status), since: last.startedAt };
+    // helm 4 waits until its time-out for an object that was deleted before helm saw how it ended. helm itself deletes one that failed.
+    const isMissing = last.phase === "Running" && (await this.#run.isMissing?.(last, signal)) === true;
+    return { name: describeHook(last, this.#status, isMissing), since: last.startedAt };
   }
 }
 
 /**
  * Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows, such as
- * `Job/migrate (pre-upgrade)` for the status `pending-upgrade`.
+ * `Job/migrate (pre-upgrade)` for the status `pending-upgrade`. `isMissing`: the object does not exist any more.
  */
-function describeHook({ object, events }: HookRecord, status: string): string {
+function describeHook({ object, events }: HookRecord, status: string, isMissing: boolean): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
   const eventsOfOperation = events.filter((event) => event.endsWith(`-${verb}`));
-  return `${object} (${eventsOfOperation.join(", ")})`;
+  const note = isMissing ? "; the object was deleted" : "";
+  return `${object} (${eventsOfOperation.join(", ")}${note})`;
 }

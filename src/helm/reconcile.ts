@@ -13,10 +13,15 @@ import { findOwnCrd } from "./crds/read-crds.ts";
 import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { requireNoEffectOfDownApis } from "./down-apis.ts";
-import { withHookWatch } from "./hook-watch.ts";
+import { withHookWatch, type HelmRun } from "./hook-watch.ts";
 import { parseDocuments, listHookObjects, listObjectRefs } from "./manifest/manifest.ts";
 import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
-import { refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
+import {
+  explainHookFailure,
+  isHookMissing,
+  refuseHookReplacements,
+  type HookRun,
+} from "./objects/hook-objects.ts";
 import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
@@ -171,7 +176,8 @@ async function runWithHookWatch(
   const { store, clock } = tools;
   const { module, signal, onWait } = request;
   try {
-    await withHookWatch({ store, clock, release: module.name, signal, onWait }, work);
+    const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
+    await withHookWatch({ store, clock, release: module.name, signal, onWait, isMissing }, work);
   } catch (error) {
     await store.refresh(module.name);
     throw error;
@@ -195,14 +201,15 @@ async function installOrUpgrade(
   // Without a rendering, it checks all recorded objects, because helm may delete any of them.
   await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
   for (let repairs = 0; ; repairs += 1) {
-    await prepareHelmRun(reconciliation, options, hooks);
+    const verb = await prepareHelmRun(reconciliation, options, hooks);
     try {
       return await upgradeAndAdopt(reconciliation, options);
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
       const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);
       const isRepaired = await repairRecords(reconciliation, { stderr: error.result.stderr, listWanted });
-      if (!isRepaired) throw error;
+      if (isRepaired) continue;
+      throw await explainHookFailure(tools, error, { run: { verb, hooks }, signal: request.signal });
     }
   }
 }
@@ -221,15 +228,19 @@ async function renderContent(
   return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
 }
 
-/** Does what must precede a run of helm: refuses hooks that would replace objects of others, and creates CRDs of sub-charts. */
+/**
+ * Does what must precede a run of helm: refuses hooks that would replace objects of others, and creates CRDs of sub-charts. Returns the
+ * verb whose hooks helm is going to run.
+ */
 async function prepareHelmRun(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
   hooks: HookRun["hooks"],
-): Promise<void> {
+): Promise<HookRun["verb"]> {
   const verb = getHookVerb(reconciliation);
   await refuseHookReplacements(reconciliation.tools, reconciliation.request, { verb, hooks });
   if (verb === "install") await createSubChartCrds(reconciliation, options);
+  return verb;
 }
 
 /** Renders the chart and lists its objects. */

@@ -23,6 +23,7 @@ class Lab {
   status = "pending-upgrade";
   hooks: HookRecord[] = [];
   broken = false;
+  isMissing = false;
   reads = 0;
   /** What was reported, with the second of it. */
   readonly reported: [number, HelmHook | undefined][] = [];
@@ -40,6 +41,7 @@ class Lab {
       clock: this.clock,
       release: "web",
       signal: this.abort.signal,
+      isMissing: () => Promise.resolve(this.isMissing),
       onWait: (hook) => this.reported.push([(this.clock.now() - this.from) / 1000, hook]),
     },
     () => this.#end.promise,
@@ -89,6 +91,18 @@ describe("a long run of helm", () => {
       [70, undefined],
     ]);
     expect(await lab.end()).toBe("ok");
+  });
+
+  it("names a hook whose object was deleted while helm waits for it, but not after its failure", async () => {
+    const lab = new Lab();
+    lab.isMissing = true;
+    lab.hooks = [lab.hook("migrate")];
+    await lab.clock.advance(10_000);
+    expect(lab.reported.map(([, hook]) => hook?.name)).toEqual([
+      "Job/migrate (pre-upgrade; the object was deleted)",
+    ]);
+    lab.hooks = [lab.hook("migrate", { phase: "Failed" })];
+    expect(await lab.end(failure)).toContain("its hook Job/migrate (pre-upgrade) did not succeed");
   });
 
   it("is looked at after 10, 30 and 70 s, then once a minute", async () => {

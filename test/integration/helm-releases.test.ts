@@ -99,7 +99,13 @@ function requestOf(
   change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
 ): ReconcileRequest {
   return {
-    module: { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart: change.chart ?? "own" },
+    module: {
+      name: "m",
+      valuesKey: "m",
+      chartDir: join(lab.root, "m"),
+      chart: change.chart ?? "own",
+      retries: 1,
+    },
     values: JSON.stringify({ global: {}, m: {}, ...values }),
     missingObjects: change.missingObjects ?? [],
     signal: AbortSignal.timeout(50_000),
@@ -276,6 +282,56 @@ spec:
     } finally {
       await kubectl("delete", "crd", `things.${group}`, `wheels.${group}`, "--ignore-not-found");
     }
+  });
+
+  describe("the Job of a hook", () => {
+    const job = `apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}
+`;
+    const pods = async (): Promise<string[]> => {
+      const names = await kubectl("get", "pods", "--field-selector=status.phase=Pending", "-o", "name");
+      return names.split("\n").filter((name) => name !== "");
+    };
+    /** Upgrades, and ends the Job once its Pod exists. */
+    const upgrade = async (a: number, end: () => Promise<unknown>): Promise<ReleaseOutcome> => {
+      let isOver = false;
+      const outcome = reconcile({ m: { a } }).finally(() => (isOver = true));
+      // The caller handles its failure.
+      outcome.catch(() => {});
+      await eventually(async () => expect(isOver || (await pods()).length > 0).toBe(true), "a Pod");
+      if (!isOver) await end();
+      return outcome;
+    };
+    const succeed = async (): Promise<void> => {
+      const status = JSON.stringify({ status: { phase: "Succeeded" } });
+      for (const pod of await pods()) await kubectl("patch", pod, "--subresource=status", "-p", status);
+    };
+
+    beforeEach(async () => {
+      await restart({ onFailure: "rollback", timeoutMs: 5000 });
+      await putChart(`${CONFIG_MAP}---\n${job}`);
+      await reconcile({ m: { a: 1 } });
+      await upgrade(2, succeed);
+    });
+
+    test("that a finalizer keeps is named, and does not count towards a rollback", async () => {
+      const keep = (finalizers: readonly string[] | null): Promise<string> =>
+        kubectl("patch", "job/migrate", "--type=merge", "-p", JSON.stringify({ metadata: { finalizers } }));
+      await keep(["example.org/keep"]);
+      const reason = /Job\/migrate \(finalizer example\.org\/keep\)/;
+      await expect(upgrade(3, succeed)).rejects.toThrow(reason);
+      await keep(null);
+      expect(await upgrade(3, succeed)).toMatchObject({ action: "upgraded" });
+    });
+
+    // helm 3 takes a Job that was deleted for one that has ended.
+    test.runIf(which === "helm")("that was deleted too early does not count towards a rollback", async () => {
+      const remove = (): Promise<string> => kubectl("delete", "job/migrate");
+      await expect(upgrade(3, remove)).rejects.toThrow("deleted before helm saw that it completed");
+      expect(await upgrade(3, succeed)).toMatchObject({ action: "upgraded" });
+    });
   });
 
   describe("a kind that is not served any more", () => {

@@ -62,6 +62,14 @@ function extractErrorText(result: RunResult, hide: (text: string) => string): st
   return shortenMiddle(hide(withoutAdvice), MAX_REASON_LENGTH);
 }
 
+/** An object of a chart's hook prevents that helm succeeds, which says nothing about the revision: it does not count towards a rollback. */
+export class HookObjectError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "HookObjectError";
+  }
+}
+
 /** The release belongs to another operator, or may not be deleted. */
 export class ForeignReleaseError extends Error {
   constructor(release: string, owner: string) {

@@ -88,13 +88,17 @@ export function listObjectRefs(documents: readonly Json[]): ObjectRef[] {
 export interface HookObject {
   readonly ref: ObjectRef;
   readonly events: readonly string[];
+  /** When helm deletes it: `before-hook-creation` and so on. */
+  readonly deletePolicies: readonly string[];
 }
 
 /** Lists the objects of a manifest that helm creates as hooks. */
 export function listHookObjects(documents: readonly Json[]): HookObject[] {
   return documents.flatMap((document) => {
     const events = parseHookEvents(document);
-    return events === undefined ? [] : listObjectRefs([document]).map((ref) => ({ ref, events }));
+    if (events === undefined) return [];
+    const deletePolicies = parseWords(document, DELETE_POLICY_ANNOTATION) ?? ["before-hook-creation"];
+    return listObjectRefs([document]).map((ref) => ({ ref, events, deletePolicies }));
   });
 }
 
@@ -103,9 +107,14 @@ export function listHookObjects(documents: readonly Json[]): HookObject[] {
  * annotation of the list itself counts, as for helm.
  */
 export function parseHookEvents(document: Json): string[] | undefined {
+  return parseWords(document, HOOK_ANNOTATION);
+}
+
+/** The words, separated by commas, of an annotation of helm; undefined without the annotation. */
+function parseWords(document: Json, annotation: string): string[] | undefined {
   const metadata = objectOf(objectOf(document)["metadata"]);
-  const events = asString(objectOf(metadata["annotations"])[HOOK_ANNOTATION]);
-  return events?.split(",").map((event) => event.trim().toLowerCase());
+  const words = asString(objectOf(metadata["annotations"])[annotation]);
+  return words?.split(",").map((word) => word.trim().toLowerCase());
 }
 
 /** All objects of a manifest, with the items of lists in place of the lists. */
@@ -145,7 +154,8 @@ export function getListItems({ apiVersion, kind, items }: JsonObject): readonly 
 }
 
 const HOOK_ANNOTATION = "helm.sh/hook";
-const SHORT_LIVED_ANNOTATIONS = [HOOK_ANNOTATION, "helm.sh/hook-delete-policy"];
+const DELETE_POLICY_ANNOTATION = "helm.sh/hook-delete-policy";
+const SHORT_LIVED_ANNOTATIONS = [HOOK_ANNOTATION, DELETE_POLICY_ANNOTATION];
 
 /** Whether an object may disappear by itself: a hook, an object with a delete policy, or a Job with a TTL. */
 function isShortLived(object: JsonObject): boolean {

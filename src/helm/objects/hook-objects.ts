@@ -4,14 +4,17 @@
  * (docs/guides/running.md, "Taking over").
  */
 
-import { apiGroupOf } from "../../kube/index.ts";
-import { BrokenRecordError } from "../binary/helm-errors.ts";
+import { apiGroupOf, ignoreNotFound, remove } from "../../kube/index.ts";
+import { listNames, sleep } from "../../lib/index.ts";
+import { BrokenRecordError, HookObjectError, type HelmError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
 import type { Owner } from "./live-objects.ts";
 import {
   parseDocuments,
   listHookObjects,
+  listObjectRefs,
   namespacedKey,
+  resourceName,
   type HookObject,
   type ObjectRef,
 } from "../manifest/manifest.ts";
@@ -20,6 +23,7 @@ import type { ReleaseMeta } from "../release/revisions.ts";
 import {
   claimObject,
   describeWithOwner,
+  readLiveObject,
   readLiveObjects,
   MAX_LOGGED_OBJECTS,
   requireTakeoverConsent,
@@ -43,19 +47,109 @@ export async function refuseHookReplacements(
   { verb, hooks }: HookRun,
 ): Promise<void> {
   const { module, signal } = request;
-  const refs = hooks
-    .filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`))
-    .map(({ ref }) => ref);
-  const existing = await readLiveObjects(tools, refs, signal);
+  const runHooks = listRunHooks({ verb, hooks });
+  const existing = await readLiveObjects(
+    tools,
+    runHooks.map(({ ref }) => ref),
+    signal,
+  );
   const foreign = await findForeignObjects(tools, module.name, { existing, signal });
   const what = "hooks of the chart (helm.sh/hook) would replace";
   requireTakeoverConsent(tools, request, { what, objects: foreign });
+  const isReplaced = ({ ref }: LiveObject): boolean =>
+    runHooks.some((hook) => hook.ref === ref && hook.deletePolicies.includes("before-hook-creation"));
+  await deleteObjectsWithFinalizers(tools, existing.filter(isReplaced), signal);
   if (foreign.length === 0) return;
   const objects = foreign.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
   const logFields = { module: module.name, objects };
   tools.logger.warn("Existing objects are replaced by hooks of the chart", logFields);
   tools.recorder?.tookOver(module.name, objects);
   for (const object of foreign) await claimObject(tools, object, { release: module.name, signal });
+}
+
+/** The hooks that helm runs. */
+function listRunHooks({ verb, hooks }: HookRun): HookObject[] {
+  return hooks.filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`));
+}
+
+/** How long the operator waits until objects with finalizers are deleted. */
+const DELETION_MS = 5000;
+const CHECK_MS = 250;
+
+/**
+ * Deletes the existing objects with finalizers that helm would delete before it creates them again, because helm goes on while a finalizer
+ * keeps them: it fails, or takes the former object for the new one. Throws HookObjectError for objects that stay.
+ */
+async function deleteObjectsWithFinalizers(
+  tools: Reconciler,
+  objects: readonly LiveObject[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const replaced = objects.filter(({ finalizers }) => finalizers.length > 0);
+  for (const { target, uid, isTerminating } of replaced) {
+    if (isTerminating) continue;
+    const options = { propagationPolicy: "Background", preconditions: { uid }, signal } as const;
+    await remove(tools.client, target, options).catch(ignoreNotFound);
+  }
+  const deadline = tools.clock.monotonic() + DELETION_MS;
+  let left = replaced;
+  while (left.length > 0) {
+    const found = await readLiveObjects(
+      tools,
+      left.map(({ ref }) => ref),
+      signal,
+    );
+    left = found.filter(({ uid }) => replaced.some((each) => each.uid === uid));
+    if (left.length > 0 && tools.clock.monotonic() > deadline) throw buildTerminatingError(left);
+    if (left.length > 0) await sleep(tools.clock, CHECK_MS, signal);
+  }
+}
+
+function buildTerminatingError(objects: readonly LiveObject[]): HookObjectError {
+  const names = objects.map(
+    ({ ref, finalizers }) => `${resourceName(ref)} (finalizer ${finalizers.join(", ")})`,
+  );
+  return new HookObjectError(
+    `hooks of the chart (helm.sh/hook) replace objects that are being deleted, but that their finalizers keep: ${listNames(names, MAX_LOGGED_OBJECTS)}; let the owner of the finalizer remove it, or remove it from metadata.finalizers`,
+  );
+}
+
+/** Part of helm 4's message after it waited in vain for the object of a hook. */
+const NOT_READY = /resource ([A-Za-z]+)\/([^/\s]+)\/(\S+) not ready\. status: /;
+
+/**
+ * Converts an error of helm that waited for the object of a hook, which was deleted before helm saw how it ended. Returns any other
+ * error unchanged.
+ */
+export async function explainHookFailure(
+  tools: Reconciler,
+  failure: HelmError,
+  { run, signal }: { readonly run: HookRun; readonly signal: AbortSignal },
+): Promise<Error> {
+  const [, kind, namespace, name] = NOT_READY.exec(failure.result.stderr) ?? [];
+  const hook = listRunHooks(run).find(
+    ({ ref }) => ref.kind === kind && ref.name === name && (ref.namespace ?? tools.namespace) === namespace,
+  );
+  // helm itself may have deleted the object after a failure.
+  if (hook === undefined || hook.deletePolicies.includes("hook-failed") || signal.aborted) return failure;
+  const live = await readLiveObject(tools, hook.ref, signal).catch(() => "unknown");
+  if (live !== undefined) return failure;
+  const remedy = "keep it for a minute or longer, for example with spec.ttlSecondsAfterFinished";
+  return new HookObjectError(
+    `${failure.message}; the object was deleted before helm saw that it completed; ${remedy}`,
+  );
+}
+
+/** Whether helm waits for a hook of which no object exists any more. Helm waits only for Jobs and Pods. */
+export async function isHookMissing(
+  tools: Reconciler,
+  hook: Pick<HookRecord, "manifest">,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const refs = listObjectRefs(parseDocuments(hook.manifest)).filter(({ kind }) =>
+    ["Job", "Pod"].includes(kind),
+  );
+  return refs.length > 0 && (await readLiveObjects(tools, refs, signal)).length === 0;
 }
 
 /**

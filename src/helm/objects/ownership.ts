@@ -76,6 +76,8 @@ export interface LiveObject {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly owner: Owner | undefined;
+  readonly finalizers: readonly string[];
+  readonly isTerminating: boolean;
 }
 
 /** Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names the object. */
@@ -94,7 +96,18 @@ export async function readLiveObject(
     const annotations = objectOf(metadata["annotations"]) as Record<string, string>;
     const owner = readOwner(annotations, namespace);
     const { uid = "", resourceVersion = "" } = metadata;
-    return { ref, target, uid, resourceVersion, labels, annotations, owner };
+    const finalizers = metadata["finalizers"];
+    return {
+      ref,
+      target,
+      uid,
+      resourceVersion,
+      labels,
+      annotations,
+      owner,
+      finalizers: Array.isArray(finalizers) ? finalizers.map(String) : [],
+      isTerminating: metadata["deletionTimestamp"] !== undefined,
+    };
   } catch (error) {
     signal?.throwIfAborted();
     if (isNotFound(error)) return undefined;

@@ -13,7 +13,7 @@ import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
 import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { collectFacts } from "../decide.ts";
-import { withHookWatch, type OnWait } from "../hook-watch.ts";
+import { withHookWatch, type HelmRun, type OnWait } from "../hook-watch.ts";
 import { RecordedObjects } from "../objects/live-objects.ts";
 import { restoreObjects } from "../objects/restore-objects.ts";
 import { diffManifests } from "../manifest/manifest.ts";
@@ -30,7 +30,7 @@ import type {
   Release,
   ReleaseOutcome,
 } from "../types.ts";
-import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
+import { claimRemainingHookObjects, isHookMissing } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
 import { ensureNamespace, completeMove } from "./relocate.ts";
@@ -228,7 +228,8 @@ export class Releases {
     await retainBeforeRemoval(tools, { name, helm }, signal);
     try {
       const { clock } = this.#options;
-      const watched = { store: this.store, clock, release: name, signal, onWait };
+      const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
+      const watched = { store: this.store, clock, release: name, signal, onWait, isMissing };
       await withHookWatch(watched, () => tools.helm.uninstall({ release: name, overrides: helm, signal }));
     } finally {
       // Also after an abort: later decisions depend on the record that helm left.

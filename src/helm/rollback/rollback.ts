@@ -6,7 +6,7 @@
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { HelmError, isMissingAnswer } from "../binary/helm-errors.ts";
+import { HelmError, isMissingAnswer, HookObjectError } from "../binary/helm-errors.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { forgetGoneKinds } from "../objects/gone-kinds.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
@@ -67,8 +67,8 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 
 /**
  * Counts a failed upgrade. Returns a refusal, which the caller carries out by a rollback, when the allowed number of failures is reached;
- * otherwise throws the failure. An abort does not count, nor an answer that was missing, nor a failure before a revision was created, which has
- * changed nothing.
+ * otherwise throws the failure. An abort does not count, nor an answer that was missing, nor an object of a hook in the way, nor a failure before a
+ * revision was created, which has changed nothing.
  */
 export async function countFailure(
   { tools, request, policy, release: before }: Reconciliation,
@@ -79,7 +79,7 @@ export async function countFailure(
   const failedRevision = findFailedRevisionAfter(before, revisions);
   if (policy === undefined || request.signal.aborted || failedRevision === undefined) throw failure;
   // A rollback needs evidence that the revision does not work.
-  if (isMissingAnswer(failure)) throw failure;
+  if (isMissingAnswer(failure) || failure instanceof HookObjectError) throw failure;
   const goodRevision = findLastGoodRevision(revisions);
   if (goodRevision === undefined) throw addNoRollbackTarget(failure);
   const tries = countFailedTries(revisions, policy.userInputsDigest) + 1;
