@@ -18,7 +18,6 @@ import api from "./lib/api/index.js";
 import Dispatcher from "./lib/dispatcher/dispatcher.js";
 Object.assign(Dispatcher.prototype, api);
 export { default as Agent } from "./lib/dispatcher/agent.js";
-export { default as EnvHttpProxyAgent } from "./lib/dispatcher/env-http-proxy-agent.js";
 export { default as ProxyAgent } from "./lib/dispatcher/proxy-agent.js";
 export { default as Socks5ProxyAgent } from "./lib/dispatcher/socks5-proxy-agent.js";
 `;

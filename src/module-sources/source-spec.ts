@@ -8,6 +8,7 @@ import { isRange, isVersion, parseDuration } from "../lib/index.ts";
 import { ProblemError, type Problem } from "../model/index.ts";
 import { ADDON_FILE, findAddonProblem } from "../modules/index.ts";
 import {
+  describeCaProblem,
   isChartRepository,
   isDigest,
   isTag,
@@ -41,10 +42,17 @@ export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceS
     checkModuleFields(location, [name, request], report);
   }
   const update = parseUpdatePolicy(spec.update, report);
+  checkCa(spec.ca, report);
   if (problems.length > 0 || location === undefined) throw new ProblemError(...problems);
   const { plainHttp = false, secret, ca, suspend = false, verify } = spec;
   const keys = verify?.keys;
   return { ...location, mirrors, plainHttp, secret, ca, intervalMs, suspend, update, keys, modules };
+}
+
+/** Reports a CA that is no list of certificates. */
+function checkCa(ca: string | undefined, report: ReportProblem): void {
+  const problem = ca === undefined ? undefined : describeCaProblem(ca);
+  if (problem !== undefined) report("spec.ca", problem, "write the registry's CA as PEM");
 }
 
 /** Parses the time between two checks, in ms. Reports a text that is no duration, and one that is too short. */

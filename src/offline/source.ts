@@ -156,7 +156,7 @@ async function withRepository<T>(
   work: (repository: registry.NamedRepository) => Promise<T>,
 ): Promise<T> {
   const { caFile, plainHttp = false } = access;
-  const ca = caFile === undefined ? undefined : await readTextFile(caFile);
+  const ca = caFile === undefined ? undefined : await readCa(caFile);
   const login = await findLogin(reference, env);
   const options = { host: reference.host, plainHttp, ca, proxies: env, readLogin: () => login };
   const client = new registry.RegistryClient(options);
@@ -201,6 +201,14 @@ async function findLogin(
     }
   }
   return undefined;
+}
+
+/** Reads the file with the CA. Throws ProblemError for a file without certificates. */
+async function readCa(file: string): Promise<string> {
+  const text = await readTextFile(file);
+  const message = registry.describeCaProblem(text);
+  if (message === undefined) return text;
+  throw new ProblemError({ file, message, remedy: "name a file with PEM certificates" });
 }
 
 /** Parses a reference, which must have a tag or a digest. Throws ProblemError. */

@@ -8,11 +8,18 @@ import { parseJsonObject } from "./manifest.ts";
 export class RegistryError extends Error {
   /** The HTTP status; undefined without an answer. */
   readonly status: number | undefined;
+  /** Until when the registry asks for a pause, in milliseconds since the epoch. */
+  readonly retryAt: number | undefined;
 
-  constructor(message: string, status?: number, options?: ErrorOptions) {
+  constructor(
+    message: string,
+    status?: number,
+    options: ErrorOptions & { readonly retryAt?: number | undefined } = {},
+  ) {
     super(message, options);
     this.name = "RegistryError";
     this.status = status;
+    this.retryAt = options.retryAt;
   }
 }
 
@@ -29,7 +36,7 @@ export function isTransientError({ status, cause }: RegistryError): boolean {
 }
 
 /** The `code` of an error of Node or undici, such as ECONNRESET; empty if it has none. */
-function getErrorCode(error: unknown): string {
+export function getErrorCode(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return typeof code === "string" ? code : "";
 }

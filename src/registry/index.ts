@@ -13,7 +13,9 @@ export { readIdentity, readTrustedRoot, type Signer } from "./cosign/identity.ts
 export { readPublicKeys, readSigningKey } from "./cosign/keys.ts";
 export { isSignatureTag, referrersTag, simpleSigningTag } from "./cosign/verify.ts";
 export { RegistryClient } from "./http/client.ts";
+export { describeCaProblem } from "./http/connections.ts";
 export { findLogin, type Login } from "./http/docker-config.ts";
+export { RegistryPauses } from "./http/pauses.ts";
 export { CannotVerifyError, NoAnswerError, NotVerifiedError, RegistryError } from "./errors.ts";
 export type { Descriptor } from "./manifest.ts";
 export { digestOf } from "./manifest.ts";

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { attempt, parseJson } from "../lib/index.ts";
+import { attempt, MAX_DEPTH, parseJson } from "../lib/index.ts";
 import { asString, isJsonObject, objectOf, type Json, type JsonObject } from "../model/index.ts";
 import { isDigest } from "./reference.ts";
 
@@ -74,8 +74,42 @@ export function parseIndex(bytes: Uint8Array): Descriptor[] {
   return (manifests ?? []).flatMap((each) => attempt(() => parseDescriptor(each)) ?? []);
 }
 
+/** Most objects and lists in a document of a registry. To parse more of them takes too long for their few bytes. */
+const MAX_CONTAINERS = 50_000;
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+/** By byte: how much deeper the bytes after it are nested. */
+const DEPTH_CHANGES = new Map([
+  [0x5b, 1],
+  [0x5d, -1],
+  [0x7b, 1],
+  [0x7d, -1],
+]);
+
+/**
+ * Throws Error for JSON with too many objects and lists, or with too many in one another: a megabyte of brackets takes half a
+ * second to parse, and this scan some milliseconds.
+ */
+function requireSimple(bytes: Uint8Array): void {
+  let [count, depth, isInText] = [0, 0, false];
+  for (let index = 0; index < bytes.length; index += 1) {
+    const byte = bytes[index] ?? 0;
+    if (byte === QUOTE) isInText = !isInText;
+    else if (isInText) index += byte === BACKSLASH ? 1 : 0;
+    else {
+      const change = DEPTH_CHANGES.get(byte) ?? 0;
+      depth += change;
+      count += Math.max(change, 0);
+      if (depth > MAX_DEPTH || count > MAX_CONTAINERS)
+        throw new Error(
+          `it has more than ${MAX_DEPTH} levels, or more than ${MAX_CONTAINERS} objects and lists`,
+        );
+    }
+  }
+}
+
 /** Parses untrusted bytes as a JSON object. Throws Error if they are something else. */
 export function parseJsonObject(bytes: Uint8Array): JsonObject {
+  requireSimple(bytes);
   const value = parseJson(Buffer.from(bytes).toString("utf8"));
   if (!isJsonObject(value)) throw new Error("it is not a JSON object");
   return value;

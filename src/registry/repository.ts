@@ -39,8 +39,12 @@ const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
 /** Most bytes of one page of a list: parsed JSON can take forty times its bytes in memory. */
 const MAX_PAGE_BYTES = 2 * 1024 * 1024;
 const MAX_PAGES = 20;
-/** Requested size of a page. Some registries refuse larger pages. */
-const TAGS_PER_PAGE = 1000;
+const JSON_OBJECT = /^\s*\{/;
+const MAX_BLANKS = 100;
+/** Requested sizes of a page of tags. Some registries refuse large pages, or all sizes (""). */
+const TAG_PAGES = ["?n=1000", "?n=100", ""];
+/** Statuses with which registries refuse the size of a page. */
+const PAGE_REFUSALS: ReadonlySet<number | undefined> = new Set([400, 413, 422]);
 const MAX_TAGS = 10_000;
 /** Most bytes of the answer that begins an upload; its body is not used. */
 const MAX_UPLOAD_START_BYTES = 1000;
@@ -67,6 +71,11 @@ export class Repository {
     if (isDigest(reference) && digest !== reference)
       throw this.#toError(`the manifest ${reference} has other content (${digest})`);
     const mediaType = (getFirstHeader(headers, "content-type") ?? "").split(";")[0]?.trim() ?? "";
+    // For example the page of a proxy. Its hash would be taken for the digest of a tag.
+    if (!JSON_OBJECT.test(bytes.toString("latin1", 0, MAX_BLANKS)))
+      throw this.#toError(
+        `${reference} is answered with ${plainLine(mediaType || "no type", 50)}, not with a manifest`,
+      );
     return { digest, mediaType, bytes };
   }
 
@@ -147,9 +156,21 @@ export class Repository {
 
   /** Lists the tags, up to a limit; undefined if the registry answers 404 for the repository. Throws RegistryError. */
   async listTags(): Promise<Tags | undefined> {
+    for (const size of TAG_PAGES) {
+      try {
+        return await this.#listTagPages(this.#buildReadRequest(`tags/list${size}`));
+      } catch (error) {
+        const isRefused = error instanceof RegistryError && PAGE_REFUSALS.has(error.status);
+        if (!isRefused || size === "") throw error;
+      }
+    }
+    return undefined;
+  }
+
+  /** Lists the tags from a first page on. */
+  async #listTagPages(first: RegistryRequest): Promise<Tags | undefined> {
     const found = new Set<string>();
     let isAll = false;
-    const first = this.#buildReadRequest(`tags/list?n=${TAGS_PER_PAGE}`);
     for await (const page of this.#fetchPages(first, [200, 404])) {
       if (page.status === 404) return undefined;
       for (const tag of this.#parseTags(page.bytes)) found.add(tag);
@@ -204,8 +225,27 @@ export class Repository {
   }
 }
 
-/** The URL of the next page in the `Link` header (`rel="next"`); undefined on the last page. */
+/**
+ * The parts of a `Link` header (RFC 8288): `<URL>`, and parameters of it, whose values may be quoted. Takes linear time, as
+ * `CHALLENGE_PART` in `http/tokens.ts`.
+ */
+const LINK_PART = /<([^<>]*)>|([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s",;<]*))/g;
+/** Characters of the header that are read. */
+const MAX_LINK_LENGTH = 16_384;
+
+/** The URL of the next page: the one with the relation `next` of all `Link` headers; undefined on the last page. */
 function findNextPageUrl({ headers, url }: RegistryAnswer): URL | undefined {
-  const link = /^<([^>]*)>;[^,]*\brel="?next"?/.exec(getFirstHeader(headers, "link") ?? "")?.[1];
-  return link === undefined ? undefined : (URL.parse(link, url.href) ?? undefined);
+  const text = [headers["link"] ?? []].flat().join(", ").slice(0, MAX_LINK_LENGTH);
+  let target: string | undefined;
+  for (const [, link, name = "", quoted, unquoted = ""] of text.matchAll(LINK_PART)) {
+    target = link ?? target;
+    if (target !== undefined && isRelation(name, quoted ?? unquoted, "next"))
+      return URL.parse(target, url.href) ?? undefined;
+  }
+  return undefined;
+}
+
+/** Whether a parameter of a link says that the link has a relation, among others. */
+function isRelation(name: string, value: string, relation: string): boolean {
+  return name.toLowerCase() === "rel" && value.toLowerCase().split(/\s+/).includes(relation);
 }

@@ -78,6 +78,12 @@ it.each<[string, object, string]>([
   ],
   ["a name of a file", { modules: { "values.yaml": { tag: "x" } } }, "is a file of each modules directory"],
   ["a name of all", { modules: { global: { tag: "x" } } }, "is the section of values that all modules share"],
+  ["no CA", { ca: "junk" }, "spec.ca: contains no PEM certificate"],
+  [
+    "a CA that cannot be read",
+    { ca: "-----BEGIN CERTIFICATE-----\njunk\n-----END CERTIFICATE-----" },
+    "spec.ca: has a certificate that cannot be read (number 1)",
+  ],
   ["no duration", { update: { after: "a day" } }, 'spec.update.after: "a day" is no duration'],
 ])("%s is one error with field and remedy", (_, spec, message) => {
   expect(() => read(spec)).toThrow(message);

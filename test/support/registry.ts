@@ -17,6 +17,12 @@ interface Answer {
   readonly body?: Buffer | string;
 }
 
+interface Call {
+  readonly authorization: string | undefined;
+  /** The query, with its question mark. */
+  readonly search: string;
+}
+
 /** What the registry does; all off by default. */
 export interface Switches {
   auth?: "basic" | "bearer";
@@ -28,7 +34,7 @@ export interface Switches {
   /** Answers this status to the first calls, so many. */
   failures?: { status: number; left: number; retryAfter?: string };
   /** Answers a call (`GET /v2/…`), if it returns something. */
-  instead?: (line: string) => Answer | undefined;
+  instead?: (line: string, call: Call) => Answer | undefined;
   /** Serves TLS. */
   tls?: { readonly key: string; readonly cert: string };
   /** Cuts blobs after so many bytes. */
@@ -104,7 +110,7 @@ async function answer(fake: FakeRegistry, request: IncomingMessage, response: Se
   const body = Buffer.concat(chunks);
   const send = (status: number, headers: Record<string, string> = {}, bytes: Buffer | string = ""): void =>
     void response.writeHead(status, headers).end(request.method === "HEAD" ? "" : bytes);
-  const other = fake.instead?.(`${request.method} ${url.pathname}`);
+  const other = fake.instead?.(`${request.method} ${url.pathname}`, { authorization, search: url.search });
   if (other !== undefined) return send(other.status, other.headers, other.body);
   if (url.pathname === "/token") return send(200, {}, tokenAnswer(url, authorization));
   if (fake.failures !== undefined && fake.failures.left > 0) {

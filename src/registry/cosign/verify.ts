@@ -12,6 +12,7 @@ import {
   BUNDLE_TYPE_PREFIX,
   verifyBundle,
   readKeyHint,
+  SIGN_PREDICATE,
   SIMPLE_SIGNING_TYPE,
   verifySimpleSigning,
 } from "./formats.ts";
@@ -25,7 +26,10 @@ export interface VerifiedSignature {
 
 /** A slow registry with many signatures could block a check for an hour. */
 const MAX_SEARCH_MS = 120_000;
-const MAX_REFERRERS = 50;
+/** Most bundles that are read. */
+const MAX_BUNDLES = 50;
+/** Most referrers that are listed: SBOMs and reports may precede the signatures. */
+const MAX_REFERRERS = 2000;
 const MAX_LAYERS = 100;
 const MAX_MANIFEST_BYTES = 64 * 1024;
 /** Parsed JSON can take forty times its bytes in memory. */
@@ -83,7 +87,7 @@ export async function verifySignature(
     deadline,
   };
   const verified =
-    (await tryStep(search, "referrers", () => searchBundles(search))) ??
+    (await searchBundles(search)) ??
     (await tryStep(search, `tag ${simpleSigningTag(digest)}`, () => searchSimpleSigning(search)));
   if (verified !== undefined) return verified;
   const reasons = search.rejections.join("; ");
@@ -115,23 +119,60 @@ async function tryStep(
   }
 }
 
-/** Verifies the bundles among the referrers of the digest, and returns the first valid one; undefined if there is none. */
+/**
+ * Verifies the bundles among the referrers of the digest, and returns the first valid one; undefined if there is none. Reads
+ * the list of the referrers API, and that under the tag if the API is missing, fails, or lists no bundle: some registries
+ * answer with an empty list, although clients store the list under the tag.
+ */
 async function searchBundles(search: SignatureSearch): Promise<VerifiedSignature | undefined> {
   const { repository, digest } = search;
-  const referrers =
-    (await repository.listReferrers(digest, MAX_REFERRERS)) ?? (await readReferrersTag(search));
-  if (referrers.length === 0) reject(search, "referrers", "none");
-  for (const each of referrers) {
+  const lists = [
+    ["referrers", () => repository.listReferrers(digest, MAX_REFERRERS)],
+    [`tag ${referrersTag(digest)}`, () => readReferrersTag(search)],
+  ] as const;
+  for (const [location, list] of lists) {
+    const verified = await tryStep(search, location, async () =>
+      searchBundleList(search, location, await list()),
+    );
+    if (verified !== undefined) return verified;
+  }
+  return undefined;
+}
+
+/** Verifies the bundles in a list of referrers, as `searchBundles`. `list` is undefined if the registry has no such list. */
+async function searchBundleList(
+  search: SignatureSearch,
+  location: string,
+  list: readonly Descriptor[] | undefined,
+): Promise<VerifiedSignature | undefined> {
+  const bundles = list?.filter(mayBeBundle) ?? [];
+  if (bundles.length === 0)
+    return reject(search, location, list?.length ? `${list.length}, but no signature` : "none");
+  if (bundles.length > MAX_BUNDLES)
+    reject(search, location, `${bundles.length} signatures, of which only ${MAX_BUNDLES} are read`);
+  for (const each of bundles.slice(0, MAX_BUNDLES)) {
     const verified = await tryStep(search, `referrer ${each.digest}`, () => verifyReferrer(search, each));
     if (verified !== undefined) return verified;
   }
   return undefined;
 }
 
-/** Reads the list of referrers under its tag, in a registry without a referrers API. */
-async function readReferrersTag({ repository, digest }: SignatureSearch): Promise<readonly Descriptor[]> {
+/** Annotation with which cosign tells signatures from attestations, which are bundles, too. */
+const PREDICATE_ANNOTATION = "dev.sigstore.bundle.predicateType";
+
+/** Whether a referrer may be a signature in a bundle. Some registries name neither the type of the artifact nor annotations. */
+function mayBeBundle({ artifactType = BUNDLE_TYPE_PREFIX, annotations = {} }: Descriptor): boolean {
+  const { [PREDICATE_ANNOTATION]: predicate = SIGN_PREDICATE } = annotations;
+  return artifactType.startsWith(BUNDLE_TYPE_PREFIX) && predicate === SIGN_PREDICATE;
+}
+
+/** Reads the list of referrers under its tag; undefined if there is none. */
+async function readReferrersTag({
+  repository,
+  digest,
+}: SignatureSearch): Promise<readonly Descriptor[] | undefined> {
   const index = await repository.readManifest(referrersTag(digest), MAX_INDEX_BYTES);
-  return index === undefined ? [] : parseIndex(index.bytes).slice(0, MAX_REFERRERS);
+  return index && parseIndex(index.bytes).slice(0, MAX_REFERRERS);
 }
 
 /**

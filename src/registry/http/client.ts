@@ -2,29 +2,42 @@
 
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
-import { rootCertificates } from "node:tls";
-import { Agent, EnvHttpProxyAgent, type Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
 
-import { exponentialDelay, oneLine, readAtMost, sleep, systemClock, type Clock } from "../../lib/index.ts";
+import {
+  exponentialDelay,
+  formatUtc,
+  oneLine,
+  readAtMost,
+  sleep,
+  systemClock,
+  type Clock,
+} from "../../lib/index.ts";
 import type { Login } from "./docker-config.ts";
-import { describeStatus, isTransientError, RegistryError, toRegistryError } from "../errors.ts";
+import {
+  describeStatus,
+  isTransientError,
+  NoAnswerError,
+  RegistryError,
+  toRegistryError,
+} from "../errors.ts";
+import { Connections, type ConnectionOptions } from "./connections.ts";
+import { RegistryPauses, TRANSIENT_STATUSES, readRetryAfter } from "./pauses.ts";
 import { findChallenge, RegistryAuth } from "./tokens.ts";
-import { explainRefusedAddress } from "./trust.ts";
+import { AddressGuard } from "./trust.ts";
 
-export interface ClientOptions {
+export interface ClientOptions extends ConnectionOptions {
   /** Host and port. */
   readonly host: string;
   /** Whether to use HTTP, for a registry without TLS. */
   readonly plainHttp?: boolean | undefined;
-  /** PEM certificates that are trusted besides those of Node. */
-  readonly ca?: string | undefined;
-  /** `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case. */
-  readonly proxies?: Readonly<Record<string, string | undefined>>;
   /** Reads the credentials for each use, so that rotated ones take effect at once. */
   readonly readLogin?: () => Login | undefined;
   /** Sends user and password at once: some chart repositories send no challenge and hide their content. */
   readonly usesBasicAuth?: boolean;
   readonly clock?: Clock;
+  /** Pauses that registries have asked for; shared by the clients of all checks. */
+  readonly pauses?: RegistryPauses | undefined;
   /** Called with the HTTP status of each answer, or with `error` if there is no answer; for metrics. */
   readonly onAnswer?: ((code: string) => void) | undefined;
   /** Longest time of a request without much content, including its answer. */
@@ -57,37 +70,41 @@ const MAX_ATTEMPTS = 3;
 const RETRY_DELAY = { firstMs: 250, maxMs: 3000 };
 /** A longer `Retry-After` is an error: the caller retries later instead of waiting. */
 const MAX_RETRY_AFTER_MS = 10_000;
-/** Statuses after which the same request may succeed. */
-const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 522]);
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 5;
 const TIMEOUT_MS = 30_000;
 /** The slowest accepted transfer of a long body; a slower registry could block a check for days. */
 const MIN_BYTES_PER_MS = 64;
-const MAX_CONNECTIONS = 4;
+/** Challenges of one request that are answered: a registry may demand Basic first, and then Bearer. */
+const MAX_CHALLENGES = 2;
 const MAX_ERROR_BYTES = 64 * 1024;
 const DISCARD_TIMEOUT_MS = 1000;
 
 /** Sends requests to one registry or chart repository. */
 export class RegistryClient {
   readonly registryUrl: URL;
-  readonly #dispatcher: Dispatcher;
+  readonly #connections: Connections;
+  readonly #guard: AddressGuard;
   readonly #auth: RegistryAuth;
+  readonly #pauses: RegistryPauses;
   readonly #clock: Clock;
   readonly #onAnswer: (code: string) => void;
   readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
-    const { host, plainHttp = false, ca, proxies = {}, readLogin = () => undefined } = options;
-    const { clock = systemClock, usesBasicAuth = false } = options;
+    const { host, plainHttp = false, readLogin = () => undefined } = options;
+    const { clock = systemClock, usesBasicAuth = false, pauses = new RegistryPauses() } = options;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
     this.registryUrl = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
     this.#clock = clock;
-    this.#dispatcher = openDispatcher(ca, proxies);
+    this.#pauses = pauses;
+    this.#connections = new Connections(options);
+    this.#guard = new AddressGuard(this.registryUrl);
     this.#auth = new RegistryAuth({
       registryUrl: this.registryUrl,
-      dispatcher: this.#dispatcher,
+      connections: this.#connections,
+      guard: this.#guard,
       readLogin,
       usesBasicAuth,
       clock,
@@ -98,22 +115,41 @@ export class RegistryClient {
   /**
    * Sends a request with authentication, follows redirects of reads, and retries after transient failures. Returns the
    * answer, whatever its status is; the caller must read or discard its body. Throws RegistryError if the last attempt
-   * fails or has a transient status.
+   * fails or has a transient status, and while a pause that the registry has asked for is not over.
    */
   async send(request: RegistryRequest): Promise<RegistryAnswer> {
+    this.#requireNoPause(request);
     for (let attempts = 1; ; attempts += 1) {
       const answer = await this.#attempt(request);
       const pause = getRetryPauseMs(answer, this.#clock);
-      const isLast = pause === undefined || attempts === MAX_ATTEMPTS || pause > MAX_RETRY_AFTER_MS;
+      const isTooLong = pause !== undefined && pause > MAX_RETRY_AFTER_MS;
+      if (isTooLong) this.#pauses.begin(this.registryUrl.host, this.#clock.now(), pause);
+      const isLast = pause === undefined || attempts === MAX_ATTEMPTS || isTooLong;
       if (answer instanceof RegistryError) {
-        if (isLast) throw answer;
+        if (isLast) throw this.#withPause(answer);
       } else {
         if (pause === undefined) return answer;
-        if (isLast) throw await this.toStatusError(request, answer);
+        if (isLast) throw this.#withPause(await this.toStatusError(request, answer));
         await discardBody(answer.body);
       }
       await sleep(this.#clock, Math.max(pause, exponentialDelay(attempts, RETRY_DELAY)));
     }
+  }
+
+  /** Throws RegistryError while a pause that the registry has asked for is not over: then it gets no request. */
+  #requireNoPause(request: RegistryRequest): void {
+    const pausedUntil = this.#pauses.find(this.registryUrl.host, this.#clock.now());
+    if (pausedUntil === undefined) return;
+    const text = `${this.#describeRequest(request)}: not sent`;
+    throw this.#withPause(new RegistryError(text, TOO_MANY_REQUESTS));
+  }
+
+  /** Adds to an error until when the registry gets no more requests. */
+  #withPause(error: RegistryError): RegistryError {
+    const retryAt = this.#pauses.find(this.registryUrl.host, this.#clock.now());
+    if (retryAt === undefined || error instanceof NoAnswerError) return error;
+    const text = `${error.message}; the registry asks for a pause until ${formatUtc(retryAt)}`;
+    return new RegistryError(text, error.status, { cause: error.cause, retryAt });
   }
 
   /** Sends a request and reads the body. Throws RegistryError for another status and for a body over `limit` bytes. */
@@ -182,8 +218,8 @@ export class RegistryClient {
   }
 
   /** Closes all connections, also those that are in use. */
-  async close(): Promise<void> {
-    await this.#dispatcher.destroy();
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 
   /** Names a request in messages by host, method and path. */
@@ -193,17 +229,22 @@ export class RegistryClient {
   }
 
   /**
-   * Sends a request. If the registry answers 401 with a challenge, obtains credentials and sends the request once
-   * more. A 401 from another host, after a redirect, is returned as it is: that host must not get credentials.
+   * Sends a request. If the registry answers 401 with a challenge, obtains credentials and sends the request again, once for
+   * each scheme. A 401 from another host, after a redirect, is returned as it is: that host must not get credentials.
    */
   async #sendAuthorized(request: RegistryRequest): Promise<RegistryAnswer> {
-    const first = await this.#sendFollowingRedirects(request);
-    if (first.status !== 401 || first.url.host !== this.registryUrl.host) return first;
-    const challenge = findChallenge([first.headers["www-authenticate"] ?? []].flat());
-    if (challenge === undefined) return first;
-    await discardBody(first.body);
-    await this.#auth.answerChallenge(challenge, request.scope);
-    return this.#sendFollowingRedirects(request);
+    let answer = await this.#sendFollowingRedirects(request, this.#auth.getHeader(request.scope));
+    const schemes = new Set<string>();
+    while (schemes.size < MAX_CHALLENGES) {
+      if (answer.status !== 401 || answer.url.host !== this.registryUrl.host) break;
+      const challenge = findChallenge([answer.headers["www-authenticate"] ?? []].flat());
+      if (challenge === undefined || schemes.has(challenge.scheme)) break;
+      schemes.add(challenge.scheme);
+      await discardBody(answer.body);
+      const authorization = await this.#auth.answerChallenge(challenge, request.scope);
+      answer = await this.#sendFollowingRedirects(request, authorization);
+    }
+    return answer;
   }
 
   /** Sends a request once and reports its status. Returns errors, so that `send` can decide on a retry. */
@@ -213,14 +254,18 @@ export class RegistryClient {
       this.#onAnswer(String(answer.status));
       return answer;
     } catch (error) {
-      this.#onAnswer("error");
-      return toRegistryError(error, this.#describeRequest(request));
+      const failure = toRegistryError(error, this.#describeRequest(request));
+      this.#onAnswer(String(failure.status ?? "error"));
+      return failure;
     }
   }
 
-  /** Sends a request and follows redirects of GET and HEAD only. */
-  async #sendFollowingRedirects(request: RegistryRequest): Promise<RegistryAnswer> {
-    let answer = await this.#sendOnce(request, new URL(request.path, this.registryUrl));
+  /** Sends a request and follows redirects of GET and HEAD only. Only the registry's host gets `authorization`. */
+  async #sendFollowingRedirects(
+    request: RegistryRequest,
+    authorization: string | undefined,
+  ): Promise<RegistryAnswer> {
+    let answer = await this.#sendOnce(request, new URL(request.path, this.registryUrl), authorization);
     for (let redirects = 0; ; redirects += 1) {
       const location = getFirstHeader(answer.headers, "location");
       const isRead = request.method === "GET" || request.method === "HEAD";
@@ -229,26 +274,25 @@ export class RegistryClient {
       const next = URL.parse(location, answer.url.href);
       if (next === null || redirects === MAX_REDIRECTS)
         throw new RegistryError(`${this.#describeRequest(request)}: redirects that lead nowhere`);
-      answer = await this.#sendOnce(request, next);
+      answer = await this.#sendOnce(request, next, authorization);
     }
   }
 
-  /** Sends one HTTP request. Only the registry's host gets credentials; refused URLs throw RegistryError. */
+  /** Sends one HTTP request; with `authorization` only to the registry's host. Refused URLs throw RegistryError. */
   async #sendOnce(
-    { method, headers, scope, body, size = 0 }: RegistryRequest,
+    { method, headers, body, size = 0 }: RegistryRequest,
     url: URL,
+    authorization: string | undefined,
   ): Promise<RegistryAnswer> {
-    const refused = explainRefusedAddress(url, this.registryUrl);
+    const refused = await this.#guard.explainRefusal(url);
     if (refused !== undefined)
       throw new RegistryError(`registry ${this.registryUrl.host} leads to ${url.host}: ${refused}`);
-    const authorization = url.host === this.registryUrl.host ? this.#auth.getHeader(scope) : undefined;
+    const isAuthorized = authorization !== undefined && url.host === this.registryUrl.host;
     // The time limit grows with what is sent (`body`) and received (`size`).
     const transferMs = Math.ceil((size + (body?.length ?? 0)) / MIN_BYTES_PER_MS);
-    const response = await this.#dispatcher.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
+    const response = await this.#connections.request(url, {
       method,
-      headers: { ...headers, ...(authorization === undefined ? {} : { authorization }) },
+      headers: { ...headers, ...(isAuthorized ? { authorization } : {}) },
       body: body ?? null,
       signal: AbortSignal.timeout(this.#timeoutMs + transferMs),
     });
@@ -268,33 +312,17 @@ export function getFirstHeader(headers: RegistryAnswer["headers"], name: string)
   return [headers[name] ?? []].flat()[0];
 }
 
-/** Creates the pool of connections, through a proxy if the environment names one. */
-function openDispatcher(ca: string | undefined, proxies: NonNullable<ClientOptions["proxies"]>): Dispatcher {
-  const tls = ca === undefined ? {} : { ca: [...rootCertificates, ca] };
-  const options = { connections: MAX_CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
-  const readProxy = (name: string): string | undefined => proxies[name] ?? proxies[name.toLowerCase()];
-  const [httpProxy, httpsProxy, noProxy] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"].map(readProxy);
-  const connect = { ...tls, timeout: TIMEOUT_MS };
-  if (httpProxy === undefined && httpsProxy === undefined) return new Agent({ ...options, connect });
-  // `connect` is for direct connections, `requestTls` for those through a proxy.
-  return new EnvHttpProxyAgent({
-    ...options,
-    ...(httpProxy === undefined ? {} : { httpProxy }),
-    ...(httpsProxy === undefined ? {} : { httpsProxy }),
-    ...(noProxy === undefined ? {} : { noProxy }),
-    connect,
-    requestTls: tls,
-  });
-}
+const TOO_MANY_REQUESTS = 429;
 
 /**
- * The least pause before a retry, in milliseconds: what `Retry-After` (seconds or a date) demands, else 0. Undefined if a
- * retry does not help or is not needed.
+ * The least pause before a retry, in milliseconds: what `Retry-After` demands, else 0. Undefined if a retry does not help or is
+ * not needed.
  */
 function getRetryPauseMs(answer: RegistryAnswer | RegistryError, clock: Clock): number | undefined {
-  if (answer instanceof RegistryError) return isTransientError(answer) ? 0 : undefined;
+  if (answer instanceof RegistryError) {
+    const isTransient = isTransientError(answer) || TRANSIENT_STATUSES.has(answer.status ?? 0);
+    return isTransient ? Math.max((answer.retryAt ?? 0) - clock.now(), 0) : undefined;
+  }
   if (!TRANSIENT_STATUSES.has(answer.status)) return undefined;
-  const text = getFirstHeader(answer.headers, "retry-after") ?? "";
-  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - clock.now();
-  return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
+  return readRetryAfter(getFirstHeader(answer.headers, "retry-after"), clock.now()) ?? 0;
 }

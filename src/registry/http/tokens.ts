@@ -6,7 +6,9 @@ import { oneLine, readAtMost, type Clock } from "../../lib/index.ts";
 import { parseJsonObject } from "../manifest.ts";
 import type { Login } from "./docker-config.ts";
 import { RegistryError } from "../errors.ts";
-import { explainRefusedAddress } from "./trust.ts";
+import type { Connections } from "./connections.ts";
+import { readRetryAfter } from "./pauses.ts";
+import type { AddressGuard } from "./trust.ts";
 
 /** A bearer token, and when it expires on the monotonic clock in milliseconds. */
 interface Token {
@@ -17,15 +19,19 @@ interface Token {
 const MAX_ANSWER_BYTES = 64 * 1024;
 /** Lifetime of a token whose answer names none, as Docker's token specification says. */
 const DEFAULT_LIFETIME_SECONDS = 60;
-/** A token is not used in its last seconds, because the request takes time, too. */
+/** A token is not used in its last seconds, because the request takes time, too; one that is valid for seconds only, until half of them. */
 const EXPIRY_MARGIN_MS = 5000;
+/** Answers after which a refresh token is of no use: some token servers accept no POST, and some only user and password. */
+const STATUSES_WITHOUT_POST: ReadonlySet<number> = new Set([404, 405]);
+const STATUSES_OF_REFUSAL: ReadonlySet<number> = new Set([400, 401]);
 const MAX_TOKENS = 100;
 /** Name of this program in requests with a refresh token; the OAuth2 protocol requires one. */
 const CLIENT_ID = "addon-operator";
 
 interface RegistryAuthOptions {
   readonly registryUrl: URL;
-  readonly dispatcher: Dispatcher;
+  readonly connections: Connections;
+  readonly guard: AddressGuard;
   /** Reads the credentials for each use, so that rotated credentials take effect at once. */
   readonly readLogin: () => Login | undefined;
   /** Whether user and password are sent before the registry demands them. */
@@ -62,15 +68,17 @@ export class RegistryAuth {
   }
 
   /**
-   * Handles a challenge of the registry: switches to basic authentication, or fetches a token for the scope. The next
-   * `getHeader` of the scope returns the header. Throws RegistryError.
+   * Handles a challenge of the registry: switches to basic authentication, or fetches a token for the scope. Returns the
+   * header for the next request, which `getHeader` also returns until the token expires. Throws RegistryError.
    */
-  async answerChallenge(challenge: Challenge, scope: string): Promise<void> {
+  async answerChallenge(challenge: Challenge, scope: string): Promise<string | undefined> {
     this.#usesBasicAuth = challenge.scheme === "basic";
-    if (this.#usesBasicAuth) return;
+    if (this.#usesBasicAuth) return this.getHeader(scope);
     this.#tokens.delete(scope);
     if (this.#tokens.size >= MAX_TOKENS) this.#tokens.clear();
-    this.#tokens.set(scope, await this.#fetchToken(challenge, scope));
+    const token = await this.#fetchToken(challenge, scope);
+    this.#tokens.set(scope, token);
+    return `Bearer ${token.text}`;
   }
 
   /**
@@ -79,27 +87,26 @@ export class RegistryAuth {
    */
   async #fetchToken({ parameters }: Challenge, scope: string): Promise<Token> {
     const { registryUrl, readLogin } = this.#options;
-    const realm = this.#parseRealm(parameters.get("realm") ?? "");
+    const realm = await this.#parseRealm(parameters.get("realm") ?? "");
     const form = new URLSearchParams({ service: parameters.get("service") ?? registryUrl.host, scope });
     const login = readLogin();
-    const refreshAnswer = await this.#requestByRefreshToken(realm, form, login?.identityToken);
+    const refreshAnswer = await this.#requestByRefreshToken(realm, form, login);
     const answer = refreshAnswer ?? (await this.#requestByPassword(realm, form, login));
     if (answer.status === 200) return this.#parseToken(answer.body, realm);
     const remedy =
       login === undefined ? "log in with `helm registry login`" : "check user, password and rights";
     const text = `the token server ${realm.host} answers ${answer.status} for ${scope}: ${remedy}`;
-    throw new RegistryError(text, answer.status);
+    throw new RegistryError(text, answer.status, { retryAt: answer.retryAt });
   }
 
   /**
-   * Parses the address of the token server. The registry chose the address, so addresses of private networks are
-   * refused. Throws RegistryError.
+   * Parses the address of the token server, which the registry chose, and which may be refused. Throws RegistryError.
    */
-  #parseRealm(text: string): URL {
+  async #parseRealm(text: string): Promise<URL> {
     const realm = URL.parse(text);
-    const { registryUrl } = this.#options;
+    const { registryUrl, guard } = this.#options;
     if (realm === null) throw new RegistryError(`the registry ${registryUrl.host} names no token server`);
-    const refused = explainRefusedAddress(realm, registryUrl);
+    const refused = await guard.explainRefusal(realm);
     if (refused === undefined) return realm;
     throw new RegistryError(
       `the registry ${registryUrl.host} names the token server ${realm.host}: ${refused}`,
@@ -107,20 +114,24 @@ export class RegistryAuth {
   }
 
   /**
-   * Requests a token with a refresh token. Returns undefined without a refresh token, or if the server does not
-   * support POST requests; the caller then uses user and password.
+   * Requests a token with a refresh token. Returns undefined without a refresh token, or if the caller has to try user and
+   * password: the server does not support POST requests, or refuses the refresh token.
    */
   async #requestByRefreshToken(
     realm: URL,
     form: URLSearchParams,
-    token: string | undefined,
+    login: Login | undefined,
   ): Promise<TokenAnswer | undefined> {
+    const { identityToken: token, username } = login ?? {};
     if (token === undefined) return undefined;
     const refresh = { grant_type: "refresh_token", client_id: CLIENT_ID, refresh_token: token };
     const body = new URLSearchParams([...form, ...Object.entries(refresh)]);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     const answer = await this.#callTokenServer(realm, { method: "POST", headers, body: body.toString() });
-    return answer.status === 404 ? undefined : answer;
+    const isWithoutUse =
+      STATUSES_WITHOUT_POST.has(answer.status) ||
+      (username !== undefined && STATUSES_OF_REFUSAL.has(answer.status));
+    return isWithoutUse ? undefined : answer;
   }
 
   /** Requests a token with user and password, or anonymously if the login has none. */
@@ -138,13 +149,13 @@ export class RegistryAuth {
     options: Pick<Dispatcher.RequestOptions, "headers" | "body"> & { method: "GET" | "POST" },
   ): Promise<TokenAnswer> {
     try {
-      const target = { origin: url.origin, path: url.pathname + url.search };
-      const { dispatcher, timeoutMs } = this.#options;
+      const { connections, timeoutMs, clock } = this.#options;
       const signal = AbortSignal.timeout(timeoutMs);
-      const { statusCode, body } = await dispatcher.request({ ...target, ...options, signal });
+      const { statusCode, headers, body } = await connections.request(url, { ...options, signal });
       const bytes = await readAtMost(body, MAX_ANSWER_BYTES);
       if (bytes === undefined) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
-      return { status: statusCode, body: bytes };
+      const pause = readRetryAfter([headers["retry-after"] ?? []].flat()[0], clock.now());
+      return { status: statusCode, body: bytes, retryAt: pause && clock.now() + pause };
     } catch (error) {
       const text = `the token server ${url.host} cannot be reached: ${oneLine(error)}`;
       throw new RegistryError(text, undefined, { cause: error });
@@ -159,7 +170,8 @@ export class RegistryAuth {
       if (typeof text !== "string" || !/^[\x21-\x7e]+$/.test(text))
         throw new Error("the answer has no token");
       const lifetime = typeof seconds === "number" && seconds > 0 ? seconds : DEFAULT_LIFETIME_SECONDS;
-      return { text, expiresAt: this.#options.clock.monotonic() + lifetime * 1000 - EXPIRY_MARGIN_MS };
+      const margin = Math.min(EXPIRY_MARGIN_MS, lifetime * 500);
+      return { text, expiresAt: this.#options.clock.monotonic() + lifetime * 1000 - margin };
     } catch (error) {
       const message = `the token server ${realm.host} answers without a token`;
       throw new RegistryError(message, undefined, { cause: error });
@@ -171,6 +183,8 @@ export class RegistryAuth {
 interface TokenAnswer {
   readonly status: number;
   readonly body: Buffer;
+  /** When a pause ends that the server asks for, in milliseconds since the epoch. */
+  readonly retryAt: number | undefined;
 }
 
 /** The header of basic authentication; undefined for a login without a user. */

@@ -1,10 +1,20 @@
 /** Decides to which addresses a registry may send this program. */
 
-import { BlockList, isIP } from "node:net";
+import { lookup } from "node:dns/promises";
+import { isIP, type BlockList } from "node:net";
 
-/** Networks that are not public: only this machine, its cluster or its cloud reach them. */
-const PRIVATE_NETWORKS = new BlockList();
-for (const [address, bits] of [
+import { containsHost, getHost, LOOPBACK, toNetworks } from "./networks.ts";
+
+/** Networks of a site. A registry that is in such a network may also name others there. */
+const SITE_NETWORKS = toNetworks([
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+  ["fc00::", 7],
+]);
+/** All networks that are not public: only this machine, its cluster or its cloud reach them. */
+const PRIVATE_NETWORKS = toNetworks([
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
@@ -18,31 +28,66 @@ for (const [address, bits] of [
   ["198.18.0.0", 15],
   // Multicast, and what is not assigned.
   ["224.0.0.0", 3],
-  ["::", 127],
-  // Any of the networks above, translated.
+  // Addresses of IPv4 in IPv6: compatible ones, translated ones (NAT64), Teredo, and 6to4. They lead to any network above.
+  ["::", 96],
   ["64:ff9b::", 96],
+  ["64:ff9b:1::", 48],
+  ["2001::", 32],
+  ["2002::", 16],
   ["fc00::", 7],
   ["fe80::", 10],
-] as const)
-  PRIVATE_NETWORKS.addSubnet(address, bits, isIP(address) === 6 ? "ipv6" : "ipv4");
+  ["fec0::", 10],
+  ["ff00::", 8],
+]);
 
 /**
- * Explains why `url`, which the registry chose (the realm of a challenge, or a redirect), must not be called; returns
- * undefined if it may be called. A registry could otherwise make this program call addresses that only this machine
- * reaches (server-side request forgery), or downgrade it to plain text.
+ * Checks addresses that a registry chose: the realm of a challenge, or a redirect. A registry could otherwise make this
+ * program call addresses that only this machine reaches (server-side request forgery), or downgrade it to plain text.
  */
-export function explainRefusedAddress(url: URL, registry: URL): string | undefined {
-  if (url.protocol !== "https:" && url.protocol !== registry.protocol)
-    return `${url.protocol}// is not allowed`;
-  if (url.username !== "" || url.password !== "") return "the address contains credentials";
-  if (url.host === registry.host) return undefined;
-  const host = url.hostname.replace(/^\[|\]$/g, "");
-  const isPrivate = /(?:^|\.)localhost\.?$/.test(host) || isPrivateAddress(host);
-  return isPrivate ? "the address is private" : undefined;
+export class AddressGuard {
+  readonly #registry: URL;
+  readonly #resolve: (host: string) => Promise<readonly string[]>;
+  #registryAddresses: Promise<readonly string[]> | undefined;
+
+  constructor(registry: URL, resolve = resolveHost) {
+    this.#registry = registry;
+    this.#resolve = resolve;
+  }
+
+  /** Explains why `url` must not be called; undefined if it may be called. */
+  async explainRefusal(url: URL): Promise<string | undefined> {
+    if (url.protocol !== "https:" && url.protocol !== this.#registry.protocol)
+      return `${url.protocol}// is not allowed`;
+    if (url.username !== "" || url.password !== "") return "the address contains credentials";
+    if (url.host === this.#registry.host) return undefined;
+    const address = toAddress(url);
+    if (address === undefined || !containsHost(PRIVATE_NETWORKS, address)) return undefined;
+    const network = [SITE_NETWORKS, LOOPBACK].find((each) => containsHost(each, address));
+    if (network === undefined) return "the address is private";
+    return (await this.#isRegistryIn(network))
+      ? undefined
+      : "the address is private, and the registry's is not";
+  }
+
+  /** Whether all addresses of the registry are in a network. */
+  async #isRegistryIn(network: BlockList): Promise<boolean> {
+    const literal = toAddress(this.#registry);
+    this.#registryAddresses ??=
+      literal === undefined ? this.#resolve(this.#registry.hostname) : Promise.resolve([literal]);
+    const addresses = await this.#registryAddresses;
+    return addresses.length > 0 && addresses.every((each) => containsHost(network, each));
+  }
 }
 
-/** Whether `host` is an IP address in a private network; false for names. */
-function isPrivateAddress(host: string): boolean {
-  const version = isIP(host);
-  return version !== 0 && PRIVATE_NETWORKS.check(host, version === 6 ? "ipv6" : "ipv4");
+/** The IP address in a URL, or that of localhost; undefined for another name. */
+function toAddress(url: URL): string | undefined {
+  const host = getHost(url);
+  if (/(?:^|\.)localhost\.?$/.test(host)) return "127.0.0.1";
+  return isIP(host) === 0 ? undefined : host;
+}
+
+/** Resolves the name of the registry; empty if that fails, for example because only a proxy can. */
+async function resolveHost(host: string): Promise<readonly string[]> {
+  const found = await lookup(host, { all: true }).catch(() => []);
+  return found.map(({ address }) => address);
 }

@@ -238,7 +238,7 @@ describe("push", () => {
     const lab = await registryLab({ hasReferrers });
     lab.registry.instead = (line) =>
       line.startsWith("GET") && line.includes("/manifests/sha256-") && isIt(line)
-        ? { status: 200, body: "<html>" }
+        ? { status: 200, body: "{" }
         : undefined;
     const error = await lab.push("1.4.2").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RegistryError);

@@ -369,7 +369,7 @@ describe.each(EVERYWHERE)(
             bytes: Buffer.from("<html>"),
             mediaType: "text/html",
           }),
-        UNSIGNED,
+        "1.4.2 is answered with text/html, not with a manifest",
       ],
     ])("refuses %s", async (_, tamper, message) => {
       const here = await scene(form, hasReferrers, signer);

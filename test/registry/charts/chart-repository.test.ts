@@ -90,8 +90,8 @@ test("another host gets no credentials", async () => {
 });
 
 test.each([
-  ["http://127.0.0.1:1/", "the address is private"],
-  ["http://localhost/", "the address is private"],
+  ["http://169.254.169.254/", "the address is private"],
+  ["http://10.0.0.1/", "the address is private"],
   ["http://user:word@files.example/", "the address contains credentials"],
   ["oci://registry.example.com/charts/web:", "name that place as charts"],
   ["file:///etc/", "name that place as charts"],
@@ -118,10 +118,10 @@ test.each<[string, (server: Server) => void, string]>([
     "redirects that lead nowhere",
   ],
   [
-    "a redirect to an address of this machine",
+    "a redirect to an address of the cloud",
     (server) => {
       server.instead = (path) =>
-        path.endsWith(".tgz") ? { status: 302, headers: { location: "http://127.0.0.1:1/" } } : undefined;
+        path.endsWith(".tgz") ? { status: 302, headers: { location: "http://169.254.169.254/" } } : undefined;
     },
     "the address is private",
   ],

@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { RegistryClient, RegistryError, Repository } from "../../../src/registry/index.ts";
 import type { ClientOptions } from "../../../src/registry/http/client.ts";
+import { RegistryPauses } from "../../../src/registry/http/pauses.ts";
 import { certificate } from "../../support/release-server.ts";
 import { fakeRegistry, PASSWORD, sha256, USER, type FakeRegistry } from "../../support/registry.ts";
 import { hurried, tempDir } from "../artifact/lab.ts";
@@ -74,6 +75,63 @@ it("a token that is revoked is got again, once for each call", async () => {
   expect(registry.calls.length - before).toBe(3);
 });
 
+const REFRESH = { username: USER, password: PASSWORD, identityToken: "refresh" };
+
+it.each([400, 401, 404, 405])(
+  "a refresh token that is answered with %i gives way to the password",
+  async (status) => {
+    const registry = await registryWith({
+      auth: "bearer",
+      instead: (line) => (line === "POST /token" ? { status } : undefined),
+    });
+    const read = repositoryAt(registry.host, { readLogin: () => REFRESH }).readManifest("t");
+    expect(await read).toBeDefined();
+    const calls = registry.calls.map(({ line }) => line);
+    expect(calls.filter((line) => line.includes("token"))).toEqual(["POST /token", "GET /token"]);
+    const alone = repositoryAt(registry.host, { readLogin: () => ({ identityToken: "refresh" }) });
+    await expect(alone.readManifest("t")).rejects.toThrow(/401|check user, password and rights/);
+  },
+);
+
+it.each([403, 429, 500])("a token server that answers %i is not asked for the password", async (status) => {
+  const registry = await registryWith({
+    auth: "bearer",
+    instead: (line) => (line === "POST /token" ? { status } : undefined),
+  });
+  const read = repositoryAt(registry.host, { readLogin: () => REFRESH }).readManifest("t");
+  await expect(read).rejects.toThrow(`answers ${status} for repository:a/b:pull`);
+  expect(registry.calls.map(({ line }) => line)).not.toContain("GET /token");
+});
+
+it.each([0.001, 1, 4, 5, -1])("a token that is valid for %d seconds is used", async (seconds) => {
+  const registry = await registryWith({
+    auth: "bearer",
+    instead: (line) =>
+      line.includes("token")
+        ? { status: 200, body: JSON.stringify({ token: "granted,pull", expires_in: seconds }) }
+        : undefined,
+  });
+  const repository = repositoryAt(registry.host, { readLogin: () => login() });
+  for (const _ of [1, 2]) expect(await repository.readManifest("t")).toBeDefined();
+});
+
+it("a registry that demands Basic and then Bearer is answered in one request", async () => {
+  const registry = await registryWith({
+    auth: "bearer",
+    instead: (line, { authorization }) =>
+      line.includes("token") || authorization !== undefined
+        ? undefined
+        : { status: 401, headers: { "www-authenticate": 'Basic realm="a"' } },
+  });
+  expect(await repositoryAt(registry.host, { readLogin: () => login() }).readManifest("t")).toBeDefined();
+  expect(registry.calls.map(({ authorization }) => authorization?.split(" ")[0])).toEqual([
+    undefined,
+    "Basic",
+    "Basic",
+    "Bearer",
+  ]);
+});
+
 it.each<[string, object, string]>([
   ["a page", { body: "<html>" }, "answers without a token"],
   ["no token", { body: "{}" }, "answers without a token"],
@@ -104,6 +162,38 @@ it("a pause that the registry asks for by a date counts as one in seconds", asyn
   expect(registry.calls).toHaveLength(1);
   registry.failures = { status: 429, left: 1, retryAfter: "Thu, 01 Jan 1970 00:00:00 GMT" };
   expect(await repositoryAt(registry.host).readManifest("t")).toBeDefined();
+});
+
+it("a long pause that the registry asks for is kept by all clients, until a user ends it", async () => {
+  const pauses = new RegistryPauses();
+  let now = Date.UTC(2026, 0, 1);
+  const clock = { ...hurried, now: () => now };
+  const registry = await registryWith({ failures: { status: 429, left: 1, retryAfter: "3600" } });
+  const read = (): Promise<unknown> => repositoryAt(registry.host, { pauses, clock }).readManifest("t");
+  const until = "asks for a pause until 2026-01-01T01:00:00Z";
+  const error: unknown = await read().catch((each: unknown) => each);
+  expect(error).toMatchObject({ status: 429, retryAt: Date.UTC(2026, 0, 1, 1) });
+  expect(String(error)).toContain(until);
+  now += 3_599_000;
+  await expect(read()).rejects.toThrow(`GET /v2/a/b/manifests/t: not sent; the registry ${until}`);
+  expect(registry.calls).toHaveLength(1);
+  pauses.end(registry.host);
+  expect(await read()).toBeDefined();
+  registry.failures = { status: 503, left: 1, retryAfter: "3600" };
+  await expect(read()).rejects.toThrow("503");
+  now += 3_600_000;
+  expect(await read()).toBeDefined();
+});
+
+it("a pause is at most a day, also after a change of the clock", () => {
+  const pauses = new RegistryPauses();
+  const day = 86_400_000;
+  pauses.begin("a", 5 * day, 999_999_999_000);
+  expect(pauses.find("a", 5 * day + 1)).toBe(6 * day);
+  expect(pauses.find("b", 5 * day)).toBeUndefined();
+  expect(pauses.find("a", 4 * day)).toBeUndefined();
+  for (let index = 0; index < 250; index += 1) pauses.begin(String(index), 0, 1000);
+  expect(pauses.find("1", 1)).toBeUndefined();
 });
 
 it("redirects in a circle end", async () => {
@@ -213,6 +303,69 @@ it("tags are read page by page, and what cannot be a tag is left out", async () 
   expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: [], isAll: true });
   registry.instead = () => ({ status: 404 });
   expect(await repositoryAt(registry.host).listTags()).toBeUndefined();
+});
+
+it.each([
+  '<URL>; rel="next"',
+  "<URL>; rel=next",
+  "<URL>;rel=NEXT",
+  '<URL>; title="a,b"; rel="next"',
+  '<URL>; title="a \\"b>, <c"; rel="next"',
+  '</first>; rel="first", <URL>; rel="next"',
+  '</first>; rel=first,<URL>; REL="last next"; title=x',
+  '<URL>; rel = "next", </prev>; rel="prev"',
+])("the next page is found in %s", async (link) => {
+  const headers = { link: link.replace("URL", "/v2/page2") };
+  const registry = await registryWith({
+    instead: (line) => (line.includes("page2") ? list(["b"]) : { ...list(["a"]), headers }),
+  });
+  expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: ["a", "b"], isAll: true });
+});
+
+it.each(['<URL>; rel="prev"', '<URL>; title="rel=next"', "rel=next", '<URL>; rel="nextone"', "<URL>"])(
+  "%s names no next page",
+  async (link) => {
+    const headers = { link: link.replace("URL", "/v2/page2") };
+    const registry = await registryWith({ instead: () => ({ ...list(["a"]), headers }) });
+    expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: ["a"], isAll: true });
+  },
+);
+
+it.each([
+  [100, [400, 422, 413]],
+  [0, [400]],
+])("a registry whose pages have at most %i tags is asked for pages of that size", async (limit, statuses) => {
+  for (const status of statuses) {
+    const registry = await registryWith({
+      instead: (_, { search }) =>
+        Number(new URLSearchParams(search).get("n")) > limit ? { status } : list(["a"]),
+    });
+    expect(await repositoryAt(registry.host).listTags()).toEqual({ tags: ["a"], isAll: true });
+    registry.instead = () => ({ status });
+    await expect(repositoryAt(registry.host).listTags()).rejects.toThrow(String(status));
+  }
+});
+
+it("a proxy's page in place of a manifest has no digest", async () => {
+  const headers = { "content-type": "text/html; charset=utf-8" };
+  const registry = await registryWith({ instead: () => ({ status: 200, headers, body: "<html>" }) });
+  await expect(repositoryAt(registry.host).resolveTag("t")).rejects.toThrow(
+    "t is answered with text/html, not with a manifest",
+  );
+});
+
+it("a proxy that is away is named by its variable, and NO_PROXY is obeyed", async () => {
+  const proxies = { HTTPS_PROXY: "http://user:swordfish@127.0.0.1:1", http_proxy: "127.0.0.1:1" };
+  const at = (plainHttp: boolean, more = {}) =>
+    repositoryAt("registry.example", { plainHttp, proxies: { ...proxies, ...more } }).readManifest("t");
+  await expect(at(false)).rejects.toThrow(/^(?!.*swordfish).*through the proxy of HTTPS_PROXY/s);
+  await expect(at(true)).rejects.toThrow(/through the proxy of HTTP_PROXY/);
+  await expect(at(false, { HTTPS_PROXY: "http://user:swordfish@/" })).rejects.toThrow(
+    /^(?!.*swordfish).*HTTPS_PROXY is no address of a proxy: write http:\/\/HOST:PORT/s,
+  );
+  const { host } = await registryWith();
+  expect(await repositoryAt(host, { proxies }).readManifest("t")).toBeDefined();
+  await expect(at(false, { NO_PROXY: "127.0.0.0/8, .example" })).rejects.toThrow(/^(?!.*proxy)/s);
 });
 
 it("at most 20 pages and 10,000 tags are read, and it is known that there are more", async () => {
