@@ -91,6 +91,7 @@ const TABLE = {
   bindingMissing: ["counter", "binding_monitor_missing_total", "binding", "Problems with watches of bindings, such as a missing kind or permission"],
   sourceReady: ["gauge", "source_ready", "source", "1 for a ModuleSource if the operator has verified and stored all of its modules"],
   sourceLastSuccess: ["gauge", "source_last_success_seconds", "source", "Unix time of the last successful check of a ModuleSource, or of the first failed check if no check succeeded"],
+  sourceCheckFailed: ["gauge", "source_check_failed", "source", "1 for a ModuleSource whose last check failed, for example because the registry refused a request"],
   sourceRequests: ["counter", "source_requests_total", "source code", "Requests to registries, by status code or error"],
   sourceFetched: ["counter", "source_fetched_bytes_total", "", "Bytes fetched from registries"],
   sourceVerifyFailures: ["counter", "source_verify_failures_total", "source module", "Contents that the operator rejected because the signature, the module, or the version is wrong"],

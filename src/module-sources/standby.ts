@@ -4,9 +4,9 @@
  */
 
 import { exponentialDelay, Memo, oneLine, type Timer } from "../lib/index.ts";
-import type { Signer } from "../registry/index.ts";
+import { RegistryPauses, type Signer } from "../registry/index.ts";
 import { RegistryAccess } from "./fetch/registry-access.ts";
-import { fetchContent } from "./fetch/fetch-content.ts";
+import { fetchContent, type RefusalMemo } from "./fetch/fetch-content.ts";
 import { watchConfigMap, type SourcesContext } from "./context.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
@@ -15,7 +15,8 @@ const RETRY = { firstMs: 5000, maxMs: 600_000 };
 export class Standby {
   readonly #context: SourcesContext;
   readonly #subscription: { close(): void };
-  readonly #refusals = new Memo<{ why: string | undefined }>(1000);
+  readonly #refusals: RefusalMemo = new Memo(1000);
+  readonly #pauses = new RegistryPauses();
   #timer: Timer | undefined;
   #failures = 0;
   #closed = false;
@@ -64,15 +65,17 @@ export class Standby {
   async #fetchMissingContent(): Promise<void> {
     const context = this.#context;
     const { options, lockedModules, blobStore: store } = context;
+    const access = { ...options, pauses: this.#pauses };
     let failure: unknown;
     for (const [name, entry] of lockedModules.entries) {
       const spec = context.sources.get(entry.source)?.spec;
       if (this.#closed || spec === undefined || lockedModules.getContent(name)?.dir !== undefined) continue;
-      const registry = new RegistryAccess(options, spec, () => {});
-      const { maxBytes } = options;
+      const registry = new RegistryAccess(access, spec, () => {});
+      const { maxBytes, clock } = options;
       const keys = context.keysForModule(name);
       try {
-        await fetchContent({ store, registry, maxBytes, keys }, { ...entry, name }, this.#refusals);
+        const tools = { store, registry, maxBytes, keys, now: clock.now() };
+        await fetchContent(tools, { ...entry, name }, this.#refusals);
         await context.runExclusively(() => lockedModules.verifyAndUnpack(name, context.keysForModule(name)));
       } catch (error) {
         failure = error;

@@ -181,6 +181,8 @@ export interface View {
   readonly leaseIssue: string | undefined;
   /** Which of the operator's own objects cannot be watched, and why. */
   readonly watchIssues: readonly string[];
+  /** What is wrong with single ModuleSources, one line for each: an invalid spec, refused content, or checks that fail. */
+  readonly sourceProblems: readonly string[];
   /** Why webhooks are not served or registered as wanted. */
   readonly webhookIssues: readonly string[];
   readonly requestedToken: string | undefined;
@@ -252,6 +254,7 @@ export const BLANK: OperatorState = {
   watchIssues: [],
   leaseIssue: undefined,
   sourcesProblem: undefined,
+  sourceProblems: [],
   requestedToken: undefined,
   handledToken: undefined,
   convergedToken: undefined,

@@ -38,6 +38,7 @@ export const EVENT_REASONS = {
   UpdateRejected: { type: "Warning", action: "Rollback" },
   SourceUnavailable: { type: "Warning", action: "Fetch" },
   Withdrawn: { type: "Warning", action: "Fetch" },
+  SourceCheckFailed: { type: "Warning", action: "Fetch" },
   SourceRecovered: { type: "Normal", action: "Fetch" },
   NotVerified: { type: "Warning", action: "Fetch" },
   RemovalHeld: { type: "Warning", action: "Uninstall" },

@@ -22,6 +22,7 @@ export {
 export { projectModule } from "./project/module-status.ts";
 export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
 export { projectOperator } from "./project/operator-status.ts";
+export { describeSourceProblem } from "./project/source-problem.ts";
 export { buildOverview, summarizeState, type OverviewRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";

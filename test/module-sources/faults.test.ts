@@ -252,7 +252,7 @@ describe("sources", () => {
     await lab.pass(10 * MINUTE, () => errorOf(lab) !== "");
     expect([lab.content("web"), lab.events.map(({ reason }) => reason)]).toEqual([
       "1.4.2",
-      ["SourceUpdated"],
+      ["SourceUpdated", "SourceCheckFailed"],
     ]);
     expect(errorOf(lab)).toContain("cannot be verified now");
     lab.lab.registry.instead = () => undefined;
@@ -357,7 +357,7 @@ describe("what is announced once", () => {
     await lab.pass(60 * MINUTE);
     expect(told()).toBe(1);
     lab.lab.registry.failures = { status: 503, left: 0 };
-    await lab.pass(20 * MINUTE, () => lab.events.at(-1)?.reason !== "SourceUnavailable");
+    await lab.pass(20 * MINUTE, () => lab.events.at(-1)?.reason === "SourceRecovered");
     expect([lab.content("web"), lab.events.at(-1)?.reason]).toEqual(["1.4.2", "SourceRecovered"]);
   });
 

@@ -129,6 +129,7 @@ export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {
     watchIssues: [],
     leaseIssue: undefined,
     sourcesProblem: undefined,
+    sourceProblems: [],
     tree: { notExecutableWarnings: [] },
     requestedToken: undefined,
     handledToken: undefined,

@@ -6,8 +6,14 @@
 import type { LeaseSpec } from "../../kube/index.ts";
 import { medianOf } from "../../lib/index.ts";
 import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
-import { omitUndefined } from "../../status/index.ts";
-import type { IAddonModule, IAddonOperator, OverviewRow, Overview } from "../../status/index.ts";
+import { describeSourceProblem, omitUndefined } from "../../status/index.ts";
+import type {
+  IAddonModule,
+  IAddonOperator,
+  IModuleSource,
+  OverviewRow,
+  Overview,
+} from "../../status/index.ts";
 
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 
@@ -18,6 +24,8 @@ export interface Resources {
   readonly lease?: LeaseSpec | undefined;
   /** Their statuses lack the values. */
   readonly modules: readonly IAddonModule[];
+  /** Undefined without the right to read them. */
+  readonly sources?: readonly IModuleSource[] | undefined;
 }
 
 /** The clocks of the operator and of this machine may differ by this much. */
@@ -66,7 +74,7 @@ function operatorReadiness(operator: IAddonOperator | undefined): ReturnType<typ
  * The overview that `status` and `list` display, from the resources of a cluster; `now` in ms since the epoch. If the operator has
  * stopped, it is Invalid. If its renewal of the Lease is only late, its state stays, and the message begins with a note.
  */
-export function toOverview({ operator, modules, lease }: Resources, now: number): Overview {
+export function toOverview({ operator, modules, lease, sources }: Resources, now: number): Overview {
   const { state = "Pending", converge = {} } = operator?.status ?? {};
   const { status, message, reason } = operatorReadiness(operator);
   const rows = modules.map((module) => toModuleRow(module, now));
@@ -80,7 +88,14 @@ export function toOverview({ operator, modules, lease }: Resources, now: number)
     message: `${leaseNote ?? ""}${message}`,
     converge,
     modules: rows.toSorted((a, b) => a.order - b.order || a.name.localeCompare(b.name)),
+    ...toSourcesField(sources),
   };
+}
+
+/** The field of the overview about ModuleSources; none if all is well. */
+function toSourcesField(sources: readonly IModuleSource[] = []): Pick<Overview, "sources"> {
+  const problems = sources.flatMap((source) => describeSourceProblem(source) ?? []);
+  return problems.length > 0 ? { sources: problems } : {};
 }
 
 /** A condition by its type. A missing condition is Unknown. */

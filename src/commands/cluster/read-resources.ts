@@ -53,7 +53,8 @@ export class Reader {
       const namespace = this.#settings.namespace ?? operator?.metadata.namespace;
       const modules = await listAllPages<IAddonModule>(this.#client, { resource: ADDON_MODULES, namespace });
       const lease = operator && (await readLease(this.#client, operator));
-      return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)) };
+      const sources = operator && (await this.#listReadableSources(namespace));
+      return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)), sources };
     });
   }
 
@@ -103,6 +104,14 @@ export class Reader {
 
   close(): Promise<void> {
     return this.#client.close();
+  }
+
+  /** The ModuleSources; undefined without the right to list them, or without their CRD. */
+  #listReadableSources(namespace: string | undefined): Promise<IModuleSource[] | undefined> {
+    const spec = { resource: MODULE_SOURCES, namespace };
+    return listAllPages<IModuleSource>(this.#client, spec).catch((error: unknown) =>
+      isForbidden(error) || isNotFound(error) ? undefined : Promise.reject(error),
+    );
   }
 
   #findOperator(): Promise<MaybeOperator> {

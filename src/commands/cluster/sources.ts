@@ -3,7 +3,12 @@
 import { UsageError } from "../../config.ts";
 import { sleep, systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
-import { ADDON_MODULES, MODULE_SOURCES, type IModuleSource } from "../../status/index.ts";
+import {
+  ADDON_MODULES,
+  describeSourceProblem,
+  MODULE_SOURCES,
+  type IModuleSource,
+} from "../../status/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { CommandLine, Terminal } from "../table/row.ts";
 import { withReader, type Reader } from "./read-resources.ts";
@@ -11,6 +16,7 @@ import { withReader, type Reader } from "./read-resources.ts";
 export type SourceCommand = "list" | "sync" | "approve";
 
 type Status = NonNullable<IModuleSource["status"]>;
+type Condition = NonNullable<Status["conditions"]>[number];
 type ListedModule = NonNullable<Status["modules"]>[number];
 
 const POLL_MS = 500;
@@ -27,7 +33,7 @@ type Command = (reader: Reader, line: Pick<CommandLine, "args">, terminal: Termi
 /** Prints all ModuleSources. Exits with 1 if one is not Ready. */
 const listCommand: Command = async (reader, _, terminal) => printSources(await readSources(reader), terminal);
 
-/** Requests a check of one ModuleSource or all, waits until the operator has done it, and prints the result. */
+/** Requests a check of one ModuleSource or all, waits until the operator has done it, and prints the result. Exits with 1 if one is not Ready or cannot be checked. */
 const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
   const all = await readSources(reader);
   const chosen = all.filter(({ metadata }) => name === undefined || metadata.name === name);
@@ -39,8 +45,10 @@ const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
   const deadline = systemClock.monotonic() + MAX_CHECK_MS;
   for (;;) {
     const current = (await readSources(reader)).filter(({ metadata }) => names.has(metadata.name));
-    if (current.every(({ status }) => status?.lastHandledReconcileAt === token))
-      return printSources(current, terminal);
+    if (current.every(({ status }) => status?.lastHandledReconcileAt === token)) {
+      const code = printSources(current, terminal);
+      return current.some((source) => describeSourceProblem(source) !== undefined) ? 1 : code;
+    }
     if (systemClock.monotonic() > deadline) {
       terminal.printError("The operator has not checked them within a minute; see its log\n");
       return 1;
@@ -96,7 +104,7 @@ function printSources(sources: readonly IModuleSource[], { print }: Terminal): n
 }
 
 /** The condition Ready of a ModuleSource; undefined before the first check. */
-function readyCondition(status: Status | undefined): NonNullable<Status["conditions"]>[number] | undefined {
+function readyCondition(status: Status | undefined): Condition | undefined {
   return status?.conditions?.find(({ type }) => type === "Ready");
 }
 
@@ -114,9 +122,11 @@ function readyText(status: Status): string {
   return ready?.status === "True" ? "Ready" : (ready?.reason ?? "not checked yet");
 }
 
-/** Whether a condition reports a problem that its message explains. */
-function isNoteworthy({ type, status }: { readonly type: string; readonly status: string }): boolean {
-  return type === "Withdrawn" || type === "Rejected" || (type === "Reachable" && status === "False");
+/** Whether a condition reports a problem that its message explains, and that no line of a module does. */
+function isNoteworthy({ type, status, reason }: Condition): boolean {
+  if (type === "Ready") return reason === "Invalid";
+  if (type === "Reachable") return status === "False";
+  return type === "Withdrawn" || type === "Rejected" || type === "CheckFailed";
 }
 
 /** A line for a module: its version, who signed it, its error, and the update that waits, with the reason (`next.held`). */

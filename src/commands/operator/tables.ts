@@ -125,7 +125,7 @@ export function renderStatus(overview: Overview, style: Style): string {
   for (const rows of groups.slice(0, MAX_SHOWN)) parts.push(renderGroup(rows, style));
   const hiddenCount = groups.slice(MAX_SHOWN).flat().length;
   if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);
-  parts.push(...pendingUpdateLines(modules));
+  parts.push(...sourceLines(overview), ...pendingUpdateLines(modules));
   const problem = groups.flat().find((row) => needsHelp(row, overview, style.now));
   if (overview.ready === "False" || isOperatorReason(overview.reason) || problem !== undefined)
     parts.push(`\nWhat to do: ${findRunbook(problem ?? groups[0]?.[0], overview)}`);
@@ -280,6 +280,13 @@ function describeAttempts(attempts: number, since: string | undefined): string {
 
 type Update = NonNullable<NonNullable<OverviewRow["source"]>["next"]>;
 
+/** Lines about ModuleSources that are not Ready or cannot be checked; empty if there is none. */
+function sourceLines({ sources = [] }: Overview): string[] {
+  if (sources.length === 0) return [];
+  const more = sources.length > MAX_SHOWN ? [`  and ${sources.length - MAX_SHOWN} more`] : [];
+  return [`\nModuleSources:`, ...sources.slice(0, MAX_SHOWN).map((text) => `  ${text}`), ...more];
+}
+
 /** The reasons for which updates wait, in the order of the output: what a user has to do comes first. */
 const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["approval", "for approval"],
@@ -291,7 +298,7 @@ const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
   ["window", "for the next window"],
   ["age", "for their minimum age"],
   ["withdrawn", "for the registry, which does not have the requested content"],
-  ["registry", "unknown, because the registry is unavailable"],
+  ["registry", "unknown, because the ModuleSource cannot be checked"],
 ];
 
 /** Lines about newer content of modules from a ModuleSource that waits (e.g. for an approval), one for each reason; empty if none waits. */

@@ -26,8 +26,14 @@ import type { StoredContent, RequestedContent } from "../disk/content.ts";
 import type { BlobStore } from "../disk/blob-store.ts";
 import type { RegistryAccess } from "./registry-access.ts";
 
-/** Digests that were refused, with the keys at that time, and why. */
-export type RefusalMemo = Memo<{ why: string | undefined }>;
+/** Content that was refused, with the keys at that time: why, and until when it is not requested again. */
+export type RefusalMemo = Memo<{ why: string | undefined; until: number }>;
+
+/**
+ * How long refused content is not requested again, in milliseconds: shorter than the default interval of checks, because
+ * content may be signed after it was pushed.
+ */
+const REFUSAL_MS = 240_000;
 
 /** The registry, the disk and the keys with which content is fetched. */
 interface FetchTools {
@@ -37,6 +43,10 @@ interface FetchTools {
   readonly registry: RegistryAccess;
   /** The keys that may sign the content. */
   readonly keys: readonly Signer[];
+  /** In milliseconds since the epoch. */
+  readonly now: number;
+  /** A user requests the check: content that was refused is requested again. */
+  readonly isRequested?: boolean;
   readonly onFetched?: (bytes: number) => void;
   readonly onNotVerified?: (message: string) => void;
 }
@@ -47,8 +57,8 @@ export interface VerifiedContent extends StoredContent {
 }
 
 /**
- * Returns verified content whose layer is on disk. Requests from the registry only what the disk does not have. A digest that
- * failed verification is not requested again with the same keys: the result would be the same.
+ * Returns verified content whose layer is on disk. Requests from the registry only what the disk does not have. Content that
+ * failed verification is not requested again for some minutes, unless the keys, the requested version or the user demand it.
  */
 export async function fetchContent(
   fetching: FetchTools,
@@ -56,16 +66,21 @@ export async function fetchContent(
   refused: RefusalMemo,
 ): Promise<VerifiedContent> {
   const keyHints = fetching.keys.map(({ hint }) => hint).join();
-  const memoKey = `${wanted.name} ${wanted.digest} ${keyHints} ${JSON.stringify(wanted.chart)}`;
-  const refusal = refused.getOrMake(memoKey, () => ({ why: undefined }));
-  if (refusal.why !== undefined) throw new NotVerifiedError(refusal.why);
+  const { name, digest, version = "", chart } = wanted;
+  const memoKey = `${name} ${digest} ${version} ${keyHints} ${JSON.stringify(chart)}`;
+  const refusal = refused.getOrMake(memoKey, () => ({ why: undefined, until: 0 }));
+  const isRefused = refusal.why !== undefined && fetching.now < refusal.until;
+  if (isRefused && fetching.isRequested !== true) throw new NotVerifiedError(refusal.why);
+  // An attempt that ends without an answer leaves nothing to remember.
+  refusal.until = 0;
   try {
     const stored = await findStoredOrFetch(fetching, wanted);
     return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
   } catch (error) {
     if (error instanceof NotVerifiedError) {
-      refusal.why = plainLine(oneLine(error, 1000), 1000);
-      fetching.onNotVerified?.(refusal.why);
+      const why = plainLine(oneLine(error, 1000), 1000);
+      if (why !== refusal.why) fetching.onNotVerified?.(why);
+      Object.assign(refusal, { why, until: fetching.now + REFUSAL_MS });
     }
     throw error;
   }

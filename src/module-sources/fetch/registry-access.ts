@@ -11,6 +11,7 @@ import {
   NotVerifiedError,
   RegistryClient,
   RegistryError,
+  type RegistryPauses,
   Repository,
   type KnownIndex,
 } from "../../registry/index.ts";
@@ -26,6 +27,8 @@ export interface AccessOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Indexes of chart repositories that were read before, by repository and charts. */
   readonly indexes?: Memo<{ known: KnownIndex | undefined }>;
+  /** Pauses that registries have asked for. */
+  readonly pauses?: RegistryPauses;
 }
 
 type Registry = SourceSpec["registry"];
@@ -65,14 +68,15 @@ export class RegistryAccess {
 
   /**
    * Requests a module or a chart from the mirrors and then from the registry, until one answers with it; undefined: none has
-   * it. One that fails is not used again as long as there is another one. Throws the combined errors of all of them,
-   * ProblemError for a Secret that cannot be used, and errors of the API.
+   * it. One that fails is not used again as long as there is another one; the first `skipped` ones are not used. Throws the
+   * combined errors of all of them, ProblemError for a Secret that cannot be used, and errors of the API.
    */
   async requestFromAny<T>(
     name: string,
     request: (repository: Repository) => Promise<T | undefined>,
+    skipped = 0,
   ): Promise<T | undefined> {
-    const all = await this.#openOnce();
+    const all = (await this.#openOnce()).slice(skipped);
     const working = all.filter((each) => !this.#failed.has(each));
     const errors: Error[] = [];
     for (const each of working.length === 0 ? all : working) {
@@ -100,16 +104,25 @@ export class RegistryAccess {
     return new ChartRepository(client, name, { base, readVersions });
   }
 
-  /** Requests versions or the tag of a module from mirrors and registry, or the chart repository. Throws as `requestFromAny`. */
+  /** How many mirrors the registry has. */
+  get mirrorCount(): number {
+    return this.#spec.mirrors.length;
+  }
+
+  /**
+   * Requests versions or the tag of a module from mirrors and registry, or the chart repository. The first `skipped` mirrors
+   * are not asked. Throws as `requestFromAny`.
+   */
   async queryVersions<T>(
     module: string,
     ask: (offers: Pick<Repository, "listTags" | "resolveTag">) => Promise<T | undefined>,
+    skipped = 0,
   ): Promise<T | undefined> {
     const { charts, modules } = this.#spec;
     const name = charts === undefined ? module : (modules.get(module)?.chart ?? module);
     return charts !== undefined && isChartRepository(charts)
       ? ask(await this.openChart(name))
-      : this.requestFromAny(name, ask);
+      : this.requestFromAny(name, ask, skipped);
   }
 
   async close(): Promise<void> {
@@ -139,7 +152,7 @@ export class RegistryAccess {
   /** Creates the clients of mirrors and registry, or of the chart repository, with their credentials. */
   async #openRegistries(): Promise<readonly OpenRegistry[]> {
     const { registry, mirrors, plainHttp, ca, charts } = this.#spec;
-    const { clock, env: proxies } = this.#options;
+    const { clock, env: proxies, pauses } = this.#options;
     const secret = await this.#readSecret();
     // A chart repository has no token server, and its URL says whether it uses TLS.
     const chartRepository = charts !== undefined && isChartRepository(charts) ? charts : undefined;
@@ -149,6 +162,7 @@ export class RegistryAccess {
       ca,
       proxies,
       clock,
+      pauses,
       onAnswer: this.#onAnswer,
     };
     const open = (each: Registry): OpenRegistry => {
@@ -191,7 +205,7 @@ async function requestFromOne<T>(
 }
 
 /** Whether the next registry is tried after this error of a registry or its content. Other errors are our own: API, disk. */
-function allowsNextRegistry(error: unknown): error is Error {
+export function allowsNextRegistry(error: unknown): error is Error {
   const types = [NotVerifiedError, RegistryError, CannotVerifyError, NotStoredError];
   return types.some((type) => error instanceof type);
 }

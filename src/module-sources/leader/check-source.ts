@@ -37,14 +37,20 @@ import {
 import { buildKeptEntry, buildUpdatedEntry, findUnrequestedRollback, toEntryContent } from "./next-entry.ts";
 import { describeBlockingUpdate, getApproval } from "./update-progress.ts";
 
+interface CheckOptions {
+  readonly names: readonly string[];
+  readonly isRequested: boolean;
+  readonly onAnswer: (code: string) => void;
+}
+
 /**
- * Checks the modules `names` of a source. `onAnswer` gets the status of each answer of its registry (`200`, `error` without
- * an answer). A failure of one module does not affect the others. Never throws.
+ * Checks the modules `names` of a source, because a user requests it (`isRequested`) or it is time. `onAnswer` gets the status
+ * of each answer of its registry (`200`, `error` without an answer). A failure of one module does not affect the others. Never throws.
  */
 export async function checkSource(
   tools: ModuleCheckTools,
   source: SourceEntry,
-  { names, onAnswer }: { readonly names: readonly string[]; readonly onAnswer: (code: string) => void },
+  { names, isRequested, onAnswer }: CheckOptions,
 ): Promise<CheckFindings> {
   const errors = new Map<string, ModuleError>();
   const pendingUpdates = new Map<string, PendingUpdate>();
@@ -56,7 +62,8 @@ export async function checkSource(
       const request = spec.modules.get(name);
       if (request === undefined || !tools.isStillRequested(source, name)) continue;
       const chart = toChartContent(spec, name, request);
-      const { error, pending } = await findModuleState({ ...tools, source, name, request, chart, registry });
+      const check = { ...tools, source, name, request, chart, registry, isRequested };
+      const { error, pending } = await findModuleState(check);
       if (error !== undefined) errors.set(name, error);
       if (pending !== undefined) pendingUpdates.set(name, pending);
       const problem = tools.context.lockedModules.getContent(name)?.problem;
@@ -162,6 +169,7 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
     update: source.spec?.update,
     approved: getApproval(context, name),
     verifiedContents: earlierContents.filter((each) => each !== undefined),
+    onMirrorSkipped: (error) => check.reporter.onMirrorSkipped(source.name, name, oneLine(error)),
     fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
   });
 }

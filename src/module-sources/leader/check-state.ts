@@ -1,14 +1,15 @@
 /** The checks of one ModuleSource: what the leader remembers between them, and when the next one is due. */
 
 import { exponentialDelay, type Timer } from "../../lib/index.ts";
+import type { RegistryPauses } from "../../registry/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { SourceEntry } from "../source-list.ts";
-import type { ModuleError, PendingUpdate } from "../types.ts";
+import type { ModuleError, PendingUpdate, SourceSpec } from "../types.ts";
 import { checkSource } from "./check-source.ts";
 import type { ModuleCheckTools } from "./module-check.ts";
-import { FINDINGS_BEFORE_CHECK } from "./source-status.ts";
+import { FINDINGS_BEFORE_CHECK, readStoredErrors, type RegistryAnswerKind } from "./source-status.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
@@ -50,34 +51,115 @@ export async function runCheck(
   checkState: CheckState,
 ): Promise<void> {
   const { context } = checkTools;
-  const { options, lockedModules, sources } = context;
+  const { options, lockedModules } = context;
   const { object, spec, name } = source;
-  const { uid, generation } = object.metadata;
-  let { isReachable } = checkState.findings;
+  const checkedSpec = `${object.metadata.uid} ${object.metadata.generation}`;
+  let { answer } = checkState.findings;
   const onAnswer = (code: string): void => {
     checkTools.reporter.onAnswer(name, code);
-    // The last answer counts: "error" means none, and with 5xx the registry does not work.
-    isReachable = code !== "error" && !code.startsWith("5");
+    // The last answer counts.
+    answer = classifyAnswer(code);
   };
-  const isSuspended = spec === undefined || spec.suspend;
-  const names = isSuspended ? [] : sources.listModules(name);
-  const { errors, pendingUpdates } = await checkSource(checkTools, source, { names, onAnswer });
-  const isFailed = [...errors.values()].some(({ reason }) => reason === "CheckFailed");
+  const isRequested = isCheckRequested(source, checkState);
+  if (isRequested) endPauses(checkTools.pauses, spec);
+  const earlierErrors = findEarlierErrors(object, checkState, checkedSpec);
+  const names = listCheckedModules(context, source);
+  const found = await checkSource(checkTools, source, { names, isRequested, onAnswer });
+  const { pendingUpdates } = found;
+  const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
+  const errors = keepConfirmedErrors(found.errors, earlierErrors);
+  const isFailed = failures.size > 0;
   checkState.failures = isFailed ? checkState.failures + 1 : 0;
   const now = options.clock.now();
+  checkTools.reporter.onSourceChecked(name, failures);
   if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
   for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
   for (const [module, { message }] of errors) lockedModules.recordError(module, message);
-  const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures };
+  const pausedUntil = isFailed ? findPauseEnd(checkTools.pauses, spec, now) : undefined;
+  const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures, pausedUntil };
   checkState.findings = {
     errors: new Map([...findOverriddenModules(context, source), ...errors]),
+    failures,
     pendingUpdates,
     lastCheck: now,
     nextCheck: computeNextCheck({ ...timing, pendingUpdates: pendingUpdates.values(), now }),
-    isReachable,
+    answer,
     handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
   };
-  checkState.checkedSpec = `${uid} ${generation}`;
+  checkState.checkedSpec = checkedSpec;
+}
+
+/** The modules that a check looks up: none of a suspended source. */
+function listCheckedModules({ sources }: SourcesContext, { name, spec }: SourceEntry): string[] {
+  return spec === undefined || spec.suspend ? [] : sources.listModules(name);
+}
+
+/** Whether a user requests this check by an annotation. */
+function isCheckRequested({ object }: SourceEntry, { findings }: CheckState): boolean {
+  const token = readCheckToken(object);
+  const handled = [findings.handledToken, object.status?.lastHandledReconcileAt];
+  return token !== undefined && !handled.includes(token);
+}
+
+/** What an answer of a registry says about it: with a 5xx status it does not work. `code` is `error` without an answer. */
+function classifyAnswer(code: string): RegistryAnswerKind {
+  if (code === "error" || code.startsWith("5")) return "none";
+  return REFUSAL_CODES.has(code) ? "refused" : "answered";
+}
+
+/** Statuses with which a registry refuses all requests of a user or an address. */
+const REFUSAL_CODES: ReadonlySet<string> = new Set(["401", "403", "407", "429"]);
+
+/** Errors by which the registry has confirmed that newer content cannot be used. */
+const CONFIRMED_REASONS: ReadonlySet<ModuleError["reason"]> = new Set([
+  "NotVerified",
+  "Blocked",
+  "Withdrawn",
+]);
+
+/** The errors of the last check of this spec: by this process, or by an earlier one, which wrote them into the status. */
+function findEarlierErrors(
+  object: IModuleSource,
+  { findings, checkedSpec: lastSpec }: CheckState,
+  checkedSpec: string,
+): ReadonlyMap<string, ModuleError> {
+  if (lastSpec !== undefined) return lastSpec === checkedSpec ? (findings.errors ?? new Map()) : new Map();
+  return readStoredErrors(object);
+}
+
+/**
+ * Keeps an error that the registry has confirmed while checks fail: a registry that is away has not taken back the content
+ * that was refused.
+ */
+function keepConfirmedErrors(
+  errors: ReadonlyMap<string, ModuleError>,
+  earlierErrors: ReadonlyMap<string, ModuleError>,
+): ReadonlyMap<string, ModuleError> {
+  return new Map(
+    [...errors].map(([name, error]) => {
+      const earlier = earlierErrors.get(name);
+      const isKept =
+        error.reason === "CheckFailed" && earlier !== undefined && CONFIRMED_REASONS.has(earlier.reason);
+      return [name, isKept ? earlier : error];
+    }),
+  );
+}
+
+/** Hosts that a source sends requests to. */
+function listHosts(spec: SourceSpec | undefined): string[] {
+  return spec === undefined ? [] : [...spec.mirrors, spec.registry].map(({ host }) => host);
+}
+
+/** Ends the pauses of the registries of a source. */
+function endPauses(pauses: RegistryPauses, spec: SourceSpec | undefined): void {
+  for (const host of listHosts(spec)) pauses.end(host);
+}
+
+/** When the first registry of a source may be asked again; undefined if one of them may be asked now. */
+function findPauseEnd(pauses: RegistryPauses, spec: SourceSpec | undefined, now: number): number | undefined {
+  const ends = listHosts(spec).map((host) => pauses.find(host, now) ?? now);
+  const first = Math.min(...ends);
+  return first > now ? first : undefined;
 }
 
 /**
@@ -110,6 +192,8 @@ interface NextCheckInput {
   readonly intervalMs: number | undefined;
   /** Checks in a row that failed. */
   readonly failures: number;
+  /** When a pause ends that the registry asks for; undefined without one. */
+  readonly pausedUntil?: number | undefined;
   readonly pendingUpdates: Iterable<Pick<PendingUpdate, "until">>;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -117,11 +201,13 @@ interface NextCheckInput {
 
 /**
  * Computes the time of the next check, in milliseconds since the epoch. The regular check follows after the interval, or after
- * failures in growing steps. A check runs earlier if a pending update may be used before that, but not within a second.
+ * failures in growing steps, but not in a pause that the registry asks for. A check runs earlier if a pending update may be
+ * used before that, but not within a second.
  */
 export function computeNextCheck({
   intervalMs = RETRY.maxMs,
   failures,
+  pausedUntil = 0,
   pendingUpdates,
   now,
 }: NextCheckInput): number {
@@ -132,5 +218,5 @@ export function computeNextCheck({
   const useTimes = [...pendingUpdates].flatMap(({ until }) =>
     until === undefined ? [] : [Math.max(until, now + MIN_WAIT_MS)],
   );
-  return Math.min(regularCheck, ...useTimes);
+  return Math.min(Math.max(regularCheck, pausedUntil), ...useTimes);
 }

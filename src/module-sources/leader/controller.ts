@@ -5,6 +5,7 @@
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
 import { Memo, oneLine } from "../../lib/index.ts";
+import { RegistryPauses } from "../../registry/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
@@ -34,6 +35,7 @@ export class SourceController {
   readonly #checkTools: ModuleCheckTools;
   readonly #statusWriter: StatusWriter;
   readonly #startedAt: number;
+  readonly #pauses = new RegistryPauses();
   #isReconcileScheduled = false;
   /** The first converge has ended. */
   #isStartOver = false;
@@ -54,7 +56,8 @@ export class SourceController {
     this.#removals = new SourceRemovals(context, commit);
     this.#checkTools = {
       context,
-      access: { ...options, indexes: new Memo(MAX_INDEXES) },
+      access: { ...options, indexes: new Memo(MAX_INDEXES), pauses: this.#pauses },
+      pauses: this.#pauses,
       refusals: new Memo(MAX_REFUSALS),
       reporter: new CheckReporter(options),
       commit,

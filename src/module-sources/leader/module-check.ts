@@ -3,7 +3,7 @@
  * in the lock, a ConfigMap: then every process uses it.
  */
 
-import { NotVerifiedError, RegistryError, type Signer } from "../../registry/index.ts";
+import { NotVerifiedError, RegistryError, type RegistryPauses, type Signer } from "../../registry/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { RequestedContent } from "../disk/content.ts";
 import { fetchContent, type RefusalMemo, type VerifiedContent } from "../fetch/fetch-content.ts";
@@ -20,6 +20,7 @@ import { findUpdateFailure } from "./update-progress.ts";
 export interface ModuleCheckTools {
   readonly context: SourcesContext;
   readonly access: AccessOptions;
+  readonly pauses: RegistryPauses;
   /** Digests that were refused, with the keys at that time. */
   readonly refusals: RefusalMemo;
   readonly reporter: CheckReporter;
@@ -39,6 +40,8 @@ export interface ModuleCheck extends ModuleCheckTools {
   /** The chart that the request names, if it names one. */
   readonly chart: ChartContent | undefined;
   readonly registry: RegistryAccess;
+  /** A user requests the check. */
+  readonly isRequested: boolean;
 }
 
 /** Content that passes verification, but not the check with the values in force. */
@@ -63,9 +66,11 @@ export function fetchForModule(
   check: ModuleCheck,
   { version, digest, chart }: Omit<RequestedContent, "name">,
 ): Promise<VerifiedContent> {
-  const { context, name, source, reporter, registry, refusals } = check;
+  const { context, name, source, reporter, registry, refusals, isRequested } = check;
   const fetchTools = {
     registry,
+    isRequested,
+    now: context.options.clock.now(),
     store: context.blobStore,
     maxBytes: context.options.maxBytes,
     keys: keysForSource(check),

@@ -4,11 +4,15 @@ import type { OperatorEvent } from "../../status/index.ts";
 import type { ModuleSourcesOptions } from "../context.ts";
 import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
 
+const MAX_MIRROR_ERRORS = 1000;
+
 /** Functions that a check calls when something happened to a module or a registry answered. */
 export class CheckReporter {
   readonly #options: Pick<ModuleSourcesOptions, "metrics" | "announce" | "logger">;
   readonly #lastReasons = new Map<string, string>();
   readonly #digestsInSeries = new Map<string, string>();
+  readonly #failingSources = new Set<string>();
+  readonly #mirrorErrors = new Map<string, string>();
 
   constructor(options: ModuleSourcesOptions) {
     this.#options = options;
@@ -42,6 +46,39 @@ export class CheckReporter {
     metrics.add("sourceVerifyFailures", { source, module });
     announce({ module, reason: "NotVerified", note: message });
     logger.error("Content of a module is refused", { module, source, error: message });
+  }
+
+  /** The check of a source has ended; `failures` are modules whose newer content could not be looked up. Reported once while checks fail. */
+  onSourceChecked(source: string, failures: ReadonlyMap<string, ModuleError>): void {
+    const { metrics, announce, logger } = this.#options;
+    const wasFailing = this.#failingSources.delete(source);
+    metrics.set("sourceCheckFailed", { source }, failures.size > 0 ? 1 : 0);
+    const [first] = failures;
+    if (first === undefined) {
+      if (wasFailing) logger.info("A ModuleSource can be checked again", { source });
+      return;
+    }
+    this.#failingSources.add(source);
+    if (wasFailing) return;
+    const [module, { message }] = first;
+    const more = failures.size > 1 ? `, and ${failures.size - 1} more` : "";
+    logger.warn("A ModuleSource cannot be checked", {
+      source,
+      modules: failures.size,
+      module,
+      error: message,
+    });
+    const note = `ModuleSource ${source} cannot be checked: ${module}${more}: ${message}`;
+    announce({ module: undefined, reason: "SourceCheckFailed", note });
+  }
+
+  /** What a mirror offers cannot be used, and the next mirror or the registry is asked. Logged once for each error. */
+  onMirrorSkipped(source: string, module: string, message: string): void {
+    if (this.#mirrorErrors.get(`${source} ${module}`) === message) return;
+    if (this.#mirrorErrors.size >= MAX_MIRROR_ERRORS) this.#mirrorErrors.clear();
+    this.#mirrorErrors.set(`${source} ${module}`, message);
+    const fields = { module, source, error: message };
+    this.#options.logger.warn("What a mirror offers is not used; the next one is asked", fields);
   }
 
   /** New content is in use; `before` is the entry that it replaced, undefined at a first installation. */

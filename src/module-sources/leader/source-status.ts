@@ -15,6 +15,9 @@ import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdat
 
 type Status = NonNullable<IModuleSource["status"]>;
 
+/** An answer of a registry: `refused` is one for the credentials or the number of requests, and `none` includes 5xx. */
+export type RegistryAnswerKind = "answered" | "refused" | "none";
+
 /** What the checks of one source have found. */
 export interface SourceFindings {
   /** Errors by module; undefined before the first check of this spec. */
@@ -24,8 +27,10 @@ export interface SourceFindings {
   /** Times in milliseconds since the epoch. */
   readonly lastCheck: number | undefined;
   readonly nextCheck: number | undefined;
-  /** Whether the registry answered; undefined before the first request. */
-  readonly isReachable: boolean | undefined;
+  /** Why newer content could not be looked up, by module. */
+  readonly failures: ReadonlyMap<string, ModuleError>;
+  /** The last answer of the registry; undefined before the first request. */
+  readonly answer: RegistryAnswerKind | undefined;
   /** The token of the last request that was handled. */
   readonly handledToken: string | undefined;
 }
@@ -33,10 +38,11 @@ export interface SourceFindings {
 /** Before the first check. */
 export const FINDINGS_BEFORE_CHECK: SourceFindings = {
   errors: undefined,
+  failures: new Map(),
   pendingUpdates: new Map(),
   lastCheck: undefined,
   nextCheck: undefined,
-  isReachable: undefined,
+  answer: undefined,
   handledToken: undefined,
 };
 
@@ -98,12 +104,31 @@ function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   const error =
     describeModuleError(name, facts, locked) ?? (locked === undefined ? describeWait(next) : undefined);
   const { version, digest, verifiedBy, rejected }: Partial<LockEntry> = locked ?? {};
+  const check = buildCheckField(findings.errors?.get(name), error);
   return {
     name,
-    ...omitUndefined({ version, digest, verifiedBy, rejected }),
+    ...omitUndefined({ version, digest, verifiedBy, rejected, check }),
     ...(error === undefined ? {} : { error: toStatusLine(error).slice(0, MAX_ERROR_CHARS) }),
     ...(next && { next }),
   };
+}
+
+/** The field `check` of a row: the error of the last check, whose message is omitted if it is that of the row. */
+function buildCheckField(failure: ModuleError | undefined, rowError: string | undefined): ModuleRow["check"] {
+  if (failure === undefined) return undefined;
+  const { reason } = failure;
+  const message = toStatusLine(failure.message).slice(0, MAX_ERROR_CHARS);
+  return failure.message === rowError ? { reason } : { reason, message };
+}
+
+/** Reads the errors of modules from a status that describes the current spec; the inverse of `buildCheckField`. */
+export function readStoredErrors({ metadata, status }: IModuleSource): ReadonlyMap<string, ModuleError> {
+  if (status?.observedGeneration !== metadata.generation) return new Map();
+  return new Map(
+    (status?.modules ?? []).flatMap(({ name, error = "", check }) =>
+      check === undefined ? [] : [[name, { reason: check.reason, message: check.message ?? error }]],
+    ),
+  );
 }
 
 /** Describes what a module without content waits for, if its check found no error. */
@@ -159,7 +184,7 @@ function toNextField(
   return omitUndefined({ version, digest, since: formatUtc(since), held, until: formatIfKnown(until) });
 }
 
-/** Builds all conditions; Withdrawn and Rejected exist only while they are true. */
+/** Builds all conditions; Withdrawn, Rejected and CheckFailed exist only while they are true. */
 function buildConditions(facts: StatusInput, rows: readonly ModuleRow[]): UntimedCondition[] {
   const { source, findings } = facts;
   const ready = { type: "Ready", ...evaluateReady(source, rows, findings) } as const;
@@ -168,7 +193,8 @@ function buildConditions(facts: StatusInput, rows: readonly ModuleRow[]): Untime
     ...buildProgressCondition(source, ready, findings),
     ...buildWithdrawnCondition(findings),
     ...buildRejectedCondition(rows, facts),
-    { type: "Reachable", ...REACHABLE_BY_ANSWER[`${findings.isReachable}`] },
+    ...buildModulesCondition({ type: "CheckFailed", reason: "CheckFailed" }, toErrorTexts(findings.failures)),
+    { type: "Reachable", ...REACHABLE_BY_ANSWER[findings.answer ?? "unasked"] },
   ];
 }
 
@@ -190,9 +216,13 @@ function buildRejectedCondition(
 
 /** The condition Withdrawn, while the registry no longer has requested versions. */
 function buildWithdrawnCondition({ errors }: SourceFindings): UntimedCondition[] {
-  const withdrawn = [...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn");
-  const texts = withdrawn.map(([name, { message: error }]) => ({ name, error }));
-  return buildModulesCondition({ type: "Withdrawn", reason: "Withdrawn" }, texts);
+  const withdrawn = new Map([...(errors ?? [])].filter(([, { reason }]) => reason === "Withdrawn"));
+  return buildModulesCondition({ type: "Withdrawn", reason: "Withdrawn" }, toErrorTexts(withdrawn));
+}
+
+/** The modules of a condition that lists them. */
+function toErrorTexts(errors: ReadonlyMap<string, ModuleError>): Pick<ModuleRow, "name" | "error">[] {
+  return [...errors].map(([name, { message: error }]) => ({ name, error }));
 }
 
 /** A condition that lists modules, and exists only while there are any. */
@@ -219,9 +249,15 @@ function buildProgressCondition(
 
 /** The condition Reachable: whether the registry answered the last request. */
 const REACHABLE_BY_ANSWER = {
-  undefined: { status: "Unknown", reason: "NotAsked", message: "No request was necessary" },
-  true: { status: "True", reason: "Answered", message: "The registry answered" },
-  false: {
+  unasked: { status: "Unknown", reason: "NotAsked", message: "No request was necessary" },
+  answered: { status: "True", reason: "Answered", message: "The registry answered" },
+  refused: {
+    status: "False",
+    reason: "Refused",
+    message:
+      "The registry refuses requests, because of the credentials or their number; what is locked stays in force",
+  },
+  none: {
     status: "False",
     reason: "NoAnswer",
     message: "The registry did not answer; what is locked stays in force",
@@ -232,14 +268,18 @@ const REACHABLE_BY_ANSWER = {
 function evaluateReady(
   { spec, problem }: SourceEntry,
   rows: readonly ModuleRow[],
-  { errors }: SourceFindings,
+  { errors, failures }: SourceFindings,
 ): Pick<UntimedCondition, "status" | "reason" | "message"> {
   if (problem !== undefined) return { status: "False", reason: "Invalid", message: toStatusLine(problem) };
   const suspendedNote = spec?.suspend === true ? "; suspended: nothing is checked" : "";
   const failed = rows.filter(({ error }) => error !== undefined);
   if (failed.length === 0) {
     const subject = rows.length === 1 ? "The module is" : `All ${rows.length} modules are`;
-    const message = `${subject} verified and in place${suspendedNote}`;
+    const failureNote = failures.size === 0 ? "" : "; newer versions cannot be looked up: ";
+    const failureText = joinFirstErrors(toErrorTexts(failures));
+    const message = toStatusLine(
+      `${subject} verified and in place${suspendedNote}${failureNote}${failureText}`,
+    );
     return { status: "True", reason: "Ready", message };
   }
   const message = toStatusLine(`${joinFirstErrors(failed)}${suspendedNote}`);

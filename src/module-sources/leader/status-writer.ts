@@ -8,7 +8,12 @@ import { isDeepStrictEqual } from "node:util";
 import { jsonPatch } from "../../kube/index.ts";
 import { oneLine, type Timer } from "../../lib/index.ts";
 import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
-import { MODULE_SOURCES, toStatusLine, type IModuleSource } from "../../status/index.ts";
+import {
+  describeSourceProblem,
+  MODULE_SOURCES,
+  toStatusLine,
+  type IModuleSource,
+} from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { SourceEntry } from "../source-list.ts";
 import type { LockEntry, ModuleError, PendingUpdate } from "../types.ts";
@@ -30,6 +35,8 @@ export class StatusWriter {
   readonly #pendingUpdates: PendingUpdateRecorder;
   /** Sources that have a series for their last check. */
   readonly #sourcesWithSeries = new Set<string>();
+  /** What is wrong with sources, by name. */
+  readonly #problems = new Map<string, string>();
   #closed = false;
 
   constructor(context: SourcesContext, ports: StatusWriterPorts) {
@@ -46,6 +53,7 @@ export class StatusWriter {
   /** Cancels the retry and clears the pending updates of a source that was deleted. */
   forgetSource(name: string): void {
     this.#cancelRetry(name);
+    this.#recordProblem(name, undefined);
     this.#sourcesWithSeries.delete(name);
     this.#pendingUpdates.recordFindings(name, new Map(), undefined);
   }
@@ -67,8 +75,19 @@ export class StatusWriter {
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
     this.#recordFirstFailure(name, findings);
     this.#pendingUpdates.recordFindings(name, findings.pendingUpdates, findings.errors);
+    this.#recordProblem(name, describeSourceProblem({ ...source.object, status }));
     if (isSameStatus(source.object.status, status)) return;
     this.#ports.runInBackground(() => this.#patchStatus(source, status));
+  }
+
+  /** Records in the state what is wrong with a source; undefined: nothing is. */
+  #recordProblem(name: string, problem: string | undefined): void {
+    if (this.#problems.get(name) === problem) return;
+    if (problem === undefined) this.#problems.delete(name);
+    else this.#problems.set(name, problem);
+    // Each begins with the name of its source.
+    const sourceProblems = [...this.#problems.values()].sort();
+    this.#context.options.state.record("factsObserved", { sourceProblems });
   }
 
   /** If the first check after a start fails, its time counts as the last success: an alert measures from then on. */

@@ -39,7 +39,8 @@ type ConditionType =
   | "Drifted"
   | "Reachable"
   | "Withdrawn"
-  | "Rejected";
+  | "Rejected"
+  | "CheckFailed";
 export type ConditionStatus = Condition["status"];
 /** A condition as the server stores it. */
 export type StoredCondition = NonNullable<ModuleFields["conditions"]>[number];

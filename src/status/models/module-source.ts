@@ -55,6 +55,10 @@ export interface IModuleSource {
       readonly digest?: string;
       readonly verifiedBy?: string;
       readonly error?: string;
+      readonly check?: {
+        readonly reason: "NotVerified" | "Blocked" | "Withdrawn" | "CheckFailed" | "Overridden";
+        readonly message?: string;
+      };
       readonly rejected?: readonly string[];
       readonly next?: {
         readonly version: string;

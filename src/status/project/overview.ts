@@ -67,6 +67,8 @@ export interface Overview {
   readonly message: string;
   readonly converge: ConvergeStatus;
   readonly modules: readonly OverviewRow[];
+  /** What is wrong with ModuleSources, one line for each. */
+  readonly sources?: readonly string[];
 }
 
 /** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
@@ -81,6 +83,7 @@ export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
     message: [ready?.message ?? "", ...describeDroppedTicks(undefined, snapshot)].join("; "),
     converge: converge ?? {},
     modules: [...snapshot.view.modules.values()].map((module) => buildModuleRow(module, snapshot, now)),
+    ...(snapshot.view.sourceProblems.length > 0 && { sources: snapshot.view.sourceProblems }),
   };
 }
 

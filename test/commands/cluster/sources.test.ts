@@ -116,6 +116,31 @@ it("sync requests a check and waits until the operator has handled it", async ()
   expect(patched()).toHaveLength(1);
 });
 
+it("sync ends with 1 if newer versions cannot be looked up, and list names why a spec is invalid", async () => {
+  let token: string | undefined;
+  const text = "web: registry h: 401; check the credentials";
+  const failed = condition("CheckFailed", ["True", "CheckFailed"], text);
+  const { api, call } = await cluster();
+  api.on(`PATCH ${SOURCES}/platform`, ({ body }) => {
+    const { metadata } = JSON.parse(body) as { metadata: { annotations: Record<string, string> } };
+    token = metadata.annotations["reconcile.addon-operator.io/requestedAt"];
+    return { json: {} };
+  });
+  const conditions = [...READY.conditions, failed];
+  api.on(`GET ${SOURCES}`, () =>
+    list(source("platform", { ...READY, conditions, lastHandledReconcileAt: token })),
+  );
+  expect(await call("sync", "platform")).toMatchObject({
+    code: 1,
+    text: expect.stringContaining(text) as string,
+  });
+  const invalid = condition("Ready", ["False", "Invalid"], "spec.interval: is no duration");
+  api.on(`GET ${SOURCES}`, list(source("platform", { ...READY, conditions: [invalid] })));
+  expect((await call("list")).text).toContain(
+    "platform: Invalid, 2/2 modules, 1 waiting, last check 2026-11-24T12:00:00Z; spec.interval: is no duration\n",
+  );
+});
+
 it("says that there is no source, no operator, or no right", async () => {
   const { api, call } = await cluster();
   await expect(call("list")).rejects.toThrow("there is no ModuleSource in the namespace ops");

@@ -63,7 +63,21 @@ it("status groups updates that wait by what they wait for, and still ends with 0
     "",
     "Waiting updates (addon-operator source list):",
     "  for approval: db 1.5.0, shop 2.0.0",
-    "  unknown, because the registry is unavailable: cert",
+    "  unknown, because the ModuleSource cannot be checked: cert",
+  ]);
+});
+
+it("status lists ModuleSources that are wrong or cannot be checked, and still ends with 0", async () => {
+  const sources = [
+    "edge: CheckFailed: web: registry h: GET /v2/web/tags/list: 401; check the credentials",
+    "platform: Invalid: ModuleSource platform: spec.update.windows[0].cron: is no crontab line",
+  ];
+  const { code, out } = await ask("status", { overview: { ...calmOverview(), sources } });
+  expect(code).toBe(0);
+  expect(out.printed.split("\n").slice(1, -1)).toEqual([
+    "",
+    "ModuleSources:",
+    ...sources.map((text) => `  ${text}`),
   ]);
 });
 

@@ -27,7 +27,7 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
     store,
     add: async (version: string): Promise<string> => {
       const digest = await lab.push(version, { dir: moduleDir(filesOf(version)) });
-      const fetching = { store, keys, maxBytes: 1_000_000, registry: registry as never };
+      const fetching = { store, keys, maxBytes: 1_000_000, now: 0, registry: registry as never };
       await fetchContent(fetching, { name: "web", version, digest }, new Memo(1));
       return digest;
     },

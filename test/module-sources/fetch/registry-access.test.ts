@@ -58,7 +58,7 @@ async function registries(count: number) {
   const dir = tempDir();
   const store = new BlobStore(dir, []);
   await store.prepareDirectories();
-  const fetching = { store, maxBytes: 1_000_000, keys: first.signers };
+  const fetching = { store, maxBytes: 1_000_000, keys: first.signers, now: 0 };
   return {
     labs,
     digest,

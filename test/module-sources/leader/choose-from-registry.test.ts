@@ -4,6 +4,7 @@ import {
   chooseFromRegistry,
   type RegistryChoiceInput,
 } from "../../../src/module-sources/leader/choose-from-registry.ts";
+import { RegistryError, type Repository } from "../../../src/registry/index.ts";
 import type { LockEntry, ModuleRequest } from "../../../src/module-sources/types.ts";
 import { registryLab, type Lab } from "../../registry/artifact/lab.ts";
 import { sha256 } from "../../support/registry.ts";
@@ -32,7 +33,8 @@ function questionFor(
     now: 0,
     timeZone: "UTC",
     verifiedContents: [],
-    registry: { queryVersions: (name, ask) => ask(lab.place(name).repository) },
+    registry: { mirrorCount: 0, queryVersions: (name, ask) => ask(lab.place(name).repository) },
+    onMirrorSkipped: () => {},
     fetchVersion: async ({ version, digest }) => {
       const found = await lab.find(`web@${digest}`);
       if (version !== undefined && version !== found.version)
@@ -180,4 +182,33 @@ describe("what the registry does not have", () => {
       "its tags change all the time",
     );
   });
+});
+
+it("content of a mirror's tag that nobody has signed gives way to what the registry names", async () => {
+  const mirror = await registryLab({ hasReferrers: true });
+  const { lab: registry, digests } = await labWith("1.2.0");
+  const unsigned = await mirror.push("1.3.0", { key: "none" });
+  await mirror.tag("web:1.3.0", "stable");
+  const skipped: string[] = [];
+  const change = {
+    registry: {
+      mirrorCount: 1,
+      queryVersions: <T>(name: string, query: (offers: Repository) => Promise<T>, skip: number) =>
+        query((skip === 0 ? mirror : registry).place(name).repository),
+    } as RegistryChoiceInput["registry"],
+    onMirrorSkipped: (error: Error) => void skipped.push(error.message),
+    fetchVersion: ({ digest }: { digest: string }) =>
+      digest === unsigned
+        ? Promise.reject(new RegistryError("has no valid signature; 404"))
+        : Promise.resolve("1.2.0"),
+  };
+  for (const request of [{ tag: "stable" }, { version: "^1" }]) {
+    const choice = await chooseFromRegistry(questionFor(registry, request, change));
+    expect(choice).toMatchObject({ kind: "apply", candidate: { version: "1.2.0", digest: digests[0] } });
+  }
+  expect(skipped).toEqual(["has no valid signature; 404", "has no valid signature; 404"]);
+  const withdrawn = { ...change, registry: { ...change.registry, mirrorCount: 0 } };
+  await expect(chooseFromRegistry(questionFor(registry, { tag: "stable" }, withdrawn))).rejects.toThrow(
+    "404",
+  );
 });

@@ -50,7 +50,8 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
     pendingUpdates: new Map(),
     lastCheck: NOW,
     nextCheck: NOW,
-    isReachable: true,
+    failures: new Map(),
+    answer: "answered" as const,
     handledToken: undefined,
   };
   const source = { name: "s", object, spec, problem: undefined };
@@ -120,7 +121,7 @@ describe("a registry that is away or has nothing", () => {
     const status = statusWith({
       request,
       locked: LOCKED,
-      findings: { ...failed(reason), isReachable: false },
+      findings: { ...failed(reason), answer: "none" },
     });
     expect(status.conditions["Ready"]?.status).toBe(ready);
     expect(status.conditions["Reachable"]?.status).toBe("False");
