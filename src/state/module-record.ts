@@ -57,6 +57,8 @@ export interface ModuleRecord {
   readonly missingObjects: readonly string[];
   /** Missing objects in back-off, because they disappear repeatedly; they move to `missingObjects` when it ends. */
   readonly deferredObjects: readonly string[];
+  /** Former objects of the release that finalizers keep although they are being deleted, with these finalizers. */
+  readonly leftovers: readonly string[];
   /** Undefined while no objects of its release are watched. */
   readonly health: RevisionHealth | undefined;
   /** Result of the last readiness probe; undefined before the first one since the module became enabled. */
@@ -110,6 +112,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     release: undefined,
     missingObjects: [],
     deferredObjects: [],
+    leftovers: [],
     health: undefined,
     probe: undefined,
     drift: NO_DRIFT,

@@ -186,6 +186,7 @@ export function makeReleases(
     | "recorder"
     | "ownRelease"
     | "onCrds"
+    | "onLeftovers"
     | "onWatchError"
     | "hasModule"
     | "keepsObjects"

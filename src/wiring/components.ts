@@ -256,6 +256,7 @@ export class Components {
         onWatchError: this.#watchIssues.report,
         ownRelease: () => this.config.ownerRelease,
         onCrds: () => this.#bindings.kindsChanged(),
+        onLeftovers: (module, leftovers) => this.state.recordModule(module, "factsObserved", { leftovers }),
         hasModule: (name) => {
           const module = this.state.view.tree.modules.find((each) => each.name === name);
           return module !== undefined && !isConfirmedMissing(module, this.#base.clock);

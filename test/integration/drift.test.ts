@@ -34,6 +34,12 @@ apiVersion: v1
 kind: Secret
 metadata: {name: hidden}
 stringData: {password: correct-horse}
+{{ if lt (int .Values.web.size) 5 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: extra}
+{{ end }}
 `;
 
 interface Status {
@@ -61,6 +67,10 @@ async function prepare(mode: string, terms = "") {
   const status = async (): Promise<Status> =>
     (await cluster().json<{ status?: Status }>(["get", "addonmodule", "web", "-n", namespace])).status ?? {};
   const drifted = async () => (await status()).conditions?.find(({ type }) => type === "Drifted");
+  const ready = async () => {
+    const { state, conditions } = await status();
+    return { state, message: conditions?.find(({ type }) => type === "Ready")?.message };
+  };
   const at = (object: string, path: string): Promise<string> =>
     own("get", object, "-o", `jsonpath={${path}}`);
   // Its objects are watched once the first reload is over.
@@ -74,6 +84,7 @@ async function prepare(mode: string, terms = "") {
     start,
     own,
     status,
+    ready,
     at,
     image: () => at("deployment/web", ".spec.template.spec.containers[0].image"),
     patch: (object: string, patch: object, ...more: readonly string[]) =>
@@ -210,7 +221,8 @@ test("what others change is put back, that object alone, and the next upgrade me
 });
 
 test("of a module that is left alone drift is reported and not put back, and found after a restart", async () => {
-  const { own, image, says, edit, status, operator, start } = await prepare("repair");
+  const { namespace, own, image, says, edit, patch, ready, status, operator, start } =
+    await prepare("repair");
   await edit({ webMaintenance: "NoResourceReconciliation" });
   await eventually(async () => expect((await status()).state).toBe("Suspended"), "suspended");
   await own("set", "image", "deployment/web", "web=example.com/web:2");
@@ -223,4 +235,21 @@ test("of a module that is left alone drift is reported and not put back, and fou
   await own("set", "image", "deployment/web", "web=example.com/web:2");
   await start();
   await eventually(async () => expect(await image()).toBe("example.com/web:1"), "the image is back again");
+
+  // What others keep although helm has deleted it is named, with a new chart and without the module.
+  const keep = (finalizers: readonly string[] | null) =>
+    Promise.all(["extra", "beside"].map((name) => patch(`configmap/${name}`, { metadata: { finalizers } })));
+  const explained = (state: string, message: unknown) =>
+    eventually(
+      async () => expect(await ready()).toMatchObject({ state, message }),
+      `${state}: ${String(message)}`,
+    );
+  await keep(["example.org/keep"]);
+  const kept = (name: string) => `${namespace}/ConfigMap/${name} (finalizer example.org/keep)`;
+  await edit({ web: "size: 5" });
+  await explained("Ready", expect.stringContaining(`; still being deleted: ${kept("extra")}`));
+  await edit({ webEnabled: "false" });
+  await explained("Disabled", expect.stringContaining(`: ${kept("beside")}, ${kept("extra")}`));
+  await keep(null);
+  await explained("Disabled", expect.not.stringContaining("still being deleted"));
 });

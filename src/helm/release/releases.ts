@@ -30,9 +30,13 @@ import type {
   Release,
   ReleaseOutcome,
 } from "../types.ts";
+import { Leftovers } from "../objects/leftovers.ts";
 import { claimRemainingHookObjects, isHookMissing } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
+import { oneLine } from "../../lib/index.ts";
+import { namespacedKey } from "../manifest/manifest.ts";
+import type { ReleaseMeta } from "./revisions.ts";
 import { ensureNamespace, completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
@@ -55,6 +59,8 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly moduleNamespaceLabels?: Readonly<Record<string, string>> | undefined;
   /** Called when CRDs were applied. */
   readonly onCrds?: () => void;
+  /** Called with the former objects of a release that finalizers keep, and with an empty list when they are deleted. */
+  readonly onLeftovers?: (release: string, objects: readonly string[]) => void;
 }
 
 /** Works on the releases of the modules. */
@@ -70,6 +76,7 @@ export class Releases {
   /** Set while modules of a converge have not run yet. */
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
+  readonly #leftovers: Leftovers;
 
   /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
@@ -80,6 +87,7 @@ export class Releases {
     this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
     this.#capabilities = cacheCapabilities(options);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
+    this.#leftovers = new Leftovers({ clock, onChange: options.onLeftovers ?? (() => {}) });
     this.#reconciler = {
       ...options,
       operator: { client, namespace: options.namespace, namespaceLabels: options.moduleNamespaceLabels },
@@ -113,11 +121,34 @@ export class Releases {
     const { name } = request.module;
     const startedAt = clock.monotonic();
     try {
-      const result = await reconcileRelease(await this.#moduleTools.forRun(request), request);
+      const tools = await this.#moduleTools.forRun(request);
+      const before = this.store.get(name);
+      const result = await reconcileRelease(tools, request);
+      const isOtherRevision = result.action === "upgraded" || result.action === "rolledBack";
+      if (before !== undefined && isOtherRevision) await this.#checkLeftovers(tools, before);
       return { ...result, release: this.observed.get(name) };
     } finally {
       recorder?.reconciled(name, (clock.monotonic() - startedAt) / 1000);
       if (this.#prefetcher?.hasAllStarted === true) this.#stopPrefetching();
+    }
+  }
+
+  /**
+   * Checks the objects of a revision until those of them are deleted that the newest revision does not have. Never fails: a record that
+   * cannot be read is reported elsewhere.
+   */
+  async #checkLeftovers(tools: Reconciler, former: ReleaseMeta): Promise<void> {
+    const newest = this.store.get(former.name);
+    try {
+      const { objects } = await this.store.readSummary(former);
+      const isUninstalled = newest === undefined || newest.status === "uninstalled";
+      const present = isUninstalled ? [] : (await this.store.readSummary(newest)).objects;
+      const presentKeys = new Set(present.map((object) => namespacedKey(tools.namespace, object)));
+      const dropped = objects.filter((object) => !presentKeys.has(namespacedKey(tools.namespace, object)));
+      this.#leftovers.add(former.name, dropped, tools);
+    } catch (error) {
+      const { logger } = this.#options;
+      logger.debug("Former objects are not checked", { release: former.name, error: oneLine(error) });
     }
   }
 
@@ -238,6 +269,7 @@ export class Releases {
     const remaining = this.store.get(name);
     if (remaining !== undefined && remaining.status !== "uninstalled")
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
+    await this.#checkLeftovers(tools, remaining ?? meta);
   }
 
   /**
@@ -288,6 +320,7 @@ export class Releases {
   /** Stops prefetching, timers and watches. */
   close(): void {
     this.#stopPrefetching();
+    this.#leftovers.close();
     this.goodRevisions.close();
     this.#deferredLabels.close();
     this.store.close();

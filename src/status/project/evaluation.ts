@@ -4,6 +4,7 @@
  */
 
 import { describeChangesByOthers } from "../../drift/index.ts";
+import { listNames } from "../../lib/index.ts";
 import { describeCause, describeProblem, type Cause } from "../../model/index.ts";
 import {
   describeRunWait,
@@ -171,8 +172,19 @@ const evaluateDueRun: Rule = (view, facts) => {
 };
 
 /** The module is off, and its release is removed. */
-const evaluateDisabled: Rule = (view) =>
-  view.enabled ? undefined : { state: "Disabled", reason: "Disabled", message: describeEnablement(view) };
+const evaluateDisabled: Rule = (view) => {
+  if (view.enabled) return undefined;
+  const message = [describeEnablement(view), ...describeLeftovers(view)].join("; ");
+  return { state: "Disabled", reason: "Disabled", message };
+};
+
+/** Describes former objects that finalizers keep although they are being deleted; empty if there are none. */
+function describeLeftovers({ leftovers }: ModuleView): string[] {
+  return leftovers.length === 0 ? [] : [`still being deleted: ${listNames(leftovers, MAX_LEFTOVERS)}`];
+}
+
+/** Number of objects that a message names. */
+const MAX_LEFTOVERS = 5;
 
 /** Objects of the release were deleted, and the module waits to restore them. */
 const evaluateMissingObjects: Rule = (view) => {
@@ -243,7 +255,13 @@ function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): E
   const { release } = view;
   const success =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
-  const texts = [success, failingHooks, describeChangesByOthers(view.drift), ...collectWarnings(view)];
+  const texts = [
+    success,
+    failingHooks,
+    describeChangesByOthers(view.drift),
+    ...describeLeftovers(view),
+    ...collectWarnings(view),
+  ];
   return { state: "Ready", reason: "Ready", message: texts.filter((text) => text !== undefined).join("; ") };
 }
 

@@ -1,0 +1,98 @@
+/** Finds objects that no release contains any more, but that finalizers keep although they are being deleted. */
+
+import { exponentialDelay, mapInParallel, type Clock, type Timer } from "../../lib/index.ts";
+import { namespacedKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
+import type { ReleaseCheckTools } from "../types.ts";
+import { MAX_PARALLEL_REQUESTS, readLiveObject } from "./ownership.ts";
+
+/** At most so many objects of a release are checked. */
+const MAX_OBJECTS = 500;
+/** Most objects are deleted before the first check. */
+const CHECK_DELAYS = { firstMs: 5000, maxMs: 60_000 };
+
+interface LeftoversOptions {
+  readonly clock: Clock;
+  /** Called with the objects of a release that finalizers keep, and these finalizers, when they have changed. */
+  readonly onChange: (release: string, objects: readonly string[]) => void;
+}
+
+/** The objects that a release had, and that are checked until they are deleted. */
+interface FormerObjects {
+  readonly tools: ReleaseCheckTools;
+  objects: ReadonlyMap<string, ObjectRef>;
+  reported: readonly string[];
+  checks: number;
+  timer: Timer | undefined;
+}
+
+/** Checks objects that helm has deleted until none of them is left. */
+export class Leftovers {
+  readonly #options: LeftoversOptions;
+  readonly #releases = new Map<string, FormerObjects>();
+  readonly #abortController = new AbortController();
+
+  constructor(options: LeftoversOptions) {
+    this.#options = options;
+  }
+
+  /** Checks these former objects of a release from now on. `tools` act for the module. */
+  add(release: string, refs: readonly ObjectRef[], tools: ReleaseCheckTools): void {
+    if (refs.length === 0 || this.#abortController.signal.aborted) return;
+    const before = this.#releases.get(release);
+    before?.timer?.cancel();
+    const added = refs.map((ref) => [namespacedKey(tools.namespace, ref), ref] as const);
+    const objects = new Map([...(before?.objects ?? []), ...added].slice(0, MAX_OBJECTS));
+    const former = { tools, objects, reported: before?.reported ?? [], checks: 0, timer: undefined };
+    this.#releases.set(release, former);
+    this.#scheduleCheck(release, former);
+  }
+
+  /** Ends all checks. */
+  close(): void {
+    this.#abortController.abort();
+    for (const { timer } of this.#releases.values()) timer?.cancel();
+    this.#releases.clear();
+  }
+
+  #scheduleCheck(release: string, former: FormerObjects): void {
+    former.checks += 1;
+    const delay = exponentialDelay(former.checks, CHECK_DELAYS);
+    former.timer = this.#options.clock.setTimer(delay, () => void this.#check(release, former));
+  }
+
+  /** Checks the former objects of a release, and reports those that are left. */
+  async #check(release: string, former: FormerObjects): Promise<void> {
+    const names: string[] = [];
+    const left = new Map<string, ObjectRef>();
+    await mapInParallel(MAX_PARALLEL_REQUESTS, [...former.objects], async ([key, ref]) => {
+      const name = await describeIfKept(former.tools, ref, this.#abortController.signal).catch(
+        () => "unknown",
+      );
+      if (name === undefined) return;
+      left.set(key, ref);
+      // An object that cannot be read is checked again.
+      if (name !== "unknown") names.push(name);
+    });
+    // Stopped, or replaced by a later call of `add`.
+    if (this.#releases.get(release) !== former) return;
+    former.objects = left;
+    names.sort();
+    if (names.join("\n") !== former.reported.join("\n")) this.#options.onChange(release, names);
+    former.reported = names;
+    if (left.size > 0) this.#scheduleCheck(release, former);
+    else this.#releases.delete(release);
+  }
+}
+
+/** Describes an object that finalizers keep although it is being deleted; undefined for any other. */
+async function describeIfKept(
+  tools: ReleaseCheckTools,
+  ref: ObjectRef,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const live = await readLiveObject(tools, ref, signal);
+  if (live?.isTerminating !== true || live.finalizers.length === 0) return undefined;
+  const { resource, namespace } = live.target;
+  const name = resourceName({ ...ref, namespace: resource.namespaced ? namespace : undefined });
+  return `${name} (finalizer ${live.finalizers.join(", ")})`;
+}
