@@ -28,9 +28,20 @@ export function listNames(names: readonly string[], maxNames: number): string {
   return names.slice(0, maxNames).join(", ") + more;
 }
 
-/** The message of anything thrown, in one line of at most `limit` characters. */
+const ESCAPE_CHARACTER = "\u001B";
+/** Colours, titles, links and moves of the cursor. */
+export const TERMINAL_SEQUENCE = new RegExp(
+  `${ESCAPE_CHARACTER}(?:\\[[0-?]{0,100}[ -/]{0,10}[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]{0,2000}(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]{0,10}[0-~])`,
+  "g",
+);
+/** Control characters except white space. */
+const NON_SPACE_CONTROLS = /[^\P{Cc}\s]+/gu;
+
+/** The message of anything thrown, in one line of at most `limit` characters, without what could drive the terminal of a reader. */
 export function oneLine(thrown: unknown, limit = 500): string {
-  const text = (thrown instanceof Error ? thrown.message : String(thrown)).replaceAll(/\s+/g, " ").trim();
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const plain = message.replaceAll(TERMINAL_SEQUENCE, "").replaceAll(NON_SPACE_CONTROLS, "");
+  const text = plain.replaceAll(/\s+/g, " ").trim();
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 

@@ -66,9 +66,11 @@ export class HookMetrics {
     // A run that names a group replaces all of its series.
     this.#removeSeries((series) => series.group !== undefined && groups.has(series.group));
     for (const operation of finalOperations) {
-      if (operation.action !== "expire") this.#writeSeries(operation, owner);
-      // The series of a group were removed above. Without a group, this removes the series of this hook.
-      else if (operation.group === undefined) this.#removeUngroupedSeries(operation.name, owner);
+      const { action, group } = operation;
+      if (action !== "expire") this.#writeSeries(operation, owner);
+      // Without a group, this removes the series of this hook.
+      else if (group === undefined) this.#removeUngroupedSeries(operation.name, owner);
+      else this.#removeSeries((series) => series.group === group);
     }
   }
 

@@ -70,8 +70,8 @@ export function sampleGauges(
   for (const name of SAMPLED_GAUGES) metrics.clearSeries(name);
   for (const queue of queues.views()) sampleQueue(metrics, queue);
   for (const module of state.view.modules.values()) sampleModule(metrics, module, state.view);
-  for (const { objects, module = "", hook, binding, queue } of bindings.countObjects())
-    metrics.set("snapshotObjects", { module, hook, binding, queue }, objects);
+  for (const { objects, module = "", hook, binding, queue, kind } of bindings.countObjects())
+    metrics.set("snapshotObjects", { module, hook, binding, queue, kind }, objects);
 }
 
 /**

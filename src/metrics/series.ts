@@ -80,7 +80,7 @@ const TABLE = {
   queueLength: ["gauge", "tasks_queue_length", "queue", "Tasks in a queue"],
   queueHead: ["gauge", "tasks_queue_head_info", "queue module task_type hook", "1 for the task at the head of a queue"],
   queueAction: ["short seconds", "tasks_queue_action_duration_seconds", "queue_name queue_action", "Duration of an operation on a queue"],
-  snapshotObjects: ["gauge", "kube_snapshot_objects", "module hook binding queue", "Objects in the snapshot of a binding"],
+  snapshotObjects: ["gauge", "kube_snapshot_objects", "module hook binding queue kind", "Objects in the snapshot of a binding"],
   filterDuration: ["seconds", "kube_jq_filter_duration_seconds", "module hook binding queue kind", "Duration of a binding's jq filter for one object"],
   eventDuration: ["seconds", "kube_event_duration_seconds", "module hook binding queue kind", "Time from the arrival of an event until it is in a queue"],
   apiResult: ["counter", "kubernetes_client_request_result_total", "code method host component", "Responses of the API server"],

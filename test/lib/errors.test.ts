@@ -41,3 +41,8 @@ test("where a command does not fit, the message ends before it", () => {
   expect(line).toMatch(/word :$/);
   expect(lineWithCommand("a".repeat(5000)).length).toBe(500);
 });
+
+test("one line of untrusted text has nothing that a terminal obeys", () => {
+  const said = "\u001b[31mError\u001b[0m:\u0000 \u001b]0;title\u0007x\r\n\u009b31mnext\u0085\u007f\ttab";
+  expect(oneLine(said)).toBe("Error: x 31mnext tab");
+});

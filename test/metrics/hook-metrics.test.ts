@@ -124,14 +124,6 @@ describe("metrics made by hooks", () => {
     expect(samples()).toEqual(['x{hook="a.sh"} 4']);
   });
 
-  test("expire with a group drops the group, wherever it stands in the file", () => {
-    metrics.apply([set("x", 1, { group: "g" }), set("y", 1)], HOOK);
-    metrics.apply([expire({ group: "g" })], HOOK);
-    expect(samples()).toEqual(['y{hook="a.sh"} 1']);
-    metrics.apply([set("x", 1, { group: "g" }), expire({ group: "g" })], HOOK);
-    expect(samples()).toEqual(['x{hook="a.sh"} 1', 'y{hook="a.sh"} 1']);
-  });
-
   test("expire without a group drops what this hook accumulated, or one name of it", () => {
     metrics.apply([add("x", 1), add("y", 1), set("z", 1, { group: "g" })], HOOK);
     metrics.apply([add("x", 1)], { hook: "b.sh" });
@@ -168,6 +160,14 @@ describe("metrics made by hooks", () => {
     metrics.apply([observe("t", [1])], HOOK);
     metrics.apply([observe("t", [2])], HOOK);
     expect(samples()).toContain('t_count{hook="a.sh"} 1');
+  });
+
+  test("expire of a group removes what the lines before it report, and nothing of later lines", () => {
+    const expireGroup: MetricOperation = { ...expire(), group: "g" };
+    metrics.apply([set("a", 1, { group: "g" }), expireGroup], HOOK);
+    expect(samples()).toEqual([]);
+    metrics.apply([set("a", 1, { group: "g" }), set("c", 3), expireGroup, set("b", 2, { group: "g" })], HOOK);
+    expect(samples()).toEqual(['b{hook="a.sh"} 2', 'c{hook="a.sh"} 3']);
   });
 
   test("{PREFIX} in a name is the operator's prefix", () => {

@@ -120,7 +120,7 @@ describe("the operator's series", () => {
       sampleGauges(metrics, {
         queues: { views: () => queueOf("a", ...Array.from({ length: length - 1 }, () => "b")) } as never,
         state: { view: viewOf(modules.map((change) => moduleView(change.name ?? "", change))) } as never,
-        bindings: { countObjects: () => [{ ...HOOK, module: undefined, objects: 7 }] } as never,
+        bindings: { countObjects: () => [{ ...HOOK, kind: "Pod", module: undefined, objects: 7 }] } as never,
       });
     const module = { chartVersion: "1.2" } as never;
     const one = { name: "a", module, enabled: true, suspended: true };
@@ -140,7 +140,7 @@ describe("the operator's series", () => {
       `${P}tasks_queue_head_info{queue="main",module="a",task_type="run-module",hook=""} 1`,
     ]);
     expect(await lines(metrics, `${P}kube_snapshot_objects`)).toEqual([
-      `${P}kube_snapshot_objects{module="",hook="hooks/a.sh",binding="pods",queue="main"} 7`,
+      `${P}kube_snapshot_objects{module="",hook="hooks/a.sh",binding="pods",queue="main",kind="Pod"} 7`,
     ]);
     measure(1, { ...one, enabled: false, suspended: false });
     expect(await lines(metrics, `${P}mm_module_info`)).toEqual([

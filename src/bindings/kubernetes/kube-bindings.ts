@@ -155,7 +155,8 @@ export class KubeBindings {
   /** Number of objects of each binding (`kube_snapshot_objects`). */
   countObjects() {
     return this.#allBindings().map(({ monitor }) => {
-      return { ...monitor.logFields, queue: monitor.binding.queue, objects: monitor.size };
+      const { queue, kind } = monitor.binding;
+      return { ...monitor.logFields, queue, kind, objects: monitor.size };
     });
   }
 

@@ -1,6 +1,7 @@
 /** Collects the secrets of values, and redacts them in any text and encoding. */
 
 import { isContainer, type Json } from "../../model/index.ts";
+import { TERMINAL_SEQUENCE } from "../errors.ts";
 import { PLACEHOLDER, placeholderOf } from "./placeholder.ts";
 import { redactText } from "./redact-text.ts";
 import { hideInEncoded } from "./encoded-text.ts";
@@ -171,12 +172,6 @@ export class KnownSecrets {
 }
 
 const ESCAPE_CHARACTER = "\u001B";
-/** Colours, titles, links and moves of the cursor. */
-const TERMINAL_SEQUENCE = new RegExp(
-  `${ESCAPE_CHARACTER}(?:\\[[0-?]{0,100}[ -/]{0,10}[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]{0,2000}(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]{0,10}[0-~])`,
-  "g",
-);
-
 /** Memory that a part takes in addition to its characters, in characters. */
 const PART_OVERHEAD = 64;
 

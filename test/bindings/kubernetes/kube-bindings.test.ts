@@ -86,7 +86,7 @@ describe("snapshots", () => {
     expect(take()).toEqual([]);
     expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b", "c"]);
     expect(bindings.countObjects()).toEqual([
-      { hook: "h", module: undefined, binding: "maps", queue: "main", objects: 2 },
+      { hook: "h", module: undefined, binding: "maps", queue: "main", kind: "ConfigMap", objects: 2 },
     ]);
   });
 
