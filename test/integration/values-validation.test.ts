@@ -8,7 +8,12 @@ import { startOperator } from "../support/operator.ts";
 // docs/reference/values.md, "Schemas": what follows from invalid values at start, at a change, and from a hook. The rest of the
 // consequences, which need a running operator only, is in values-config-map.test.ts.
 
-const SCHEMA = "type: object\nproperties: {size: {type: integer}, password: {type: string, minLength: 3}}\n";
+const SCHEMA = `type: object
+properties: {size: {type: integer}, password: {type: string, minLength: 3}, frozen: {$ref: "#/definitions/frozen"}}
+definitions:
+  frozen: {type: string, x-deckhouse-validations: [{expression: self == oldSelf, message: frozen is immutable}]}
+x-deckhouse-validations: [{expression: self.size < 100, message: size must be less than 100}]
+`;
 
 async function world(data: Readonly<Record<string, string>> | undefined) {
   const namespace = await freshNamespace("validation");
@@ -66,6 +71,19 @@ test("an invalid ConfigMap at a start with last-good: what was accepted last is 
   await first.waitReady();
   const secret = ["get", "secret", "addon-operator-addon-operator-accepted", "-n", namespace];
   await eventually(() => cluster().kubectl(secret), "the content is kept");
+  // Rules in CEL, as in the Go operator: also about changes.
+  const isRefused = (message: string): Promise<unknown> =>
+    eventually(async () => first.log().includes(message), message, { context: first.log });
+  await edit({ app: "size: 200\npassword: hunter2\nfrozen: a" });
+  await isRefused("size must be less than 100");
+  await edit({ app: "size: 1\npassword: hunter2\nfrozen: a" });
+  const values = ["module", "values", "app"];
+  await eventually(async () => (await first.cli(values)).stdout.includes("frozen: a"), "the first value");
+  await edit({ app: "size: 1\npassword: hunter2\nfrozen: b" });
+  await isRefused("frozen is immutable");
+  expect((await first.cli(values)).stdout).toContain("frozen: a");
+  await edit({ app: "size: 1\npassword: hunter2" });
+  await eventually(async () => !(await first.cli(values)).stdout.includes("frozen"), "it is removed");
   expect(await first.stop()).toMatchObject({ code: 0 });
   await edit({ app: "size: large\npassword: hunter2" });
   const refused = await start();

@@ -1,7 +1,9 @@
 /**
- * CEL expressions that test one Kubernetes object. Modules, which are trusted, contain the expressions; the objects are not trusted:
- * an evaluation may take long, and its error must not quote the object.
+ * CEL expressions that test one Kubernetes object, or values of a module. Modules, which are trusted, contain the expressions; the objects
+ * and values are not trusted: an evaluation may take long, and its error must not quote them.
  */
+
+import type { Environment } from "@marcbachmann/cel-js";
 
 import { mapExactNumbers, type Json } from "../../model/index.ts";
 import { oneLine } from "../errors.ts";
@@ -31,13 +33,9 @@ const MISSING_KEY_MESSAGE = /^No such key: ([\w.-]{1,100})(?:\n|$)/;
  * expressions share (`slowEvaluations`) has time left; else its result is `TOO_LONG`.
  */
 export async function compileCel(expression: string): Promise<CelTest> {
-  const { Environment } = await import("@marcbachmann/cel-js");
-  const options = {
-    unlistedVariablesAreDyn: false,
-    homogeneousAggregateLiterals: false,
-    limits: PARSER_LIMITS,
-  };
-  const language = new Environment(options).registerVariable("object", "map");
+  await loadCel();
+  const language = createLanguage()?.registerVariable("object", "map");
+  if (language === undefined) throw new Error("the CEL library is missing");
   const evaluate = parseExpression(() => language.parse(expression));
   const { type, error } = evaluate.check();
   if (error !== undefined) throw new Error(firstMessageLine(error));
@@ -46,7 +44,10 @@ export async function compileCel(expression: string): Promise<CelTest> {
   return (object) => {
     if (wasSlow && !slowEvaluations.isLeft()) return TOO_LONG;
     const from = threadCpuMs();
-    const answer = evaluateWithinLimit(() => evaluate({ object: toCelValue(object) }), expression);
+    const { lacksKey: _, ...answer } = evaluateWithinLimit(
+      () => evaluate({ object: toCelValue(object) }),
+      expression,
+    );
     const ms = threadCpuMs() - from;
     wasSlow = ms > SLOW_MS;
     if (wasSlow) slowEvaluations.spend(ms);
@@ -64,6 +65,52 @@ function toCelValue(object: unknown): Json {
 }
 
 const MAX_CEL_INT = 2 ** 63;
+
+/** The library, which takes time and memory to load. */
+let library: { readonly Environment: typeof Environment } | undefined;
+
+/** Loads the library, so that `compileCelRule` can be called. */
+export async function loadCel(): Promise<void> {
+  library ??= await import("@marcbachmann/cel-js");
+}
+
+/** The language without variables; undefined before the library is loaded. */
+function createLanguage() {
+  if (library === undefined) return undefined;
+  const options = {
+    unlistedVariablesAreDyn: false,
+    homogeneousAggregateLiterals: false,
+    limits: PARSER_LIMITS,
+  };
+  return new library.Environment(options);
+}
+
+/**
+ * Tests a value by a rule, with the value in force (`old`). Returns undefined if the value meets the rule, "" if not, or why the rule cannot be
+ * evaluated. As in the Go operator, a rule does not apply where a key is missing, and one with `oldSelf` not without a value in force.
+ */
+export type CelRule = (value: unknown, old: unknown) => string | undefined;
+
+/** Compiles a rule over the variables `self` and `oldSelf`; returns why that is impossible. The library must be loaded (`loadCel`). */
+export function compileCelRule(expression: string): CelRule | string {
+  const language = createLanguage()?.registerVariable("self", "dyn").registerVariable("oldSelf", "dyn");
+  if (language === undefined) return "the CEL library is not loaded";
+  try {
+    const evaluate = parseExpression(() => language.parse(expression));
+    const isTransition = /\boldSelf\b/.test(expression);
+    return (self, oldSelf) => {
+      if (isTransition && oldSelf === undefined) return undefined;
+      const variables = {
+        self: toCelValue(self),
+        oldSelf: oldSelf === undefined ? null : toCelValue(oldSelf),
+      };
+      const { isMet, why = "", lacksKey } = evaluateWithinLimit(() => evaluate(variables), expression);
+      return isMet || lacksKey === true ? undefined : why;
+    };
+  } catch (error) {
+    return oneLine(error);
+  }
+}
 
 /** Processor time for all slow expressions together, so that they do not block the operator. */
 const slowEvaluations = new SlowWorkBudget();
@@ -83,7 +130,10 @@ function firstMessageLine(error: unknown): string {
 }
 
 /** Evaluates an expression once. Never throws: an error becomes the reason why the object does not meet the expression. */
-function evaluateWithinLimit(evaluate: () => unknown, expression: string): ReturnType<CelTest> {
+function evaluateWithinLimit(
+  evaluate: () => unknown,
+  expression: string,
+): ReturnType<CelTest> & { readonly lacksKey?: boolean } {
   try {
     const answer = runWithTimeLimit(evaluate, TIME_LIMIT);
     if (typeof answer === "boolean") return { isMet: answer };
@@ -91,7 +141,8 @@ function evaluateWithinLimit(evaluate: () => unknown, expression: string): Retur
   } catch (error) {
     if (isTimeLimitError(error)) return TOO_LONG;
     const { message = "" } = error as { message?: string };
-    return { isMet: false, why: `fails: ${messageWithoutData(message, expression)}` };
+    const lacksKey = message.startsWith("No such key");
+    return { isMet: false, why: `fails: ${messageWithoutData(message, expression)}`, lacksKey };
   }
 }
 

@@ -6,7 +6,7 @@
 import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
-import { compileCel, toError } from "../../lib/index.ts";
+import { compileCel, loadCel, toError } from "../../lib/index.ts";
 import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
 import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../model/index.ts";
 import type { StaticValues } from "../../model/index.ts";
@@ -45,6 +45,7 @@ export async function readModule(
   const values = readOrReport(UNREADABLE_VALUES, () => readOwnValues(reading, candidate, listing));
   const { warnings: valuesWarnings, ...ownValues } = values;
   const schemas = readOrReport({}, () => readSchemas(reading, dir, listing.files));
+  await loadRuleLanguage(schemas);
   const chart = await findChart(reading, listing, problems);
   const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
   problems.push(...(await findCelProblems(listing.addonFile, addonPath)));
@@ -157,6 +158,12 @@ export function readSchemas(
   );
   const references = readReferences([dir, ...(options.schemaDirs ?? [])], schemas);
   return references.length === 0 ? schemas : { ...schemas, references };
+}
+
+/** Loads the library that evaluates rules of schemas, if a schema may have some: the schemas are compiled later, without a pause. */
+export async function loadRuleLanguage({ config, references = [] }: SchemaFiles): Promise<void> {
+  const texts = [config?.text, ...references.map(({ text }) => text)];
+  if (texts.some((text) => text?.includes("x-deckhouse-validations") === true)) await loadCel();
 }
 
 /**

@@ -14,7 +14,7 @@ import { findFirstPosition, mergeCommonValues, mergeGlobals, readCommonFiles } f
 import type { CommonFile } from "./common-values.ts";
 import { fileProblem, findFiles } from "./files.ts";
 import { findHookFiles, toHookFiles, findNonExecutableScripts, SCHEMA_FILES } from "./listing.ts";
-import { notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
+import { loadRuleLanguage, notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
 import {
   beginReading,
   confirmMissing,
@@ -76,7 +76,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
     const chartDirs = [...options.previous.modules, ...modules].map((module) => module.chartDir);
     await options.archives.removeUnused(new Set(chartDirs));
   }
-  const global = readGlobal(reading, options.globalHooksDir);
+  const global = await readGlobal(reading, options.globalHooksDir);
   const recheckAt = nextRecheckAt(reading);
   const tree: Tree = keepMemory(
     {
@@ -218,9 +218,9 @@ const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [],
  * Reads hooks and schemas of the global hooks directory. If it is broken, or files are missing and no second read has
  * confirmed the deletion, the content of the last read stays in force.
  */
-function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
+async function readGlobal(reading: Reading, dir: string | undefined): Promise<GlobalHooks> {
   const lastGlobal = reading.before.globalHooks;
-  const global = dir === undefined ? NO_GLOBAL_HOOKS : readGlobalDir(reading, dir);
+  const global = dir === undefined ? NO_GLOBAL_HOOKS : await readGlobalDir(reading, dir);
   const missing = (lastGlobal?.paths ?? []).filter((path) => !global.paths.includes(path));
   const mayReappear = missing.length > 0 && !confirmMissing(reading, missing);
   const inForce = mayReappear && lastGlobal !== undefined ? lastGlobal : global;
@@ -232,7 +232,7 @@ function readGlobal(reading: Reading, dir: string | undefined): GlobalHooks {
  * Reads the global hooks directory: hooks are in its `hooks/` if that exists, else in the directory itself. A missing
  * directory is a warning only. Returns what the last read found if it cannot be read, with the error in the problems.
  */
-function readGlobalDir(reading: Reading, dir: string): GlobalHooks {
+async function readGlobalDir(reading: Reading, dir: string): Promise<GlobalHooks> {
   if (!existsSync(dir)) {
     reading.warnings.push(`${dir}: there is no such directory, so there are no global hooks`);
     return NO_GLOBAL_HOOKS;
@@ -241,10 +241,12 @@ function readGlobalDir(reading: Reading, dir: string): GlobalHooks {
   try {
     const hooks = findHookFiles(root);
     const schemaFiles = findFiles(dir, Object.values(SCHEMA_FILES));
+    const schemas = readSchemas(reading, dir, schemaFiles);
+    await loadRuleLanguage(schemas);
     return {
       hookFiles: toHookFiles(root, hooks),
       notExecutableWarnings: findNonExecutableScripts(hooks).map(notExecutableWarning),
-      schemas: validSchemas(reading, readSchemas(reading, dir, schemaFiles)),
+      schemas: validSchemas(reading, schemas),
       paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
     };
   } catch (error) {

@@ -114,9 +114,13 @@ function isSetByConfigMap({ layer, rule }: LocatedViolation): boolean {
   return rule !== "required" && (layer === "ConfigMap" || layer === "overlay");
 }
 
-/** Violations of the config schema with these sections of ConfigMap and overlay. */
+/** Violations of the config schema with these sections of ConfigMap and overlay. Rules about changes compare them with the values in force. */
 function validateSection(values: ValuesView, key: string, sections: Sections): readonly Violation[] {
-  return values.schemas(key).validateConfig(values.mergeSections(key, sections).config);
+  const schemas = values.schemas(key);
+  const { config } = values.mergeSections(key, sections);
+  const violations = schemas.validateConfig(config);
+  if (values.config === undefined) return violations;
+  return [...violations, ...schemas.validateTransition(config, values.mergedSection(key).config)];
 }
 
 /** The keys of a ConfigMap whose meaning differs in `after`: sections, flags and settings, not white space or comments. */

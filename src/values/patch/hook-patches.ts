@@ -63,10 +63,11 @@ function validateValuesPatch(
 /** Throws if these sections, the result of a hook's config patch, have violations that the sections in force do not have. */
 export function checkPatchedConfig(values: ValuesView, key: string, sections: Sections): void {
   const schemas = values.schemas(key);
-  const idsBefore = new Set(schemas.validateConfig(values.mergedSection(key).config).map(violationId));
-  const violationsAfter = schemas.validateConfig(values.mergeSections(key, sections).config);
-  const violations = violationsAfter.filter((each) => !idsBefore.has(violationId(each)));
-  throwViolations("config values patch", key, violations);
+  const before = values.mergedSection(key).config;
+  const after = values.mergeSections(key, sections).config;
+  const idsBefore = new Set(schemas.validateConfig(before).map(violationId));
+  const violations = schemas.validateConfig(after).filter((each) => !idsBefore.has(violationId(each)));
+  throwViolations("config values patch", key, [...violations, ...schemas.validateTransition(after, before)]);
 }
 
 /** Throws one error for all violations, if there are any. `patchKind` names the patch that causes them. */

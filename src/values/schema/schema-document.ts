@@ -234,10 +234,9 @@ const KEYWORDS = new Set(
 
 const MAX_REPORTED = 5;
 
-/** Warnings about a usable schema: misspelt keywords, unknown formats, CEL rules. Lists each once, with the number of further positions. */
+/** Warnings about a usable schema: misspelt keywords, unknown formats. Lists each once, with the number of further positions. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const pointersByText = new Map<string, string[]>();
-  let hasCelRules = false;
   for (const [pointer, schema] of allSchemas(root)) {
     const { format } = schema;
     const texts = Object.keys(schema)
@@ -245,7 +244,6 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
       .map((keyword) => `unknown keyword "${keyword}"`);
     if (typeof format === "string" && !isCheckedFormat(format)) texts.push(`unknown format "${format}"`);
     for (const text of texts) pointersByText.set(text, [...(pointersByText.get(text) ?? []), pointer || "/"]);
-    if (schema["x-deckhouse-validations"] !== undefined) hasCelRules = true;
   }
   const warnings = [...pointersByText].map(([text, [first, ...more]]) => {
     const further = `, also in ${more.length} other place${more.length === 1 ? "" : "s"}`;
@@ -255,6 +253,5 @@ export function schemaWarnings(root: JsonObject, file: string): string[] {
   const others = warnings.length - 1;
   if (warnings.length > MAX_REPORTED)
     warnings.splice(1, others, `${file}: ${others} other unknown keywords or formats`);
-  if (hasCelRules) warnings.push(`${file}: x-deckhouse-validations (CEL) is not evaluated`);
   return warnings;
 }

@@ -5,10 +5,11 @@
  */
 
 import { digest, Memo } from "../../lib/index.ts";
-import { isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../model/index.ts";
+import { isContainer, isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../model/index.ts";
 import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../model/index.ts";
 import type { SchemaReference, Section } from "../../model/index.ts";
 import { parseMap } from "../static-values.ts";
+import { compileCelRules, type CelRules } from "./cel-rules.ts";
 import { EndlessDefaultsError, createDefaultsFiller, type FillDefaults } from "./defaults.ts";
 import { compilePattern } from "./pattern.ts";
 import { ReferenceBundle } from "./references.ts";
@@ -18,7 +19,7 @@ import { findSecretPaths } from "./secret-paths.ts";
 import { schemasOfSameValue } from "./schema-tree.ts";
 import { hasUnusableKeys, tolerateGoSchema } from "./tolerance.ts";
 import { findMetaSchemaProblems, createValidator, type Validator } from "./validator.ts";
-import type { Violation } from "./violation.ts";
+import { violationId, type Violation } from "./violation.ts";
 
 /** The compiled schemas of `global` or of a module. Without a file, everything is valid. */
 export interface Schemas {
@@ -28,6 +29,8 @@ export interface Schemas {
   /** The part of `value` that the config schema validates: without keys that only files set (not `written`) and only the values schema declares. */
   selectConfigPart(value: Section, written: Section | undefined): Section;
   validateConfig(value: Json): readonly Violation[];
+  /** The rules of the config schema that a change of the values in force (`old`) violates. */
+  validateTransition(value: Json, old: Json): readonly Violation[];
   validateValues(value: Json): readonly Violation[];
   /** As validateValues, with `x-required-for-helm`. */
   validateHelm(value: Json): readonly Violation[];
@@ -101,17 +104,40 @@ function compileSectionSchemas(files: SchemaFiles): Schemas {
     ...(config.schema && { config: config.schema }),
     ...(values.schema && { values: values.schema }),
   };
+  const rules = compileCelRules(configFile?.document ?? {}, configFile?.file ?? EXTENDED_FILE);
   const documents = [config.document, values.document].filter((each) => each !== undefined);
   return {
     fillConfigDefaults: (value) => config.fill(value) as Section,
     fillValuesDefaults: (value) => values.fill(value) as Section,
     selectConfigPart: (value, written) => withoutFileOnlyKeys(schemas, value, written) as Section,
-    validateConfig: config.validate,
+    ...createConfigValidators(config.validate, rules.check),
     validateValues: values.validate,
     validateHelm: createHelmValidator(values),
     secretPaths: new Set([...config.secretPaths, ...values.secretPaths]),
-    warnings: [...config.warnings, ...values.warnings],
+    warnings: [...config.warnings, ...values.warnings, ...rules.warnings],
     hasUnusableKeys: documents.some(hasUnusableKeys),
+  };
+}
+
+/** The validators of the config schema with its rules in CEL. The violations of a map or list are kept as those of a validator. */
+function createConfigValidators(
+  validate: Validator,
+  check: CelRules["check"],
+): Pick<Schemas, "validateConfig" | "validateTransition"> {
+  if (check === undefined) return { validateConfig: validate, validateTransition: () => [] };
+  const violationsByValue = new WeakMap<object, readonly Violation[]>();
+  return {
+    validateConfig: (value) => {
+      const cached = isContainer(value) ? violationsByValue.get(value) : undefined;
+      if (cached !== undefined) return cached;
+      const violations = [...validate(value), ...check(value)];
+      if (isContainer(value)) violationsByValue.set(value, violations);
+      return violations;
+    },
+    validateTransition: (value, old) => {
+      const ids = new Set(check(value).map(violationId));
+      return check(value, old).filter((each) => !ids.has(violationId(each)));
+    },
   };
 }
 
