@@ -6,7 +6,9 @@
 import { availableParallelism } from "node:os";
 
 import { mapInParallel } from "../lib/index.ts";
+import { isMissingAnswer } from "./binary/helm-errors.ts";
 import { decideBeforeRendering, collectFacts, planRelease } from "./decide.ts";
+import { DownApiError } from "./down-apis.ts";
 import { namespacedKey, type RenderedChart } from "./manifest/manifest.ts";
 import { renderChart } from "./rendering.ts";
 import type { HelmInput, Reconciler, Reconciliation } from "./types.ts";
@@ -145,7 +147,7 @@ export class ChartPrefetcher {
 
   /**
    * Renders the chart of a module to find the keys of the objects that its run is going to apply. Empty if the run leaves the release
-   * as it is, or if the chart cannot be rendered.
+   * as it is, or if the chart cannot be rendered. Throws if only an answer is missing: an object must not be deleted because of that.
    */
   async #findObjectKeys({ readInput }: UpcomingModule, signal: AbortSignal): Promise<readonly string[]> {
     try {
@@ -157,8 +159,9 @@ export class ChartPrefetcher {
       const rendered = "rendered" in decision ? decision.rendered : undefined;
       const { objects } = rendered ?? (await renderChart(reconciliation));
       return objects.map((object) => namespacedKey(tools.namespace, object));
-    } catch {
+    } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof DownApiError || isMissingAnswer(error)) throw error;
       return [];
     }
   }

@@ -1,5 +1,6 @@
 /** The errors of work on releases. */
 
+import { ApiError, ConnectionError } from "../../kube/index.ts";
 import { shortenMiddle } from "../../lib/index.ts";
 import type { RunResult } from "../../process/index.ts";
 
@@ -23,9 +24,14 @@ export class HelmError extends Error {
 const NO_ANSWER =
   /connection refused|connection reset by peer|broken pipe|no such host|network is unreachable|no route to host|i\/o timeout|TLS handshake timeout|http2: (?:client|server|Transport)|unexpected EOF|: EOF$|currently unable to handle the request|not return a response in the time allotted|failed calling webhook|etcdserver: |leader changed|too many requests|\bUnauthorized$|the server has asked for the client to provide credentials|unable to retrieve the complete list of server APIs/im;
 
+/** Answers of the API server that say only that it cannot answer now. */
+const NO_ANSWER_STATUSES = [401, 429];
+
 /** Whether a failure says nothing about the chart and its values, because an answer was missing. */
 export function isMissingAnswer(error: unknown): boolean {
-  return error instanceof HelmError && NO_ANSWER.test(error.result.stderr);
+  if (error instanceof HelmError) return NO_ANSWER.test(error.result.stderr);
+  if (error instanceof ApiError) return error.status >= 500 || NO_ANSWER_STATUSES.includes(error.status);
+  return error instanceof ConnectionError;
 }
 
 const TRAILING_ADVICE = "\nUse --debug flag to render out invalid YAML";

@@ -21,7 +21,7 @@ test("locations are read as they were written; what is no location is left out",
     broken: encoded("{"),
     empty: encoded("{}"),
   };
-  api.on(`GET ${PATH}/locations`, { json: { data } });
+  api.on(`GET ${PATH}/locations`, { json: { metadata: {}, data } });
   await locations.read();
   expect([...locations.releaseNames()]).toEqual(["web"]);
   expect(locations.get("web")).toEqual({ namespace: "team-a", from: "ops", account: "team-a/deployer" });

@@ -1,0 +1,85 @@
+import { describe, expect, test } from "vitest";
+
+import { HelmError, isMissingAnswer } from "../../src/helm/binary/helm-errors.ts";
+import { ChartPrefetcher } from "../../src/helm/chart-prefetcher.ts";
+import { DownApiError } from "../../src/helm/down-apis.ts";
+import type { HelmInput } from "../../src/helm/types.ts";
+import { ApiError, ConnectionError } from "../../src/kube/index.ts";
+import type { RunResult } from "../../src/process/index.ts";
+
+const helmFailed = (stderr: string): HelmError => {
+  const result: RunResult = {
+    outcome: "failed",
+    exitCode: 1,
+    stdout: "",
+    stdoutTruncated: false,
+    stderr: `Error: ${stderr}\n`,
+    durationMs: 1,
+    message: stderr,
+  };
+  return new HelmError("upgrade web", result);
+};
+const answered = (status: number): ApiError => new ApiError({ status, reason: "x", message: "x" });
+
+const NO_ANSWER: readonly (readonly [string, Error])[] = [
+  [
+    "the API server refuses connections",
+    helmFailed("Get https://10.0.0.1: dial tcp 10.0.0.1:443: connect: connection refused"),
+  ],
+  [
+    "a webhook does not answer",
+    helmFailed('Internal error occurred: failed calling webhook "x": failed to call webhook: timeout'),
+  ],
+  [
+    "an aggregated API is down",
+    helmFailed("the server is currently unable to handle the request (get things)"),
+  ],
+  ["the credentials have expired", helmFailed("query: failed to query with labels: Unauthorized")],
+  ["etcd is away", helmFailed("etcdserver: request timed out")],
+  ["a connection is cut", helmFailed("Post https://x/apis: EOF")],
+  ["503", answered(503)],
+  ["429", answered(429)],
+  ["no connection", new ConnectionError("ECONNREFUSED", "cut")],
+];
+const EVIDENCE: readonly (readonly [string, Error])[] = [
+  ["an object is refused", helmFailed('Deployment.apps "web" is invalid: spec.selector: field is immutable')],
+  ["a webhook denies", helmFailed('admission webhook "x" denied the request: no')],
+  ["a hook of the chart fails", helmFailed("post-upgrade hooks failed: job failed: BackoffLimitExceeded")],
+  [
+    "objects do not become ready",
+    helmFailed("resource Deployment/ops/web not ready. status: InProgress\ncontext deadline exceeded"),
+  ],
+  ["a template fails", helmFailed("execution error at (web/templates/x.yaml:1:3): host is required")],
+  ["a right is missing", answered(403)],
+  ["another error", new Error("x")],
+];
+
+test.each(NO_ANSWER)("no evidence that a chart is broken: %s", (_, error) => {
+  expect(isMissingAnswer(error)).toBe(true);
+});
+
+test.each(EVIDENCE)("evidence: %s", (_, error) => {
+  expect(isMissingAnswer(error)).toBe(false);
+});
+
+describe("the modules that are going to apply objects, before others are deleted", () => {
+  const find = (error: Error): Promise<ReadonlyMap<string, string>> => {
+    const toolsOf = (): never => {
+      throw error;
+    };
+    const module = { name: "web", readInput: () => ({}) as HelmInput, hasFinalValues: true };
+    const tools = { toolsOf, store: { get: () => undefined } } as never;
+    return new ChartPrefetcher(tools, [module], false).findPendingOwners();
+  };
+
+  test.each([
+    ...NO_ANSWER,
+    ["the chart depends on an API that is down", new DownApiError(["a/v1"], ["x"])] as const,
+  ])("are unknown, so that nothing is deleted, if %s", async (_, error) => {
+    await expect(find(error)).rejects.toBe(error);
+  });
+
+  test.each(EVIDENCE)("are none with a chart that cannot be rendered: %s", async (_, error) => {
+    expect(await find(error)).toEqual(new Map());
+  });
+});
