@@ -24,15 +24,7 @@ export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpCont
   const others = active.filter((queue) => queue.name !== MAIN_QUEUE);
   const countTasks = (list: readonly QueueView<Task>[]): number => list.flatMap(({ tasks }) => tasks).length;
   return {
-    active: active.map((queue) => ({
-      name: queue.name,
-      tasksCount: queue.tasks.length,
-      status: describeQueueStatus(queue, context.now),
-      tasks: queue.tasks.map((task, index) => ({
-        index: index + 1,
-        description: describeTaskProgress(task, context),
-      })),
-    })),
+    active: active.map((queue) => dumpQueue(queue, context)),
     ...(showEmpty ? { empty: empty.map(({ name }) => ({ name, tasksCount: 0 as const })) } : {}),
     summary: {
       mainQueueTasks: countTasks(active) - countTasks(others),
@@ -46,13 +38,31 @@ export function dumpQueues(queues: readonly QueueView<Task>[], context: DumpCont
   };
 }
 
+/** One queue as data, as `queue main` of the Go operator prints it. */
+export function dumpQueue(queue: QueueView<Task>, context: DumpContext) {
+  return {
+    name: queue.name,
+    tasksCount: queue.tasks.length,
+    status: describeQueueStatus(queue, context.now),
+    tasks: queue.tasks.map((task, index) => ({
+      index: index + 1,
+      description: describeTaskProgress(task, context),
+    })),
+  };
+}
+
+/** Renders one queue as text for people. */
+export function renderQueue({ name, tasksCount, status, tasks }: ReturnType<typeof dumpQueue>): string {
+  const lines = tasks.map(({ index, description }) => `${String(index).padStart(2)}. ${description}`);
+  return [
+    `Queue '${name}': length ${tasksCount}, status: '${status}'`,
+    ...(lines.length > 0 ? ["", ...lines] : []),
+  ].join("\n");
+}
+
 /** Renders a dump as text for people. */
 export function renderQueues(dump: QueueDump): string {
-  const blocks = dump.active.map(
-    (queue) =>
-      `Queue '${queue.name}': length ${queue.tasksCount}, status: '${queue.status}'\n\n` +
-      queue.tasks.map((task) => `${String(task.index).padStart(2)}. ${task.description}`).join("\n"),
-  );
+  const blocks = dump.active.map(renderQueue);
   const emptyLines = (dump.empty ?? []).map((queue) => `- ${queue.name}`);
   if (emptyLines.length > 0) blocks.push([`Empty queues (${emptyLines.length}):`, ...emptyLines].join("\n"));
   return `${[...blocks, renderSummary(dump)].join("\n\n")}\n`;

@@ -9,7 +9,7 @@ import { evaluateModule, buildOverview, summarizeState } from "../status/index.t
 import { suspendingKey } from "../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
-import { dumpQueues, renderQueues } from "./queue-dump.ts";
+import { dumpQueue, dumpQueues, renderQueue, renderQueues } from "./queue-dump.ts";
 import type { DebugSources, LogLevelControl } from "./sources.ts";
 /** Data, which is rendered in the requested format, or text; text with data is the default among the formats. */
 export type RouteResponse =
@@ -73,11 +73,18 @@ function answerOverview({ state: { view }, queues, clock, secrets }: DebugSource
   return dataResponse(secrets.redactDeep(overview) as unknown as Json);
 }
 
+/** The main queue before it has had a task. */
+const EMPTY_MAIN_QUEUE = { name: MAIN_QUEUE, length: 0, tasks: [] };
+
 /** All queues with their tasks, or only the main queue. */
 function answerQueue({ queues, clock, secrets }: DebugSources, { path, query }: RouteRequest): RouteResponse {
-  const displayed = path[0] === "main" ? queues().filter((each) => each.name === MAIN_QUEUE) : queues();
   const context = { now: clock.now(), secrets };
-  const dump = dumpQueues(displayed, context, query.get("showEmpty") === "true");
+  if (path[0] === "main") {
+    const main = queues().find((each) => each.name === MAIN_QUEUE) ?? EMPTY_MAIN_QUEUE;
+    const mainDump = dumpQueue(main, context);
+    return { status: 200, text: `${renderQueue(mainDump)}\n`, data: mainDump };
+  }
+  const dump = dumpQueues(queues(), context, query.get("showEmpty") === "true");
   return { status: 200, text: renderQueues(dump), data: dump as unknown as Json };
 }
 
@@ -100,7 +107,8 @@ function answerRuns({ runs, secrets }: DebugSources, { path: [id], query }: Rout
 /** Sets a runtime parameter on `POST set`; otherwise returns the parameters. */
 function answerConfig(sources: RouteContext, { method, path, form }: RouteRequest): RouteResponse {
   if (path[0] === "set" && method === "POST") return setParameter(sources, form);
-  return dataResponse({ "log.level": sources.level.current });
+  const description = "The level of the log";
+  return dataResponse([{ name: "log.level", value: sources.level.current, default: "info", description }]);
 }
 
 /** How long a log level lasts if the request has no duration; a level without an entry is permanent. */
@@ -130,7 +138,7 @@ function answerGlobal(sources: DebugSources, { path }: RouteRequest): RouteRespo
 }
 
 const GLOBAL_VIEWS: Readonly<Record<string, (sources: DebugSources) => Json>> = {
-  list: ({ state }) => state.globalHooks.map((hook) => hook.name),
+  list: ({ state }) => ({ globalHooks: state.globalHooks.map((hook) => hook.name) }),
   values: ({ state }) => state.values.mergedSection(GLOBAL).values,
   config: ({ state }) => state.values.configSection(GLOBAL) ?? {},
   patches: ({ state }) => state.values.patches(GLOBAL) as unknown as Json,

@@ -215,12 +215,15 @@ describe("debug socket", () => {
     ["module config web-shop", {}],
     ["module patches web-shop", [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }]],
     ["module snapshots web-shop", {}],
-    ["global list", []],
+    ["global list", { globalHooks: [] }],
     ["global values", { cluster: "east" }],
     ["global config", {}],
     ["global patches", []],
     ["global snapshots", {}],
-    ["config list", { "log.level": "info" }],
+    [
+      "config list",
+      [{ name: "log.level", value: "info", default: "info", description: "The level of the log" }],
+    ],
     ["plan", { install: { "web-shop": "there is no release" } }],
   ])("%s", async (line, expected) => {
     expect(await json(line)).toEqual(expected);
@@ -233,7 +236,10 @@ describe("debug socket", () => {
     expect(body).toContain("- 'main' queue: 1 task.");
     expect(body).toContain("failed 2 times: exit code 1: no ");
     expect(body + (await ask("module why web-shop")).body).not.toContain(SECRET);
-    expect(await json("queue main")).toMatchObject({ summary: { mainQueueTasks: 1, totalTasks: 1 } });
+    expect((await ask("queue main")).body).toMatch(
+      /^Queue 'main': length 1, status: 'sleep after fail[^]*\n 1\. /,
+    );
+    expect(await json("queue main")).toMatchObject({ name: "main", tasksCount: 1, tasks: [{ index: 1 }] });
   });
 
   it("returns text responses unchanged", async () => {
