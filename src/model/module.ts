@@ -115,6 +115,8 @@ export interface HelmOverrides {
   readonly wait?: boolean;
   /** Whether to adopt existing objects of the chart that no release, or another one, owns. */
   readonly takeOwnership?: boolean;
+  /** How Helm 4 applies objects: in the server or in the client; default `auto`, as the last revision was applied. */
+  readonly apply?: "server" | "client" | "auto";
 }
 
 /** Overrides of health settings for one module. */

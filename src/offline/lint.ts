@@ -12,6 +12,7 @@ import { compileSchemas } from "../values/index.ts";
 import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from "../helm/index.ts";
 import {
   computeRecordSize,
+  findApplyWarnings,
   findManifestProblems,
   findManifestWarnings,
   findUnreadKeys,
@@ -212,7 +213,7 @@ async function lintManifest(
   try {
     const manifest = await charts.render(module, tree);
     const messages = findManifestProblems(manifest);
-    found.warnings.push(...lintWebhooks(module, manifest));
+    found.warnings.push(...lintWebhooks(module, manifest), ...lintApply(module, manifest));
     problems.push(...messages.map((message) => ({ file: module.dir, message: `renders ${message}` })));
     problems.push(...lintRecordSize(module, manifest));
   } catch (error) {
@@ -238,6 +239,13 @@ const OTHER_KUBERNETES = /requires kubeVersion: .* incompatible with Kubernetes 
 function lintWebhooks({ dir }: Module, manifest: string): Problem[] {
   const remedy = "name the resources that it needs, add a namespaceSelector, or set failurePolicy: Ignore";
   return findManifestWarnings(manifest).map((message) => ({ file: dir, message, remedy }));
+}
+
+/** Warns of objects that Helm 4 cannot install with server-side apply, its default. */
+function lintApply({ dir, helm }: Module, manifest: string): Problem[] {
+  if (helm?.apply === "client") return [];
+  const remedy = "correct the chart, or set helm: {apply: client} in addon.yaml";
+  return findApplyWarnings(manifest).map((text) => ({ file: dir, message: `renders ${text}`, remedy }));
 }
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */

@@ -85,27 +85,22 @@ async function readVersion(): Promise<string> {
   return serverVersion.gitVersion;
 }
 
-async function reconcile(
-  values: object,
-  change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
-): Promise<ReleaseOutcome> {
+async function reconcile(values: object, change: Change = {}): Promise<ReleaseOutcome> {
   const outcome = await releases.reconcile(requestOf(values, change));
   await releases.flushLabels();
   return { ...outcome, release: releases.observed.get("m") };
 }
 
-function requestOf(
-  values: object,
-  change: { missingObjects?: readonly string[]; chart?: ChartKind } = {},
-): ReconcileRequest {
+interface Change {
+  readonly missingObjects?: readonly string[];
+  readonly chart?: ChartKind;
+  readonly helm?: HelmOverrides;
+}
+
+function requestOf(values: object, change: Change = {}): ReconcileRequest {
+  const { chart = "own", helm } = change;
   return {
-    module: {
-      name: "m",
-      valuesKey: "m",
-      chartDir: join(lab.root, "m"),
-      chart: change.chart ?? "own",
-      retries: 1,
-    },
+    module: { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart, helm, retries: 1 },
     values: JSON.stringify({ global: {}, m: {}, ...values }),
     missingObjects: change.missingObjects ?? [],
     signal: AbortSignal.timeout(50_000),
@@ -1112,6 +1107,41 @@ ${CONFIG_MAP}`;
     expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
     expect(await data()).toContain(`"a":"2"`);
   });
+
+  test.runIf(which === "helm")(
+    "helm.apply: client applies what server-side apply refuses, and server goes back",
+    async () => {
+      const env = (names: string): string =>
+        `env: [${names
+          .split(",")
+          .map((name) => `{name: ${name}, value: x}`)
+          .join(", ")}]`;
+      const pod = (names: string): string =>
+        `apiVersion: v1\nkind: PodTemplate\nmetadata: {name: m, labels: {v: "{{ .Values.m.a }}"}}\ntemplate: {spec: {containers: [{name: a, image: x, ${env(names)}}]}}\n`;
+      const operations = "jsonpath={.metadata.managedFields[*].operation}";
+      const applied = (): Promise<string> =>
+        kubectl("get", "podtemplate", "m", "--show-managed-fields", "-o", operations);
+      await putChart(pod("A,A"));
+      await expect(reconcile({ m: { a: 1 } })).rejects.toThrow(/duplicate entries for key/);
+      expect(await reconcile({ m: { a: 1 } }, { helm: { apply: "client" } })).toMatchObject({
+        action: "upgraded",
+      });
+      expect(await reconcile({ m: { a: 2 } }, { helm: { apply: "client" } })).toMatchObject({
+        action: "upgraded",
+      });
+      expect(await applied()).toBe("Update");
+      await putChart(pod("A,B"));
+      expect(await reconcile({ m: { a: 2 } }, { helm: { apply: "server" } })).toMatchObject({
+        action: "upgraded",
+      });
+      expect(await applied()).toBe("Apply");
+      await putChart(pod("A"));
+      await reconcile({ m: { a: 2 } });
+      expect(
+        await kubectl("get", "podtemplate", "m", "-o", "jsonpath={.template.spec.containers[0].env[*].name}"),
+      ).toBe("A");
+    },
+  );
 
   test("history is kept short", async () => {
     await putChart();

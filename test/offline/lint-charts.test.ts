@@ -281,6 +281,32 @@ describe("lint is content with", () => {
   });
 });
 
+it("lint warns of what server-side apply rejects, unless the module applies in the client", async () => {
+  const pod = (more: string): string =>
+    `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: x, ${more}}]}\n---\n`;
+  const service = `apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{name: a, port: 80}, {name: b, port: 80, protocol: TCP}]}\n---\n`;
+  const template = pod(
+    "env: [{name: A}, {name: A}, {name: B}], ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}], $patch: replace",
+  );
+  module(service + template);
+  const remedy =
+    "which server-side apply rejects (correct the chart, or set helm: {apply: client} in addon.yaml)";
+  const { code, text } = await lint();
+  expect(code).toBe(0);
+  expect(
+    text
+      .replaceAll(/^warning: \S+: renders /gm, "")
+      .trim()
+      .split("\n"),
+  ).toEqual([
+    `Service s: ports has two items 80/TCP, ${remedy}`,
+    `Pod p: container a: env has two items A, ${remedy}`,
+    `Pod p: contains $patch, ${remedy}`,
+  ]);
+  module(service + template, { "addon.yaml": "helm: {apply: client}\n" });
+  expect(await lint()).toEqual({ code: 0, text: "" });
+});
+
 it("lint renders charts for the version of Kubernetes that it is given", async () => {
   const chart = `${CHART}kubeVersion: ">=1.99.0-0"\n`;
   module(`${MAP}data: {minor: "{{ .Capabilities.KubeVersion.Minor }}"}\n`, { "Chart.yaml": chart });

@@ -214,10 +214,13 @@ export class Helm {
   ): Promise<string[]> {
     const { historyMax } = this.#options;
     const args = ["--history-max", String(options.historyMax ?? historyMax), ...this.#timeoutArgs(options)];
-    // helm applies a release as its last revision was applied, with client-side (`csa`) or server-side apply; helm 4 uses the
-    // latter for new releases.
-    const serverSide = options.applyMethod !== "csa" && (await this.getMajorVersion()) >= 4;
-    if (serverSide) args.push("--server-side=true", "--force-conflicts");
+    if ((await this.getMajorVersion()) < 4) return args;
+    // Without a flag, helm applies a release as its last revision was applied, with client-side (`csa`) or server-side apply; helm 4 uses
+    // the latter for new releases.
+    const { apply = "auto" } = options.overrides ?? {};
+    if (apply === "client") args.push("--server-side=false");
+    else if (apply === "server" || options.applyMethod !== "csa")
+      args.push("--server-side=true", "--force-conflicts");
     return args;
   }
 

@@ -16,9 +16,10 @@ const SUBDOMAIN_LENGTH = 253;
 const PATH_NAMED_GROUP = "rbac.authorization.k8s.io/";
 /** Kinds whose names become part of host names. */
 const LABEL_NAMED_KINDS = new Set(["Namespace", "Service"]);
-const CONTAINER_KEYS = ["containers", "initContainers", "ephemeralContainers"];
+/** The lists of containers in a Pod spec. */
+export const CONTAINER_KEYS = ["containers", "initContainers", "ephemeralContainers"];
 /** Paths to the Pod specs of Pods, of workloads and of CronJobs. */
-const POD_SPEC_PATHS = [
+export const POD_SPEC_PATHS = [
   ["spec"],
   ["spec", "template", "spec"],
   ["spec", "jobTemplate", "spec", "template", "spec"],
@@ -36,7 +37,7 @@ export function findManifestProblems(manifest: string): string[] {
       problems.push("a document is no object");
       continue;
     }
-    const what = describeObject(object);
+    const what = nameForLint(object);
     if (typeof object["apiVersion"] !== "string" || typeof object["kind"] !== "string") {
       problems.push(`${what}: apiVersion or kind is missing`);
       continue;
@@ -50,7 +51,7 @@ export function findManifestProblems(manifest: string): string[] {
 }
 
 /** `Kind namespace/name` for messages, with `(none)` for missing parts. */
-function describeObject(object: JsonObject): string {
+export function nameForLint(object: JsonObject): string {
   const { name, namespace } = objectOf(object["metadata"]);
   const where = typeof namespace === "string" ? `${namespace}/` : "";
   return `${textOrNone(object["kind"])} ${where}${textOrNone(name)}`;
@@ -140,7 +141,7 @@ export function findManifestWarnings(manifest: string): string[] {
         .filter(coversAllLeases)
         .map(
           ({ name }) =>
-            `${describeObject(configuration)}: webhook ${textOrNone(name)} fails closed for Leases of all namespaces, also of the operator and of Kubernetes`,
+            `${nameForLint(configuration)}: webhook ${textOrNone(name)} fails closed for Leases of all namespaces, also of the operator and of Kubernetes`,
         ),
     );
 }
