@@ -45,3 +45,4 @@ export * from "./expressions/versions.ts";
 export { YamlError } from "./yaml/cursor.ts";
 export { parseYamlNumber } from "./yaml/construct.ts";
 export * from "./yaml/yaml.ts";
+export * from "./yaml/yaml-safe-json.ts";

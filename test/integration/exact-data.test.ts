@@ -100,7 +100,10 @@ test("objects keep numbers and texts on each path through the operator", { timeo
       versions: [version("v1beta1"), version("v1", true)],
     },
   });
-  onTestFinished(async () => void (await kubectl(["delete", "crd", `things.${group}`, "--wait=false"])));
+  onTestFinished(async () => {
+    const names = [`things.${group}`, `others.${group}`];
+    await kubectl(["delete", "crd", ...names, "--wait=false", "--ignore-not-found"], "");
+  });
   // With an input, kubectl itself runs.
   const own = (...args: readonly string[]) => kubectl([...args, "-n", namespace], "");
   const random = createRandom(SEED);
@@ -131,6 +134,30 @@ test("objects keep numbers and texts on each path through the operator", { timeo
   lab.file("modules/values.yaml", "webEnabled: true\n");
   lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
   lab.file("modules/010-web/templates/all.yaml", thing("web", "", chartSpec));
+  const definition = {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `others.${group}` },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: { plural: "others", singular: "other", kind: "Other" },
+      versions: [
+        {
+          ...version("v1", true),
+          schema: {
+            openAPIV3Schema: {
+              type: "object",
+              description: "two\u2028  lines",
+              properties: { id: { type: "integer", format: "int64", default: "ID" } },
+            },
+          },
+        },
+      ],
+    },
+  };
+  const definitionText = JSON.stringify(definition).replace('"ID"', "1234567890123456789");
+  lab.file("modules/010-web/crds/others.yaml", definitionText.replaceAll("\u2028", String.raw`\u2028`));
   const binding = { apiVersion: `${group}/v1`, kind: "Thing" };
   lab.hook("global-hooks/see.sh", {
     configVersion: "v1",
@@ -219,6 +246,11 @@ sed -e 's#.*"objects":#{"convertedObjects":#; s#}},"toVersion":"[^"]*","type":"C
   });
   await operator.waitReady();
   expect(await specOf("web"), `installed, ${hint}`).toBe(expectedOfChart);
+  const schema = await own("get", "crd", `others.${group}`, "-o", "jsonpath={.spec.versions[0].schema}");
+  expect(schema).toContain('"default":1234567890123456789');
+  expect(
+    (JSON.parse(schema) as (typeof definition.spec.versions)[0]["schema"]).openAPIV3Schema.description,
+  ).toBe("two\u2028  lines");
 
   // What hooks get: the whole object, the result of jq, and the object of a review.
   const contextsOf = (hook: string): string => {

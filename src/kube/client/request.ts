@@ -20,6 +20,9 @@ export interface ApiRequest {
   readonly timeoutMs?: number | undefined;
 }
 
+/** Content type of a server-side apply, whose body the API server decodes as YAML. */
+export const APPLY_PATCH = "application/apply-patch+yaml";
+
 /** Whether a request may change objects of the server. An access review is a POST and changes nothing. */
 export function isWrite(method: string, path: string): boolean {
   return method !== "GET" && !path.includes("/apis/authorization.k8s.io/");
@@ -60,7 +63,7 @@ export function buildHeaders(
 export function serializeBody(request: ApiRequest): string | null {
   if (request.body === undefined) return null;
   if (typeof request.body === "string") return request.body;
-  return toYamlSafeJson(request.body);
+  return request.contentType === APPLY_PATCH ? toYamlSafeJson(request.body) : JSON.stringify(request.body);
 }
 
 /** Formats the `Accept` header for objects or (`List`) lists; `metadataOnly` requests PartialObjectMetadata. */

@@ -6,7 +6,7 @@ import { ConnectionError } from "../api-errors.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
 import type { KubeClient } from "./client.ts";
-import { formatAcceptHeader, type ApiRequest } from "./request.ts";
+import { APPLY_PATCH, formatAcceptHeader, type ApiRequest } from "./request.ts";
 
 /** Field manager of the operator's own writes. */
 export const FIELD_MANAGER = "addon-operator";
@@ -120,7 +120,7 @@ export function serverSideApply<T = JsonObject>(
   target: Target,
   options: ApplyOptions,
 ): Promise<T> {
-  const verb = { method: "PATCH", contentType: "application/apply-patch+yaml" } as const;
+  const verb = { method: "PATCH", contentType: APPLY_PATCH } as const;
   return write(client, target, { force: false, ...options, ...verb });
 }
 

@@ -69,18 +69,6 @@ export function toYaml(value: Json): string {
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
-/** Characters that JSON contains as they are, and that YAML forbids, or reads as line breaks. */
-// oxlint-disable-next-line no-control-regex
-const NOT_IN_YAML = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
-
-/** JSON text that is YAML with the same value: the API server decodes the body of a server-side apply as YAML, and helm its values file. */
-export function toYamlSafeJson(value: unknown): string {
-  return JSON.stringify(value).replaceAll(
-    NOT_IN_YAML,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}
-
 /** The size in characters and the nesting depth of a value whose aliases are written out. */
 interface Weight {
   readonly size: number;

@@ -243,6 +243,12 @@ describe("toYamlSafeJson", () => {
     );
     for (const value of [JSON.parse(json), read(json)]) expect(value).toEqual({ [text]: text });
   });
+
+  it("marks keys that are too long for a key without a question mark", () => {
+    const value = { a: { ['"k'.repeat(1000)]: ["x".repeat(2000)], b: 1 } };
+    expect(() => read(JSON.stringify(value))).toThrow(YamlError);
+    expect(read(toYamlSafeJson(value))).toEqual(value);
+  });
 });
 
 describe("toYaml", () => {
