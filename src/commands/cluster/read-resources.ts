@@ -24,7 +24,7 @@ import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
 import { VERSION } from "../../version.ts";
 
-/** What selects a cluster and an operator: the one in the given namespace, or the only one in the cluster. */
+/** What selects a cluster and an operator: the one in the given namespace, the only one in the cluster, or that in the namespace of the context. */
 type ReaderSettings = Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">;
 
 /**
@@ -115,7 +115,7 @@ export class Reader {
   }
 
   #findOperator(): Promise<MaybeOperator> {
-    return findOperator(this.#client, this.#settings.namespace, this.#settings.configMap);
+    return findOperator(this.#client, this.#settings);
   }
 
   /** The operator, for callers that can do without it: undefined if the user may not list operators, or if there are several. */
@@ -158,16 +158,16 @@ export async function withReader<T>(
 }
 
 /**
- * Finds the operator in `namespace`, or in all namespaces if that is undefined; among several of one namespace, that with `name`.
- * Undefined if there is none; throws UsageError if several match.
+ * Finds the operator in `namespace`, or in all namespaces if that is undefined; among several of one namespace, that with the
+ * name `configMap`. Undefined if there is none; throws UsageError if several match.
  */
 async function findOperator(
   client: KubeClient,
-  namespace: string | undefined,
-  name: string,
+  { namespace, configMap: name }: Pick<ReaderSettings, "namespace" | "configMap">,
 ): Promise<IAddonOperator | undefined> {
-  const operators = await listAllPages<IAddonOperator>(client, { resource: ADDON_OPERATORS, namespace });
-  const namespaces = [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
+  const found = await listAllPages<IAddonOperator>(client, { resource: ADDON_OPERATORS, namespace });
+  const operators = selectNamespace(found, client.namespaceFromContext);
+  const namespaces = listNamespaces(operators);
   if (namespaces.length > 1)
     throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
   if (operators.length <= 1) return operators[0];
@@ -178,6 +178,19 @@ async function findOperator(
       `there are operators ${names.join(", ")} in ${namespaces[0]}. Select one with --config-map NAME`,
     ]);
   return operatorWithName;
+}
+
+/** Of operators in several namespaces, those in the namespace of the context; all of them if there is none. */
+function selectNamespace(
+  operators: readonly IAddonOperator[],
+  contextNamespace: string | undefined,
+): readonly IAddonOperator[] {
+  const inContext = operators.filter(({ metadata }) => metadata.namespace === contextNamespace);
+  return inContext.length > 0 ? inContext : operators;
+}
+
+function listNamespaces(operators: readonly IAddonOperator[]): string[] {
+  return [...new Set(operators.map(({ metadata }) => metadata.namespace ?? ""))].toSorted();
 }
 
 /** Lists all objects, page by page if possible. Drops `status.values` of each object at once, because the values are large. */

@@ -133,6 +133,15 @@ it("waits also without the right to find the operator and its Lease", async () =
   expect(await run(line)).toEqual({ code: 0, text: "web: Ready: all well\n" });
 });
 
+it("of operators in several namespaces, the one in the namespace of the context counts", async () => {
+  const { api, reader } = await pageState();
+  api.on(OPERATORS, list([operator("b"), operator("ops"), operator("a")]));
+  for (const kind of ["addonmodules", "modulesources"])
+    api.on(`GET ${GROUP}/namespaces/ops/${kind}`, list([]));
+  expect((await reader.listAll()).operator?.metadata.namespace).toBe("ops");
+  expect((await reader.sources()).namespace).toBe("ops");
+});
+
 const FORBIDDEN =
   'addonoperators.addon-operator.io is forbidden: User "me" cannot list resource "addonoperators"';
 
