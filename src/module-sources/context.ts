@@ -17,12 +17,14 @@ import {
   type WatchHub,
 } from "../kube/index.ts";
 import { oneLine, sameJson, type Failures } from "../lib/index.ts";
+import type { HookLoader } from "../hooks/index.ts";
 import type { Metrics } from "../metrics/index.ts";
-import { describeProblem, type Json, type Tree } from "../model/index.ts";
+import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
 import { normalizeChartLocation, type Signer } from "../registry/index.ts";
 import type { State } from "../state/index.ts";
 import { MODULE_SOURCES, type OperatorEvent } from "../status/index.ts";
+import type { ValuesStore } from "../values/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
 import { LockConfigMap } from "./lock.ts";
 import { LockedModules, type ChangedModules } from "./locked-modules.ts";
@@ -42,6 +44,10 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly registryModules: RegistryModules;
   readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
+  /** Runs a hook file with `--config`. */
+  readonly loadHook: HookLoader["load"];
+  /** Renders a module's chart with its values of the store. Throws HelmError, ProblemError, ApiError. */
+  readonly renderChart: (module: Module, values: ValuesStore) => Promise<unknown>;
   readonly serverVersion: () => Promise<string>;
   readonly hasRelease: (module: string) => boolean;
   /** The digest of the content from which a module's installed revision was made; undefined if none is recorded. */

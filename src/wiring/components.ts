@@ -268,12 +268,19 @@ export class Components {
     );
   }
 
+  /** Creates a loader, which runs hook files with `--config`. */
+  createLoader(): HookLoader {
+    const { clock, logger, settings, runs, filters, actors } = this.#base;
+    const { moduleQueues } = settings;
+    const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
+    return new HookLoader({ ...runs, actorOf: actors.actorOf, moduleQueues, checkFilter, clock, logger });
+  }
+
   /** Builds the ports, through which tasks use all other packages. */
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
-    const { retryMinMs, deleteBrake, moduleQueues } = settings;
+    const { retryMinMs, deleteBrake } = settings;
     const { actorOf, webhookAccessOf } = this.#base.actors;
-    const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     const schedules = createSources({ clock, zone: readTimeZone(this.#base.env), queues: this.queues });
     return {
       state: this.state,
@@ -296,7 +303,7 @@ export class Components {
       runScript: runEnabledScript,
       actorOf,
       webhookAccessOf,
-      loader: new HookLoader({ ...runs, actorOf, moduleQueues, checkFilter, clock, logger }),
+      loader: this.createLoader(),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
       serverVersion: (signal) => requestServerVersion(client, signal),

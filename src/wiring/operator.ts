@@ -19,6 +19,7 @@ import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { WatchedConfig } from "../triggers/index.ts";
+import { buildHelmInput } from "../values/index.ts";
 import { makeBase, type Base, readTimeZone } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
@@ -245,13 +246,17 @@ function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
 }
 
+/** Longest time to render a chart before it is used. */
+const RENDER_TIMEOUT_MS = 60_000;
+
 /** Builds the module sources, which fetch modules from registries; undefined if `--sources` is off. */
 async function makeModuleSources(
   base: Base,
-  { state, metrics, releases, adapters }: Components,
+  components: Components,
   scope: Scope,
 ): Promise<ModuleSources | undefined> {
   const { settings, registryModules, reader, client, namespace } = base;
+  const { state, metrics, releases, adapters } = components;
   if (registryModules === undefined) return undefined;
   const { ModuleSources } = await import("../module-sources/index.ts");
   const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
@@ -260,6 +265,12 @@ async function makeModuleSources(
       ...base,
       registryModules,
       readModulesDir: (modulesDir) => reader.readModulesDir(modulesDir),
+      // New content is loaded once: a loader of its own remembers nothing of it.
+      loadHook: (file, module) => components.createLoader().load(file, module),
+      renderChart: (module, values) => {
+        const signal = AbortSignal.timeout(RENDER_TIMEOUT_MS);
+        return releases.renderManifests({ ...buildHelmInput(values, module), signal }, false);
+      },
       state,
       metrics,
       configMap,

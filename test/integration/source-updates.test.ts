@@ -110,6 +110,30 @@ test("a range, an approval, and a channel that moves back", { timeout: 180_000 }
   await lab.tag("web:2.0.0", "stable");
   await source({ tag: "stable" }, {});
   await runs("2.0.0");
+
+  // Content with an error that `lint` finds does not replace what runs.
+  const blocks = async (version: string, files: Record<string, string>, why: string): Promise<void> => {
+    const chart = `apiVersion: v2\nname: web\nversion: ${version}\n`;
+    await lab.push(version, { dir: moduleDir({ "Chart.yaml": chart, ...files }) });
+    await lab.tag(`web:${version}`, "stable");
+    await source({ tag: "stable" }, {});
+    await eventually(
+      async () => {
+        const ready = (await status()).conditions?.find(({ type }) => type === "Ready");
+        expect(ready).toMatchObject({ reason: "Blocked", message: expect.stringContaining(why) });
+      },
+      `version ${version} is blocked`,
+      { context: () => operator.log().slice(-4000) },
+    );
+  };
+  await blocks(
+    "2.1.0",
+    { "templates/bad.yaml": "{{ .Values.x | nosuch }}" },
+    'function "nosuch" not defined',
+  );
+  const hook = '#!/bin/sh\necho \'{"configVersion":"v1","nonsense":1}\'\n';
+  await blocks("2.2.0", { "hooks/h.sh": hook }, "nonsense");
+  await runs("2.0.0");
 });
 
 test(

@@ -274,6 +274,8 @@ function buildModuleSources(it: SourcesLab): ModuleSources {
     env: {},
     registryModules,
     readModulesDir: (modulesDir) => readTree({ ...shared, modulesDirs: [modulesDir] }),
+    loadHook: () => Promise.resolve({ hooks: [], warnings: [] }),
+    renderChart: () => Promise.resolve(""),
     serverVersion: () => Promise.resolve("v1.35.0"),
     hasRelease: (module) => releases.has(module),
     getInstalledDigest: (module) => installed.get(module),

@@ -1,9 +1,12 @@
-/** Checks new content of a module with the values in force, before it replaces what runs. Runs no code of the module. */
+/**
+ * Checks new content of a module with the values in force, before it replaces what runs: values, requirements, the configuration
+ * of hooks, and the templates of the chart. Of the module's code, it only runs hooks with `--config`, as the operator does.
+ */
 
 import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 
-import { isInRange, releaseNumbersOf } from "../../lib/index.ts";
+import { isInRange, oneLine, releaseNumbersOf } from "../../lib/index.ts";
 import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
 import { findCycleProblem } from "../../plan/index.ts";
 import { checkConfig, compileSchemas, explainInvalidValues, ValuesStore } from "../../values/index.ts";
@@ -49,11 +52,58 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
   const candidate = running === undefined ? module : { ...module, common: running.common };
   const others = tree.modules.filter((each) => each !== running);
   const next: Tree = { ...tree, modules: [...others, candidate] };
+  const values = buildValues(context, next);
   return (
     findCycleProblem(next, module.name) ??
     (await findRequirementProblem(context, module)) ??
-    findValuesProblem(context, candidate, next)
+    findValuesProblem(context, candidate, values) ??
+    (await findHookProblem(context, candidate)) ??
+    (await findTemplateProblem(context, candidate, values))
   );
+}
+
+/** Builds the values in force with the new content; undefined while the operator has not read its ConfigMap. */
+function buildValues({ options: { state } }: SourcesContext, tree: Tree): ValuesStore | undefined {
+  const { config, overlay } = state.values;
+  if (config === undefined) return undefined;
+  const values = new ValuesStore();
+  values.setTree(tree);
+  values.setConfig(config, overlay);
+  return values;
+}
+
+/** Finds the first hook whose configuration is invalid. */
+async function findHookProblem(
+  { options }: SourcesContext,
+  { name, hookFiles }: Module,
+): Promise<Problem | undefined> {
+  for (const file of hookFiles) {
+    const loaded = await options.loadHook(file, name);
+    if ("problem" in loaded) return loaded.problem;
+  }
+  return undefined;
+}
+
+/** What helm reports for templates that it cannot parse: before it renders any, so that values do not matter. */
+const PARSE_ERROR = /\bparse error\b/;
+
+/**
+ * Finds a template that helm cannot parse. Other errors are none of the content: values that hooks set are missing here, and the
+ * API server may be away.
+ */
+async function findTemplateProblem(
+  { options }: SourcesContext,
+  module: Module,
+  values: ValuesStore | undefined,
+): Promise<Problem | undefined> {
+  if (values === undefined || module.chart === "none") return undefined;
+  try {
+    await options.renderChart(module, values);
+  } catch (error) {
+    const message = oneLine(error, 1000);
+    if (PARSE_ERROR.test(message)) return { file: module.name, key: "templates", message };
+  }
+  return undefined;
 }
 
 /**
@@ -63,15 +113,10 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
 function findValuesProblem(
   { options: { state, configMap } }: SourcesContext,
   module: Module,
-  tree: Tree,
+  values: ValuesStore | undefined,
 ): Problem | undefined {
   const { config, overlay } = state.values;
-  // The operator has not read its ConfigMap yet.
-  if (config === undefined) return undefined;
-  const values = new ValuesStore();
-  values.setTree(tree);
-  values.setConfig(config, overlay);
-  if (!values.flag(module).enabled) return undefined;
+  if (config === undefined || values?.flag(module).enabled !== true) return undefined;
   // Keys are such as `web/replicas`.
   const isOfModule = ({ key = "" }: Problem): boolean => key.split("/")[0] === module.valuesKey;
   return (

@@ -32,6 +32,8 @@ export class CheckState {
   isCheckDue = false;
   /** uid and generation of the spec that was checked last. */
   checkedSpec: string | undefined;
+  /** The modules that the source provides, as text; undefined before it was seen. */
+  modules: string | undefined;
   /** Checks in a row that failed. */
   failures = 0;
 }

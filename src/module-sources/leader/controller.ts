@@ -142,7 +142,10 @@ export class SourceController {
     await this.#publish();
     for (const name of this.#checkStates.keys())
       if (context.sources.get(name) === undefined) this.#forgetSource(name);
-    for (const source of context.sources.all()) this.#checkIfDue(source);
+    for (const source of context.sources.all()) {
+      this.#checkIfDue(source);
+      this.#checkIfModulesChanged(source.name);
+    }
     this.#removals.scheduleRemovals();
     await this.#recordCrdUid();
   }
@@ -170,6 +173,15 @@ export class SourceController {
       token !== source.object.status?.lastHandledReconcileAt;
     if (isNew || isRequested) this.#scheduleCheck(source.name, isRequested ? 0 : this.#getStartDelay(source));
     else this.#statusWriter.writeIfChanged(source.name);
+  }
+
+  /** Checks a source again whose modules have changed, although its spec has not: an older source that names one was deleted or edited. */
+  #checkIfModulesChanged(name: string): void {
+    const modules = this.#context.sources.listModules(name).sort().join();
+    const checkState = this.#getOrCreateState(name);
+    const isChanged = checkState.modules !== undefined && checkState.modules !== modules;
+    checkState.modules = modules;
+    if (isChanged) this.#scheduleCheck(name, 0);
   }
 
   /**

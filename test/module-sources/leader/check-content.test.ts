@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { expect, it } from "vitest";
@@ -22,8 +22,17 @@ function write(dir: string, files: Record<string, string>): string {
   return dir;
 }
 
+interface Given {
+  readonly loadHook?: SourcesContext["options"]["loadHook"];
+  /** What helm says to the chart. */
+  readonly renderError?: string;
+}
+
 /** What is wrong with content of the module `web`, with these values, while another module `webhook` has a schema. */
-async function problemOf(data: Record<string, string>): Promise<string | undefined> {
+async function problemOf(
+  data: Record<string, string>,
+  { loadHook, renderError }: Given = {},
+): Promise<string | undefined> {
   const clock = new ManualClock();
   const archives = new ChartArchives(tempDir());
   const read = (modulesDir: string): ReturnType<typeof readTree> =>
@@ -55,9 +64,17 @@ async function problemOf(data: Record<string, string>): Promise<string | undefin
       configMap: "cm",
       readModulesDir: read,
       serverVersion: () => Promise.resolve("v1.35.0"),
+      loadHook: loadHook ?? (() => Promise.resolve({ hooks: [], warnings: [] })),
+      renderChart: () =>
+        renderError === undefined ? Promise.resolve("") : Promise.reject(new Error(renderError)),
     },
   } as unknown as SourcesContext;
-  const dir = write(tempDir(), { "Chart.yaml": CHART, "openapi/config-values.yaml": SCHEMA });
+  const dir = write(tempDir(), {
+    "Chart.yaml": CHART,
+    "openapi/config-values.yaml": SCHEMA,
+    "hooks/h.sh": "#!/bin/sh\n",
+  });
+  chmodSync(join(dir, "hooks/h.sh"), 0o755);
   return describeContentProblem(context, { name: "web", order: undefined, dir });
 }
 
@@ -69,4 +86,24 @@ it("names a value in force that new content refuses", async () => {
 
 it("refuses no content for the values of another module whose name begins alike", async () => {
   expect(await problemOf({ ...ON, webhook: "replicas: many" })).toBeUndefined();
+});
+
+it("refuses content with a hook whose configuration is invalid, or with a template that cannot be parsed", async () => {
+  const loaded: string[] = [];
+  const loadHook: NonNullable<Given["loadHook"]> = (file, module) => {
+    loaded.push(`${module} ${file.name}`);
+    return Promise.resolve({ problem: { file: file.path, message: "nonsense: is no key of a hook" } });
+  };
+  expect(await problemOf(ON, { loadHook })).toMatch(/^web\/hooks\/h\.sh: nonsense: is no key of a hook/);
+  expect(loaded).toHaveLength(1);
+  const parse = 'helm template: parse error at (web/templates/bad.yaml:1): function "nosuch" not defined';
+  expect(await problemOf(ON, { renderError: parse })).toContain(parse);
+});
+
+it.each([
+  "helm template: execution error at (web/templates/a.yaml:1:4): a value that a hook sets is required",
+  "helm upgrade: Kubernetes cluster unreachable",
+  "helm is not installed",
+])("refuses no content for what may not be of the content: %s", async (renderError) => {
+  expect(await problemOf(ON, { renderError })).toBeUndefined();
 });
