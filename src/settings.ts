@@ -108,6 +108,10 @@ export const SETTING_ROWS = {
     "webhook-concurrency=10",
     "The maximum number of hooks that answer webhooks at the same time. Other calls wait.",
   ),
+  webhookOwner: TEXT(
+    "webhook-owner",
+    "The ClusterRoleBinding that owns the webhook configurations. If it is deleted, Kubernetes also deletes the webhook configurations. The chart sets this setting.",
+  ),
   webhookModules: TEXT(
     "webhook-modules",
     "The modules with a ServiceAccount whose hooks can register webhooks for all objects and convert custom resources, as names or patterns such as `policy,team-*`. Hooks of other modules with a ServiceAccount can register webhooks only for objects that the ServiceAccount is allowed to list.",

@@ -3,7 +3,12 @@
 import type { KubeAccess, KubeClient } from "./client/client.ts";
 import { mapInParallel, oneLine, type Timer } from "../lib/index.ts";
 import { describeAccount, userOf, type Account, type Overlay } from "../model/index.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS } from "./resources.ts";
+import {
+  CLUSTER_ROLE_BINDINGS,
+  CUSTOM_RESOURCE_DEFINITIONS,
+  MUTATING_WEBHOOKS,
+  VALIDATING_WEBHOOKS,
+} from "./resources.ts";
 import type { AccessReview, Resource } from "./resources.ts";
 
 /** An RBAC permission: one verb on one resource in one namespace; in all namespaces if `namespace` is empty. */
@@ -91,17 +96,25 @@ export function listOwnPermissions(
 interface WebhookNeeds {
   /** The API server calls the webhooks through a Service. */
   readonly service: boolean;
+  /** The ClusterRoleBinding that owns the webhook configurations. */
+  readonly owner?: string | undefined;
   /** CRDs whose objects hooks convert. */
   readonly crds: readonly string[];
 }
 
 /** Lists the permissions to register admission webhooks, and conversion webhooks in CRDs. */
-export function listWebhookPermissions(namespace: string, { service, crds }: WebhookNeeds): Permission[] {
+export function listWebhookPermissions(
+  namespace: string,
+  { service, owner, crds }: WebhookNeeds,
+): Permission[] {
   const verbs = [...READ_VERBS, "create", "update", "delete"];
   const { group: crdGroup, plural: crdResource } = CUSTOM_RESOURCE_DEFINITIONS;
   const crd = { group: crdGroup, resource: crdResource, namespace: "" };
+  const { group: rbacGroup, plural: bindingResource } = CLUSTER_ROLE_BINDINGS;
+  const bindings = { group: rbacGroup, resource: bindingResource, namespace: "" };
   return [
     ...(service ? [{ verb: "get", group: "", resource: "services", namespace }] : []),
+    ...(owner === undefined ? [] : [{ ...bindings, verb: "get", name: owner }]),
     ...[VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS].flatMap(({ group, plural: resource }) =>
       verbs.map((verb) => ({ verb, group, resource, namespace: "" })),
     ),

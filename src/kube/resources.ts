@@ -105,6 +105,13 @@ export const STORAGE_CLASSES: Resource = {
   kind: "StorageClass",
   namespaced: false,
 };
+export const CLUSTER_ROLE_BINDINGS: Resource = {
+  ...CORE_V1,
+  group: "rbac.authorization.k8s.io",
+  plural: "clusterrolebindings",
+  kind: "ClusterRoleBinding",
+  namespaced: false,
+};
 const WEBHOOK_CONFIGURATIONS = { ...CORE_V1, group: "admissionregistration.k8s.io", namespaced: false };
 export const VALIDATING_WEBHOOKS: Resource = {
   ...WEBHOOK_CONFIGURATIONS,

@@ -111,6 +111,7 @@ export class WebhookWiring {
     if (!settings.webhooks && this.hooks.isEmpty) return [];
     return listWebhookPermissions(namespace, {
       service: settings.webhookUrl === undefined,
+      owner: settings.webhookOwner,
       crds: this.hooks.convertedCrds,
     });
   }
@@ -222,6 +223,7 @@ export class WebhookWiring {
         isLeader: () => leadership.isLeader,
       }),
       readOwnUser: () => this.#readOwnUser(),
+      owner: settings.webhookOwner,
       hasReplicas: settings.ha,
       name: makeConfigurationName(this.#base),
       target,

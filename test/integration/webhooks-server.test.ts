@@ -29,7 +29,7 @@ interface Started {
 }
 
 async function start(
-  given: Partial<Started> & { port?: number; clock?: Clock; service?: string } = {},
+  given: Partial<Started> & { port?: number; clock?: Clock; service?: string; owner?: string } = {},
 ): Promise<Started> {
   const [free = 0] = await freePorts(1);
   const { namespace = await freshNamespace("webhook"), port = free } = given;
@@ -48,6 +48,7 @@ async function start(
     ...own,
     hasReplicas: false,
     readOwnUser: () => Promise.resolve(undefined),
+    owner: given.owner,
     name,
     source,
     listen: { address: "127.0.0.1", port },
@@ -84,6 +85,26 @@ const webhook = (covered: string, more: Partial<AdmissionWebhook> = {}): Admissi
 });
 
 const create = (name: string, namespace: string) => kubectl(["create", "configmap", name, "-n", namespace]);
+
+test("the configurations are deleted with their owner, and stay away while it is missing", async () => {
+  const owner = `owner-${await freshNamespace("webhook")}`;
+  await kubectl(["create", "clusterrolebinding", owner, "--clusterrole=view", "--user=nobody"]);
+  onTestFinished(async () => {
+    await kubectl(["delete", "clusterrolebinding", owner, "--ignore-not-found"]);
+  });
+  const { webhooks, name, issues } = await start({ owner });
+  webhooks.registrar.set("one", { group: "hooks", admission: [webhook("none")] });
+  await webhooks.registrar.flush();
+  const object = ["get", "validatingwebhookconfiguration", `${name}-hooks`, "--ignore-not-found", "-o"];
+  expect(await kubectl([...object, "jsonpath={.metadata.ownerReferences[*].name}"])).toBe(owner);
+  await kubectl(["delete", "clusterrolebinding", owner]);
+  await eventually(async () => (await kubectl([...object, "name"])) === "", "it is deleted");
+  await webhooks.registrar.flush();
+  expect(await kubectl([...object, "name"])).toBe("");
+  expect(issues).toEqual([
+    `ClusterRoleBinding ${owner} does not exist, so no webhook is added: create it, or correct --webhook-owner`,
+  ]);
+});
 
 describe("another client changes a webhook", () => {
   const change = (name: string, field: string, value: unknown) =>

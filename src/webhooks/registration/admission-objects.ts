@@ -8,7 +8,8 @@ import { NAMESPACE_LABEL, OWN_CRDS, RUN_SECRET_PREFIX } from "../../kube/index.t
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
-import { asString, objectOf, objectsIn, type JsonObject, type LabelSelector } from "../../model/index.ts";
+import { asString, objectOf, objectsIn } from "../../model/index.ts";
+import type { Json, JsonObject, LabelSelector } from "../../model/index.ts";
 import type { ContestedObjects } from "./contested-objects.ts";
 
 /** How the API server reaches the webhook server: by a Service, or by a URL if the operator runs outside of the cluster. */
@@ -56,6 +57,8 @@ export interface RegistrationOptions extends KubeAccess {
   /** Which operator this is: the prefix of the names of admission objects, and the value of an annotation of CRDs. */
   readonly name: string;
   readonly target: WebhookTarget;
+  /** The ClusterRoleBinding that owns the admission objects: with it, Kubernetes deletes them. */
+  readonly owner?: string | undefined;
   /** Reads the operator's user name at the API server; undefined = unknown. */
   readonly readOwnUser: () => Promise<string | undefined>;
 }
@@ -72,6 +75,8 @@ interface ApplyOptions {
   readonly keepUnwanted: boolean;
   /** Whether webhooks that are not registered yet are added. */
   readonly mayAdd: boolean;
+  /** The owner of the objects. */
+  readonly ownerReference: JsonObject | undefined;
 }
 
 /** One configuration object. */
@@ -80,6 +85,10 @@ interface WebhookObject {
   readonly type: AdmissionWebhook["type"];
   readonly resource: Resource;
   readonly name: string;
+}
+
+interface OwnedObject extends WebhookObject {
+  readonly ownerReference: JsonObject | undefined;
 }
 
 /**
@@ -120,7 +129,7 @@ export class AdmissionObjects {
   async #applyObject(
     object: WebhookObject,
     wanted: readonly AdmissionWebhook[],
-    { ca, keepUnwanted, mayAdd }: ApplyOptions,
+    { ca, keepUnwanted, mayAdd, ownerReference }: ApplyOptions,
   ): Promise<void> {
     const { client, namespace, target, readOwnUser } = this.#options;
     const { resource, name } = object;
@@ -136,12 +145,12 @@ export class AdmissionObjects {
     }
     const unwanted = [...registered].flatMap(([each, list]) => (names.has(each) ? [] : list));
     if (keepUnwanted) items.push(...unwanted.map((item) => withCaBundle(item, ca)));
-    await this.#applyItems(object, found, items);
+    await this.#applyItems({ ...object, ownerReference }, found, items);
   }
 
   /** Stores the webhooks if they differ from those of the object, except for what other clients have added to selectors. */
   async #applyItems(
-    object: WebhookObject,
+    object: OwnedObject,
     found: WatchedObject | undefined,
     wanted: JsonObject[],
   ): Promise<void> {
@@ -156,7 +165,7 @@ export class AdmissionObjects {
     const stored = objectsIn(found?.["webhooks"]);
     // After a change of its own, the operator cannot tell additions of others from its former selectors.
     const webhooks = contested.isUnchanged({ id, wanted }) ? keepAdditions(wanted, stored) : wanted;
-    if (found !== undefined && sameJson(stored, webhooks)) {
+    if (isStored(found, webhooks, object)) {
       if (webhooks === wanted) contested.recordWritten(id, { wanted, stored });
       return contested.recordSettled(id);
     }
@@ -168,11 +177,11 @@ export class AdmissionObjects {
 
   /** Stores webhooks that differ. If the API server refuses some, reports them and stores the others. Returns what is stored. */
   async #storeWebhooks(
-    object: WebhookObject,
+    object: OwnedObject,
     found: WatchedObject | undefined,
     webhooks: JsonObject[],
   ): Promise<JsonObject[]> {
-    if (found !== undefined && sameJson(found["webhooks"], webhooks)) return webhooks;
+    if (isStored(found, webhooks, object)) return webhooks;
     if (found === undefined && webhooks.length === 0) return webhooks;
     try {
       await this.#writeObject(object, found, webhooks);
@@ -190,19 +199,31 @@ export class AdmissionObjects {
 
   /** Creates the object, or replaces the version that was read. */
   async #writeObject(
-    object: WebhookObject,
+    object: OwnedObject,
     found: WatchedObject | undefined,
     webhooks: JsonObject[],
   ): Promise<void> {
     const { client, logger } = this.#options;
-    const { resource, name } = object;
+    const { resource, name, ownerReference } = object;
     const { kind } = resource;
-    const metadata = found?.metadata ?? { name, labels: MANAGED_BY_OPERATOR };
+    const owned = ownerReference === undefined ? {} : { ownerReferences: [ownerReference] };
+    const metadata = { ...(found?.metadata ?? { name, labels: MANAGED_BY_OPERATOR }), ...owned };
     const body = { apiVersion: "admissionregistration.k8s.io/v1", kind, metadata, webhooks };
     if (found === undefined) await create(client, { resource }, { body });
     else await replace(client, { resource, name }, { body });
     logger.info("Webhooks are registered", { kind, name, webhooks: webhooks.map(nameOf).join(" ") });
   }
+}
+
+/** Whether an object has these webhooks and its owner, if it needs one. */
+function isStored(
+  found: WatchedObject | undefined,
+  webhooks: readonly JsonObject[],
+  { ownerReference }: OwnedObject,
+): boolean {
+  if (found === undefined || !sameJson(found["webhooks"], webhooks as Json)) return false;
+  const owners = objectsIn(objectOf(found.metadata)["ownerReferences"]);
+  return ownerReference === undefined || owners.some(({ uid }) => uid === ownerReference["uid"]);
 }
 
 /** The selectors of webhooks to which platforms add conditions, such as AKS for the namespaces of its control plane. */

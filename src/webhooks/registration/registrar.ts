@@ -1,8 +1,10 @@
 /** Registers webhooks at the API server, and keeps them registered as their owners want. Owners are hooks, and the operator itself. */
 
-import { CUSTOM_RESOURCE_DEFINITIONS, SERVICES, get, ignoreNotFound } from "../../kube/index.ts";
-import type { Resource, Subscription, WatchHub } from "../../kube/index.ts";
+import { CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, SERVICES } from "../../kube/index.ts";
+import { apiVersionOf, get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
+import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
 import { ConversionObjects } from "./conversion-objects.ts";
@@ -21,8 +23,8 @@ export interface RegistrarOptions extends RegistrationOptions {
   readonly onIssues: (issues: readonly string[]) => void;
 }
 
-/** Time until a missing Service is looked up again. */
-const SERVICE_CHECK_MS = 10_000;
+/** Time until a missing Service or owner is looked up again. */
+const TARGET_CHECK_MS = 10_000;
 
 /**
  * Registers the wanted webhooks with the current CAs: after each change, after changes by other clients, after failures. Until
@@ -43,7 +45,7 @@ export class Registrar {
   #ca: string | undefined;
   #isComplete = false;
   /** Why the API server cannot reach the server: its Service does not exist. */
-  #serviceIssue: string | undefined;
+  #targetIssue: string | undefined;
   readonly #timers: Timers<"target" | "revert">;
   readonly #contested: ContestedObjects;
   #reportedIssues = "";
@@ -131,7 +133,9 @@ export class Registrar {
     // Sorted, so that the same webhooks give the same objects.
     const owners = [...this.#wanted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, wanted]) => wanted);
     // Without wanted webhooks, a missing Service is no issue.
-    const mayAdd = owners.length === 0 || (await this.#hasTarget());
+    const hasTarget = owners.length === 0 || (await this.#hasTarget());
+    const ownerReference = owners.length === 0 || !hasTarget ? undefined : await this.#readOwner();
+    const mayAdd = hasTarget && this.#targetIssue === undefined;
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
     this.#watches.watchOnly([
@@ -142,7 +146,7 @@ export class Registrar {
     const admission = owners.flatMap(({ group, admission: list = [] }) =>
       list.map((webhook) => ({ ...webhook, group })),
     );
-    await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd });
+    await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd, ownerReference });
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
       this.#withdrawn.delete(crdName);
       this.#conversionIssues.delete(crdName);
@@ -152,19 +156,34 @@ export class Registrar {
   /** Whether the Service exists; if not, checks again soon. Webhooks that nothing can answer would block requests of users. */
   async #hasTarget(): Promise<boolean> {
     const { client, target } = this.#options;
-    this.#serviceIssue = undefined;
+    this.#targetIssue = undefined;
     if ("url" in target) return true;
     const found = await get(client, { resource: SERVICES, ...target.service }).catch(ignoreNotFound);
     if (found !== undefined) return true;
     const { namespace, name } = target.service;
-    this.#serviceIssue = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
-    this.#timers.set("target", SERVICE_CHECK_MS, () => this.#reconcileLoop.trigger());
+    this.#targetIssue = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
+    this.#timers.set("target", TARGET_CHECK_MS, () => this.#reconcileLoop.trigger());
     return false;
+  }
+
+  /** Reads the owner of the objects as an owner reference. Without it, nothing is added: the chart that has created it is being deleted. */
+  async #readOwner(): Promise<JsonObject | undefined> {
+    const { client, owner } = this.#options;
+    if (owner === undefined) return undefined;
+    const resource = CLUSTER_ROLE_BINDINGS;
+    const found = await getMetadata<WatchedObject>(client, { resource, name: owner }).catch(ignoreNotFound);
+    if (found !== undefined) {
+      const { kind } = resource;
+      return { apiVersion: apiVersionOf(resource), kind, name: owner, uid: String(found.metadata.uid) };
+    }
+    this.#targetIssue = `ClusterRoleBinding ${owner} does not exist, so no webhook is added: create it, or correct --webhook-owner`;
+    this.#timers.set("target", TARGET_CHECK_MS, () => this.#reconcileLoop.trigger());
+    return undefined;
   }
 
   /** Reports all current issues after a reconcile, if they have changed. `error` is the error of the reconcile. */
   #reportIssues(error: string | undefined): void {
-    const issues = [error, this.#serviceIssue].filter((issue) => issue !== undefined);
+    const issues = [error, this.#targetIssue].filter((issue) => issue !== undefined);
     for (const [webhook, message] of this.#refusals)
       issues.push(`${webhook} is refused by the API server: ${message}`);
     issues.push(...this.#conversionIssues.values(), ...this.#contested.issues);
