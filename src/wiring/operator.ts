@@ -134,7 +134,14 @@ export class Operator {
     if (settings.ha) {
       await moduleSources?.prepare();
       moduleSources?.startStandby();
-      await Promise.all([warmCaches(this.#base, ports), releases.observed.waitUntilReady(), key.read()]);
+      // The start reports an unusable helm.
+      const helmVersion = releases.helm.getVersion().catch(() => {});
+      await Promise.all([
+        warmCaches(this.#base, ports),
+        releases.observed.waitUntilReady(),
+        key.read(),
+        helmVersion,
+      ]);
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
