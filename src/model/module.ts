@@ -79,7 +79,7 @@ export interface AccountStatus {
 
 /** Why the operator's settings do not allow what `addon.yaml` of a module says; `file` is its path. */
 export type AddonCheck = (
-  module: AddonOptions & AccountStatus & { readonly name: string },
+  module: AddonOptions & AccountStatus & { readonly name: string; readonly chart: ChartKind },
   file: string,
 ) => Problem | undefined;
 

@@ -147,6 +147,7 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
     found.warnings.push(...warningTexts.map((text) => warningToProblem(module.dir, text)));
     await lintHooks(module.hookFiles, module.name);
   }
+  found.warnings.push(...tree.modules.flatMap(findSharedNamespace));
   // Whether the installer allows more is not known here.
   const accountModules = new Set(
     tree.modules.flatMap(({ name, serviceAccountName }) => (serviceAccountName === undefined ? [] : name)),
@@ -154,6 +155,14 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
   const accessOf = (name: string) => (accountModules.has(name) ? { isUnlimited: false } : undefined);
   found.problems.push(...findDuplicateWebhooks(allHooks, [], accessOf));
   found.warnings.push(...findForbiddenWebhooks(allHooks, accessOf));
+}
+
+/** Warns of a module with a ServiceAccount whose release would be in the operator's namespace, where the module is Invalid. */
+function findSharedNamespace({ dir, chart, namespace, serviceAccountName }: Module): Problem[] {
+  if (serviceAccountName === undefined || namespace !== undefined || chart === "none") return [];
+  const message = "a release with a ServiceAccount must be outside the operator's namespace";
+  const remedy = "set namespace here, or --module-namespace-template for the operator";
+  return [{ file: addonFilePath(dir), key: "namespace", message, remedy }];
 }
 
 /** Finds invalid schemas, and keywords in them that have no effect. */

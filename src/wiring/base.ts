@@ -116,6 +116,7 @@ function makeAccounts(settings: Settings, client: KubeClient, namespace: string)
   const { moduleNamespaceTemplate: template } = settings;
   return new Accounts({
     client,
+    operatorNamespace: namespace,
     allowed: splitList(settings.serviceAccountNamespaces),
     namespaceOf: (module) => module.namespace ?? namespace,
     configuredNamespaceOf: (module) => template?.replaceAll("{name}", module) ?? namespace,

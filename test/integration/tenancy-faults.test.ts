@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
-import { hookLab } from "../support/hook-files.ts";
+import { hookLab, type Lab } from "../support/hook-files.ts";
 import {
   grant,
   makeTeam,
@@ -22,6 +22,17 @@ import {
 const { kubectl, apply } = cluster();
 const GROUP = "rbac.authorization.k8s.io";
 
+const SECRETS = { apiGroups: [""], resources: ["secrets"], verbs: ["*"] };
+
+/** A namespace for the releases of modules of the team, so that the team's own namespace has only the objects. */
+async function separateReleases(lab: Lab, team: Team, modules: readonly string[]): Promise<string> {
+  const release = await freshNamespace("releases");
+  await grant(release, team.account, [SECRETS]);
+  for (const name of modules)
+    lab.file(`modules/010-${name}/addon.yaml`, `namespace: ${release}\nserviceAccountName: ${team.id}\n`);
+  return release;
+}
+
 /** A control plane and a team whose module `web` is in force, with what waits for its state and its message. */
 async function webInForce(hook?: object) {
   await installCrds();
@@ -29,6 +40,7 @@ async function webInForce(hook?: object) {
   const team = await makeTeam(namespace, "team-a");
   const lab = hookLab("tenancy");
   teamModule(lab, "web", team);
+  await separateReleases(lab, team, ["web"]);
   if (hook !== undefined) lab.hook("modules/010-web/hooks/token.sh", hook, TOKEN);
   await apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "addon-operator", namespace } });
   const operator = await startWithTeams(namespace, lab);
@@ -129,9 +141,8 @@ test(
     const kubeconfig = await kubeconfigOf(namespace, "operator");
     // Everything except serviceaccounts/token, and Secrets in the namespace of the team.
     const core = "configmaps events namespaces pods serviceaccounts services endpoints".split(" ");
-    await grant(namespace, { name: "operator", namespace }, [
-      { apiGroups: [""], resources: ["secrets"], verbs: ["*"] },
-    ]);
+    const release = await separateReleases(lab, team, ["quiet", "asking"]);
+    for (const each of [namespace, release]) await grant(each, { name: "operator", namespace }, [SECRETS]);
     const groups = ["addon-operator.io", "apiextensions.k8s.io", "coordination.k8s.io", "events.k8s.io"];
     const rules = [
       { apiGroups: [""], resources: core, verbs: ["*"] },

@@ -68,7 +68,7 @@ test(
       ["create", "configmaps", namespace],
       ["create", "pods", team],
       ["create", "services", team],
-      ["get", "secrets", team],
+      ["get", "secrets", namespace],
       ["get", "addonmodules.addon-operator.io", namespace],
     ] as const)
       expect([verb, resource, await mayDo(verb, resource, where)]).toEqual([verb, resource, false]);

@@ -97,7 +97,10 @@ test(
     await Promise.all(["broken", "other"].map(isIn("Ready", first.log)));
     await first.stop();
 
-    lab.file("modules/010-broken/addon.yaml", `serviceAccountName: ${team.id}\n  : [\n`);
+    lab.file(
+      "modules/010-broken/addon.yaml",
+      `namespace: ${team.namespace}\nserviceAccountName: ${team.id}\n  : [\n`,
+    );
     // Its hooks are not even asked for their configuration.
     const config = JSON.stringify({ configVersion: "v1", onStartup: 1 });
     const ask = `#!/bin/sh\ntouch ${lab.dir}/records/asked\necho '${config}'\n`;
@@ -124,7 +127,10 @@ test(
     expect(names).not.toContain("broken");
     expect(existsSync(join(lab.dir, "records", "asked"))).toBe(false);
 
-    lab.file("modules/010-broken/addon.yaml", `serviceAccountName: ${team.id}\n`);
+    lab.file(
+      "modules/010-broken/addon.yaml",
+      `namespace: ${team.namespace}\nserviceAccountName: ${team.id}\n`,
+    );
     await operator.cli(["module", "run", "broken"]);
     await isIn("Ready", context)("broken");
   },

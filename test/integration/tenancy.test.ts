@@ -27,7 +27,9 @@ function addModule(lab: Lab, { name, account, target, map = name, hook }: Module
   const dir = `modules/010-${name}`;
   lab.file(`${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
   lab.file(`${dir}/values.yaml`, `${name}Enabled: true\n`);
-  if (account !== undefined) lab.file(`${dir}/addon.yaml`, `serviceAccountName: ${account}\n`);
+  const [accountNamespace] = account?.split("/") ?? [];
+  if (account !== undefined)
+    lab.file(`${dir}/addon.yaml`, `namespace: ${accountNamespace}\nserviceAccountName: ${account}\n`);
   lab.file(
     `${dir}/templates/map.yaml`,
     `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${map}, namespace: ${target}}\ndata: {team: ${name}}\n`,

@@ -54,7 +54,7 @@ export function teamModule(lab: Lab, name: string, team: Team): void {
   const dir = `modules/010-${name}`;
   lab.file(`${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
   lab.file(`${dir}/values.yaml`, `${name}Enabled: true\n`);
-  lab.file(`${dir}/addon.yaml`, `serviceAccountName: ${team.id}\n`);
+  lab.file(`${dir}/addon.yaml`, `namespace: ${team.namespace}\nserviceAccountName: ${team.id}\n`);
   lab.file(
     `${dir}/templates/map.yaml`,
     `apiVersion: v1

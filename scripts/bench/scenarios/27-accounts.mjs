@@ -40,13 +40,15 @@ export default {
 async function converge(bench, hasAccounts) {
   const namespace = await bench.namespace();
   const names = Array.from({ length: COUNT }, (_, index) => nameOf(index + 1));
-  if (hasAccounts) await makeAccounts(bench.api, namespace, names);
+  // A release with an account must be outside the operator's namespace.
+  const team = await bench.namespace();
+  if (hasAccounts) await makeAccounts(bench.api, team, names);
   const files = (name) => ({
     ...(names.indexOf(name) % 2 === 0 ? { "hooks/none.sh": shHook("beforeHelm", "exit 0") } : {}),
-    ...(hasAccounts ? { "addon.yaml": `serviceAccountName: ${name}\n` } : {}),
+    ...(hasAccounts ? { "addon.yaml": `namespace: ${team}\nserviceAccountName: ${name}\n` } : {}),
   });
   const modulesDir = writeModules(bench.dir(), COUNT, { files });
-  const args = [`--tmp-dir=${bench.dir()}/tmp`];
+  const args = [`--tmp-dir=${bench.dir()}/tmp`, "--service-account-namespaces=*"];
   const { operator, readyMs } = await bench.start({ namespace, modulesDir, args });
   const ms = await readyMs();
   const cpuMs = bench.cpuMs(operator);

@@ -10,10 +10,12 @@ import { SERVICE_ACCOUNTS } from "../resources.ts";
 
 /** The settings of a module that determine its account. */
 export type AccountSettings = Pick<Module, "name"> &
-  Partial<Pick<Module, "serviceAccountName" | "namespace" | "accountIsUnknown">>;
+  Partial<Pick<Module, "serviceAccountName" | "namespace" | "accountIsUnknown" | "chart">>;
 
 interface AccountsOptions {
   readonly client: KubeClient;
+  /** The operator's namespace. */
+  readonly operatorNamespace: string;
   /** Namespace of a module's release. */
   readonly namespaceOf: (module: AccountSettings) => string;
   /** The namespace that the operator's configuration gives a module. A module may not gain accounts of other namespaces by its `addon.yaml`. */
@@ -90,13 +92,25 @@ export class Accounts {
       return undefined;
     }
     try {
-      this.resolveAccount(module);
-      return undefined;
+      const account = this.resolveAccount(module);
+      return account && this.#findNamespaceProblem(module, file);
     } catch (error) {
       const [problem] = error instanceof ProblemError ? error.problems : [];
       if (problem === undefined) throw error;
       return { ...problem, file };
     }
+  }
+
+  /**
+   * A problem of a module with an account whose release would be in the operator's namespace: the account would need permissions on the Secrets there,
+   * which give the permissions of the operator.
+   */
+  #findNamespaceProblem(module: AccountSettings, file: string): Problem | undefined {
+    const { namespaceOf, operatorNamespace } = this.#options;
+    if (module.chart === "none" || namespaceOf(module) !== operatorNamespace) return undefined;
+    const message = `its release would be in the operator's namespace, whose Secrets no ServiceAccount of a module may read`;
+    const remedy = "set namespace in addon.yaml, or --module-namespace-template";
+    return { file, key: "namespace", message, remedy };
   }
 
   /** Records that the account is unknown, unless it was known before: a file that becomes invalid later does not change the account. */

@@ -49,7 +49,8 @@ export async function readModule(
   const chart = await findChart(reading, listing, problems);
   const isCrd = buildCrdFilter(reading.options.crdFilters ?? "");
   problems.push(...(await findCelProblems(listing.addonFile, addonPath)));
-  const refusal = reading.options.findRefusal?.({ ...listing.addonFile, name, namespace }, addonPath);
+  const settings = { ...listing.addonFile, name, namespace, chart: chart.chart };
+  const refusal = reading.options.findRefusal?.(settings, addonPath);
   if (refusal !== undefined) problems.push(refusal);
   problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));

@@ -12,6 +12,7 @@ async function accounts(...allowed: string[]) {
     accounts: new Accounts({
       client,
       allowed,
+      operatorNamespace: "ops",
       namespaceOf: ({ namespace }) => namespace ?? "ops",
       configuredNamespaceOf: () => "ops",
     }),
@@ -65,12 +66,28 @@ test.each([
   [["*"], "kube-system", true],
 ])("with %j allowed, an account of %s: %s", async (allowed, namespace, isAllowed) => {
   const { accounts: rules } = await accounts(...allowed);
-  const module = { name: "web", serviceAccountName: `${namespace}/admin` };
+  const module = { name: "web", namespace: "team", serviceAccountName: `${namespace}/admin` };
   const fault = rules.findProblem(module, "/modules/web/addon.yaml");
   expect(fault?.remedy?.includes("--service-account-namespaces") ?? "allowed").toBe(
     isAllowed ? "allowed" : true,
   );
   expect(fault?.file).toBe(isAllowed ? undefined : "/modules/web/addon.yaml");
+});
+
+test("a release with an account must be outside the operator's namespace, and the account counts nevertheless", async () => {
+  const { accounts: rules } = await accounts("*");
+  const module = { name: "web", serviceAccountName: "team-a/deployer" };
+  for (const namespace of [undefined, "ops"])
+    expect(rules.findProblem({ ...module, namespace }, "addon.yaml")).toMatchObject({
+      file: "addon.yaml",
+      key: "namespace",
+      remedy: "set namespace in addon.yaml, or --module-namespace-template",
+    });
+  // Nothing is removed with the permissions of the operator.
+  expect(rules.getKnownAccount("web")).toEqual({ namespace: "team-a", name: "deployer" });
+  expect(rules.findProblem({ ...module, namespace: "team-a" }, "addon.yaml")).toBeUndefined();
+  expect(rules.findProblem({ ...module, chart: "none" }, "addon.yaml")).toBeUndefined();
+  expect(rules.findProblem({ name: "plain" }, "addon.yaml")).toBeUndefined();
 });
 
 test("requests of a client act as a user", async () => {
