@@ -17,7 +17,7 @@ export { listEnabledCrdFiles } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { locationsSecretName } from "./release/release-locations.ts";
-export { readsEnabledModules, findUnreadKeys } from "./chart/lint-templates.ts";
+export { readsEnabledModules, findLaterDocuments, findUnreadKeys } from "./chart/lint-templates.ts";
 export { UndecidedMoveError, type ReleaseMove } from "./release/moves.ts";
 export { Releases, type ReleasesOptions } from "./release/releases.ts";
 export { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "./adoption.ts";

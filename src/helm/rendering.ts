@@ -6,12 +6,20 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-import { hashFiles, parseYaml, readRegularFile, toYaml, type Clock } from "../lib/index.ts";
+import {
+  attempt,
+  cutLaterDocuments,
+  hashFiles,
+  parseYaml,
+  readRegularFile,
+  toYaml,
+  type Clock,
+} from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
-import { ChartReader, findChartFiles, type Chart } from "./chart/chart.ts";
+import { ChartReader, findChartFiles, isValuesFile, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
   parseDocuments,
@@ -188,7 +196,7 @@ async function withChartCopy<T>(
 
 /**
  * Copies a chart, so that helm reads exactly the files on which the decision is based. Generates a Chart.yaml with the
- * module's name where helm would refuse the chart's own, and omits files of `crds/` that `--crd-filters` excludes. Returns
+ * module's name where helm would refuse the chart's own, keeps only the first document of `values.yaml`, and omits files of `crds/` that `--crd-filters` excludes. Returns
  * the path of the copy. Throws ChartChangedError.
  */
 export function copyChart(
@@ -201,13 +209,24 @@ export function copyChart(
   const contents = allFiles.filter(([rel]) => !isExcludedCrd(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
-  for (const [rel, bytes] of contents) writeFileSync(join(dir, rel), bytes, { mode: 0o600 });
+  for (const [rel, bytes] of contents)
+    writeFileSync(join(dir, rel), isValuesFile(rel) ? keepFirstDocument(bytes) : bytes, { mode: 0o600 });
   if (!chart.needsChartYaml) return dir;
   const [, bytes] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
   const metadata =
     bytes === undefined ? GENERATED_CHART : objectOf(parseYaml(bytes.toString("utf8"), "Chart.yaml").value);
   writeFileSync(join(dir, "Chart.yaml"), toYaml({ ...metadata, name: module.name }), { mode: 0o600 });
   return dir;
+}
+
+/**
+ * The first document of a values.yaml. Helm 3 and the operator read only this one, but Helm 4 merges all documents. Text that is not
+ * YAML stays, because helm reports it.
+ */
+function keepFirstDocument(bytes: Buffer): Buffer {
+  const text = bytes.toString("utf8");
+  const kept = attempt(() => cutLaterDocuments(text)) ?? text;
+  return kept === text ? bytes : Buffer.from(kept);
 }
 
 /** Whether `--crd-filters` excludes a file in `crds/`, which helm would apply as a CRD. `crdFiles` are those that it does not exclude. */

@@ -14,6 +14,7 @@ import {
   computeRecordSize,
   findApplyWarnings,
   findManifestProblems,
+  findLaterDocuments,
   findManifestWarnings,
   findUnreadKeys,
   readsEnabledModules,
@@ -189,6 +190,7 @@ async function lintModule(
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
   problems.push(...(collect(problems, () => lintUnreadValues(module)) ?? []));
+  warnings.push(...(collect([], () => lintLaterDocuments(module)) ?? []));
   warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
 }
@@ -209,6 +211,16 @@ function lintUnreadValues(module: Module): Problem[] {
     key,
     message: "nothing reads it",
     remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
+  }));
+}
+
+/** Warns of documents in values.yaml that nobody reads. */
+function lintLaterDocuments(module: Module): Problem[] {
+  return findLaterDocuments(module).map(({ file, line }) => ({
+    file,
+    key: `line ${line}`,
+    message: "the document ends before this line; the rest is ignored, also with Helm 4",
+    remedy: "write all values in one document",
   }));
 }
 

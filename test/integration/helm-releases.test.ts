@@ -401,6 +401,22 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
     expect(JSON.parse(all)).toEqual({ a: 1, limits: { memory: "1Gi" } });
   });
 
+  test("only the first document of the values of a chart and its sub-charts counts", async () => {
+    const template = (key: string): string =>
+      CONFIG_MAP.replace(/^data: .*$/m, `data: {all: '{{ ${key} | toJson }}'}`);
+    await putChart(template(".Values.m"));
+    await put("m/values.yaml", "m: {a: 1, b: 1}\n---\nm: {b: 2, c: 2}\n---\nm: {d: 3}\n");
+    await put("m/charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n");
+    const subTemplate = template(".Values.s").replace(".Release.Name", ".Chart.Name");
+    await put("m/charts/sub/templates/cm.yaml", subTemplate);
+    await put("m/charts/sub/values.yaml", "s: {a: 1}\n---\ns: {b: 2}\n");
+    expect(await reconcile({ m: { e: 5 } })).toMatchObject({ action: "installed" });
+    const read = async (name: string): Promise<unknown> =>
+      JSON.parse(await kubectl("get", "cm", name, "-o", "jsonpath={.data.all}"));
+    expect(await read("m")).toEqual({ a: 1, b: 1, e: 5 });
+    expect(await read("sub")).toEqual({ a: 1 });
+  });
+
   test("renders changed inputs; an equal manifest only gets new labels, another one an upgrade", async () => {
     await putChart();
     await reconcile({ global: {}, m: { a: 1 } });

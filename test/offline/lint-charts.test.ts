@@ -55,6 +55,19 @@ const subChart = (template: string): Record<string, string> => ({
   "charts/nginx-proxy/values.yaml": "replicas: 1\n",
 });
 
+it("warns of documents of values.yaml that nobody reads, also in a sub-chart", async () => {
+  const template = `${MAP}data: {a: "{{ .Values.nginxProxy.a }}{{ .Values.nginxProxy.b }}"}\n`;
+  const files = subChart(`${MAP.replace("x}", "z}")}data: {r: "{{ .Values.replicas }}"}\n`);
+  const laterDocument = { "charts/nginx-proxy/values.yaml": "replicas: 1\n---\nreplicas: 2\n" };
+  module(template, { ...files, ...laterDocument, "values.yaml": "nginxProxy: {a: 1}\n---\n# none\n" });
+  const { code, text } = await lint();
+  const file = "modules/010-nginx-proxy/charts/nginx-proxy/values.yaml";
+  expect(text).toBe(
+    `warning: ${join(root, file)}: line 3: the document ends before this line; the rest is ignored, also with Helm 4 (write all values in one document)\n`,
+  );
+  expect(code).toBe(0);
+});
+
 const webhooks = (more: string): string => `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: policy}

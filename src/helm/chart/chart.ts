@@ -132,6 +132,11 @@ const SCHEMA_FILE = /^(?:charts\/[^/]+\/)*values\.schema\.json$/;
 
 const VALUES_FILE = /^(?:charts\/[^/]+\/)*values\.yaml$/;
 
+/** Whether a file of a chart has the default values of the chart, or of a sub-chart that is not packed. */
+export function isValuesFile(rel: string): boolean {
+  return VALUES_FILE.test(rel);
+}
+
 /**
  * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read globals,
  * `tpl` can render any file, and templates may print hooks and CRDs from values.
@@ -145,7 +150,7 @@ function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buf
   const schemas = texts((rel) => SCHEMA_FILE.test(rel) || isPacked(rel));
   const schemaReadsGlobals = schemas.some((text) => text.includes(`"global"`));
   const renderedByTpl = reach.tpl ? texts(() => true) : [];
-  const values = texts((rel) => VALUES_FILE.test(rel));
+  const values = texts(isValuesFile);
   return {
     ...reach,
     globals: new Set([...reach.globals, ...metadata.flatMap((paths) => paths ?? []), ...packedPaths]),

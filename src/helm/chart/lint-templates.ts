@@ -1,10 +1,10 @@
-/** Checks for `lint`: which values a chart never reads, and whether it reads the list of enabled modules. */
+/** Checks for `lint`: values and documents that nothing reads, and whether a chart reads the list of enabled modules. */
 
 import { join } from "node:path";
 
-import { readRegularFile } from "../../lib/index.ts";
+import { attempt, findIgnoredLine, readRegularFile } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { findChartFiles, unpackedText, isTemplate, readYamlMap } from "./chart.ts";
+import { findChartFiles, unpackedText, isTemplate, isValuesFile, readYamlMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { parseActions, type TemplateToken } from "./template-tokens.ts";
 
@@ -24,6 +24,17 @@ export function findUnreadKeys(module: Pick<Module, "dir" | "chart" | "chartDir"
   const candidates = others.filter((key) => key !== "global" && key !== "tags");
   const readKeys = candidates.length === 0 ? undefined : findReadKeys(module);
   return readKeys === undefined ? [] : candidates.filter((key) => !readKeys.has(key));
+}
+
+/** Finds values.yaml files of a module and its chart with text after the first document, which nobody reads; with the line. */
+export function findLaterDocuments(module: Pick<Module, "dir" | "chart" | "chartDir">) {
+  const chartFiles = findChartFiles(module).filter(({ rel }) => isValuesFile(rel));
+  const paths = new Set([join(module.dir, "values.yaml"), ...chartFiles.map(({ path }) => path)]);
+  return [...paths].flatMap((file) => {
+    // A file that is missing, or not YAML, is reported elsewhere.
+    const line = attempt(() => findIgnoredLine(readRegularFile(file).toString("utf8")));
+    return line === undefined ? [] : [{ file, line }];
+  });
 }
 
 /** Finds the top-level keys of values that the chart reads; undefined if the scan cannot follow its templates. */

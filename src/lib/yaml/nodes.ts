@@ -44,6 +44,8 @@ export interface Document {
   readonly root: YamlNode | undefined;
   /** Start of text after the document that belongs to no other document. It is not read. */
   readonly rest: YamlPosition | undefined;
+  /** The line, from 1, of the `---` or `...` that ends the document; undefined if the text has no such line. */
+  readonly endLine: number | undefined;
 }
 
 /** Reads the first document of `text`; what follows it is not parsed. Throws YamlError. */
@@ -85,10 +87,11 @@ class Parser {
     if (!beginsWithNode) this.#readStart();
     const isEmpty = !beginsWithNode && this.#isNext("---", "...", "%YAML", "%TAG", "end");
     const root = isEmpty ? undefined : this.#readNode("block");
-    const isEndOfDocument = this.#isNext("---", "...", "end");
-    const rest = isEndOfDocument ? undefined : this.#scanner.peek().position;
+    const { position } = this.#scanner.peek();
+    const rest = root === undefined || this.#isNext("---", "...", "end") ? undefined : position;
+    const endLine = this.#isNext("---", "...") ? position.line : undefined;
     this.#scanner.checkCharacters();
-    return { root, rest };
+    return { root, rest, endLine };
   }
 
   /** Reads the directives and the `---` before a document; both may be missing. */

@@ -4,8 +4,8 @@ import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED, Schema } from "js-yam
 
 import { ExactNumber, isContainer, toNumber, type Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
-import { constructValue, needsQuotes } from "./construct.ts";
-import { readNodes, type MapNode, type YamlNode } from "./nodes.ts";
+import { constructValue, needsQuotes, type ConstructedYaml } from "./construct.ts";
+import { readNodes, type Document, type MapNode, type YamlNode } from "./nodes.ts";
 import { YamlError } from "./cursor.ts";
 /** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
@@ -22,17 +22,45 @@ export interface ParsedYaml {
  * 200 levels are errors. Throws YamlError.
  */
 export function parseYaml(text: string, file: string): ParsedYaml {
-  const { root, rest } = readNodes(text);
-  if (root === undefined) return { value: null, warnings: [] };
-  const { value, duplicates, hasAliases } = constructValue(root);
+  const document = readNodes(text);
+  const { value, duplicates, hasAliases } =
+    document.root === undefined ? NO_VALUE : constructValue(document.root);
   if (hasAliases) measureExpanded(value, new Map(), 0);
   const warnings = duplicates.map(
     ({ key, line, firstLine }) =>
       `${file}: line ${line}: key "${key}" was already set in line ${firstLine}; the last one wins`,
   );
-  if (rest !== undefined)
-    warnings.push(`${file}: line ${rest.line}: the document ends before this line; the rest is ignored`);
+  const ignoredLine = findLineBehind(text, document);
+  if (ignoredLine !== undefined)
+    warnings.push(`${file}: line ${ignoredLine}: the document ends before this line; the rest is ignored`);
   return { value, warnings };
+}
+
+const NO_VALUE: ConstructedYaml = { value: null, duplicates: [], hasAliases: false };
+const LINE_BREAK = /\r\n|[\n\r\u0085\u2028\u2029]/;
+/** A line that is blank, or has only a comment or a separator of documents. */
+const EMPTY_LINE = /^(?:(?:---|\.\.\.)(?=[ \t]|$))?[ \t]*(?:#.*)?$/;
+
+/** The first line, from 1, with content behind the first document; undefined if nothing follows it. */
+function findLineBehind(text: string, { rest, endLine }: Document): number | undefined {
+  if (rest !== undefined || endLine === undefined) return rest?.line;
+  const linesBehind = text.split(LINE_BREAK).slice(endLine - 1);
+  const index = linesBehind.findIndex((line) => !EMPTY_LINE.test(line));
+  return index < 0 ? undefined : endLine + index;
+}
+
+/** The first line, from 1, that belongs to no document or to one after the first; undefined if all is read. Throws YamlError. */
+export function findIgnoredLine(text: string): number | undefined {
+  return findLineBehind(text, readNodes(text));
+}
+
+/** The text without the documents after the first one. Throws YamlError. */
+export function cutLaterDocuments(text: string): string {
+  const { endLine } = readNodes(text);
+  if (endLine === undefined) return text;
+  const lineBreak = new RegExp(LINE_BREAK, "g");
+  for (let line = 1; line < endLine; line++) lineBreak.exec(text);
+  return text.slice(0, lineBreak.lastIndex);
 }
 
 /**

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { YamlError, parseYaml, toYaml, toYamlSafeJson } from "../../../src/lib/index.ts";
+import { YamlError, parseYaml, cutLaterDocuments, toYaml, toYamlSafeJson } from "../../../src/lib/index.ts";
 import { ExactNumber, type Json } from "../../../src/model/index.ts";
 
 const read = (text: string): Json => parseYaml(text, "test.yaml").value;
@@ -173,7 +173,21 @@ describe("parseYaml", () => {
   it("warns of text that belongs to no document", () => {
     const { warnings } = parseYaml('{"a": 1}\n{"b": 2}', "test.yaml");
     expect(warnings).toEqual(["test.yaml: line 2: the document ends before this line; the rest is ignored"]);
-    expect(parseYaml("a: 1\n---\nb: 2\n", "test.yaml").warnings).toEqual([]);
+  });
+
+  it.each([
+    ["a: 1\n---\nb: 2\n", 3, "a: 1\n"],
+    ["---\n---\na: 1\n", 3, "---\n"],
+    ["a: 1\r\n...\r\n# comment\r\n--- {b: 2}", 4, "a: 1\r\n"],
+    ["a: 1\u2028--- b", 2, "a: 1\u2028"],
+    ["a: 1\n---\n# comment\n---\n", undefined, "a: 1\n"],
+    ["# comment\n---\na: 1\n", undefined, "# comment\n---\na: 1\n"],
+    ["a: |\n  x\n  ---\n  y\n", undefined, "a: |\n  x\n  ---\n  y\n"],
+  ])("warns of documents after the first one of %j, and cuts them", (text, line, kept) => {
+    const warning = `x: line ${line}: the document ends before this line; the rest is ignored`;
+    expect(parseYaml(text, "x").warnings).toEqual(line === undefined ? [] : [warning]);
+    expect(cutLaterDocuments(text)).toBe(kept);
+    expect(parseYaml(kept, "x")).toEqual({ value: parseYaml(text, "x").value, warnings: [] });
   });
 
   it("does not repeat what a text contains that is read as an alias or a tag", () => {
