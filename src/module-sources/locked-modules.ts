@@ -156,7 +156,7 @@ export class LockedModules {
     registryModules.origins = this.#buildOrigins(requested, before);
     registryModules.purgeBlockers = [
       ...(purgeBlocker === undefined ? [] : [purgeBlocker]),
-      ...this.#listPurgeBlockers(modulesDir),
+      ...this.#listPurgeBlockers(modulesDir, registryModules.origins),
     ];
     registryModules.dir = modulesDir;
     return this.#findChangedModules(links, before, registryModules);
@@ -203,10 +203,8 @@ export class LockedModules {
   }
 
   /** Reasons not to purge releases: a module whose content or lock entry is unreadable looks deleted, but its release must stay. */
-  #listPurgeBlockers(modulesDir: string): string[] {
-    const faulty = [...this.#contents]
-      .filter(([, { problem }]) => problem !== undefined)
-      .map(([name]) => name);
+  #listPurgeBlockers(modulesDir: string, origins: ReadonlyMap<string, ModuleOrigin>): string[] {
+    const faulty = [...this.entries.keys()].filter((name) => origins.get(name)?.problem !== undefined);
     return [...faulty, ...this.#lock.damaged].map(
       (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
     );
@@ -214,11 +212,13 @@ export class LockedModules {
 
   /**
    * Where a locked module comes from, and why its content cannot be used (`retriedAs`: the next check fetches it again); the
-   * status and messages display it. A removed module that a source names again does not count as removed.
+   * status and messages display it. A removed module that a source names again does not count as removed. One that stays removed has
+   * no problem: without its content, it is an empty module, which discovery disables and deletes without hooks.
    */
   #buildOrigin(name: string, entry: LockEntry, isRequested: boolean): ModuleOrigin {
     const { source, version, digest, verifiedBy, removed = false } = entry;
-    const failure = this.#contents.get(name)?.problem;
+    const isRemoved = removed && !isRequested;
+    const failure = isRemoved ? undefined : this.#contents.get(name)?.problem;
     const file = `ModuleSource ${source}`;
     const problem: Problem | undefined = failure && {
       file,
@@ -226,7 +226,7 @@ export class LockedModules {
       message: failure.message,
       ...(failure.reason === "SourceUnavailable" ? { retriedAs: failure.reason } : {}),
     };
-    return { source, version, digest, verifiedBy, removed: removed && !isRequested, problem };
+    return { source, version, digest, verifiedBy, removed: isRemoved, problem };
   }
 
   /** The origin of a module that is not locked yet. Its problem is expected until the first check has ended. */

@@ -1,6 +1,6 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
 import type { IModuleSource } from "../../src/status/index.ts";
@@ -186,6 +186,25 @@ test("an end between lock and switch is completed by the next start", { timeout:
   it.lab.registry.failures = { status: 503, left: Infinity };
   operator = await it.start();
   await untilInstalled(it, operator, "1.5.0");
+
+  // On an empty disk, and with the registry still away, its user removes it: the release goes without its hooks.
+  await operator.stop();
+  rmSync(join(dirname(it.bye), "sources"), { recursive: true });
+  operator = await it.start();
+  await operator.until(() => operator.log().includes("is locked and not on disk"), "the content is missing");
+  expect(await it.installed()).toBe("1.5.0");
+  await it.kubectl(["delete", "modulesource", "platform"]);
+  await eventually(
+    async () => {
+      expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe("");
+      expect(await it.kubectl(["get", "configmap", "web", "-o", "name", "--ignore-not-found"])).toBe("");
+    },
+    "the release and the module are gone",
+    { context: () => operator.log().slice(-4000) },
+  );
+  await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it");
+  expect(operator.log()).toContain("A module was deleted without its delete hooks");
+  expect(existsSync(it.bye)).toBe(false);
 });
 
 test(

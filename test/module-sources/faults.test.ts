@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -344,6 +344,65 @@ it("a directory of the same name comes first, until it is gone; nothing is remov
   lab.source({ web: { version: "1.4.2" } });
   await lab.pass(MINUTE, () => lab.status().summary === "1/1");
   expect([errorOf(lab), lab.content("web")]).toEqual(["", "1.4.2"]);
+});
+
+describe("a module whose content is not on disk", () => {
+  /** A new replica: its disk is empty, and the registry is away. */
+  async function startWithoutContent(lab: SourcesLab): Promise<void> {
+    await lab.stop();
+    Object.assign(lab, { dir: tempDir() });
+    lab.lab.registry.failures = { status: 503, left: Infinity };
+    await lab.start();
+  }
+
+  /** Lets time pass until the module is an empty one that is switched off: it blocks nothing, and has no problem that keeps it. */
+  async function untilSwitchedOff(lab: SourcesLab): Promise<void> {
+    await lab.pass(MINUTE, () => lab.registryModules.origins.get("web")?.removed === true);
+    expect(await lab.tree()).toMatchObject({
+      modules: [{ problem: undefined, warnings: [], hookFiles: [], origin: { removed: true } }],
+      purgeBlockers: [],
+    });
+  }
+
+  it("is switched off when its source is deleted, after a second look", async () => {
+    const lab = await running();
+    await startWithoutContent(lab);
+    lab.removeSource();
+    await lab.pass(2000);
+    expect(lab.locked("web")).not.toHaveProperty("removed");
+    await untilSwitchedOff(lab);
+  });
+
+  it("is switched off too if its removal began before the content was lost", async () => {
+    const lab = await running();
+    lab.removeSource();
+    await lab.pass(MINUTE, () => lab.locked("web")?.["removed"] === true);
+    await startWithoutContent(lab);
+    await untilSwitchedOff(lab);
+    // Named again, it is a module that waits for its content.
+    lab.source({ web: { version: "1.4.2" } });
+    await untilError(lab, "503");
+    expect((await lab.tree()).modules).toMatchObject([
+      { problem: { retriedAs: "SourceUnavailable" }, origin: { removed: false } },
+    ]);
+  });
+
+  it("has its content for the removal if that is on the disk again", async () => {
+    const lab = await running();
+    await lab.stop();
+    const blobs = join(lab.dir, "blobs");
+    const kept = join(tempDir(), "blobs");
+    cpSync(blobs, kept, { recursive: true });
+    rmSync(blobs, { recursive: true });
+    lab.lab.registry.failures = { status: 503, left: Infinity };
+    await lab.start();
+    await untilError(lab, "503");
+    expect(lab.content("web")).toBeUndefined();
+    cpSync(kept, blobs, { recursive: true });
+    lab.removeSource();
+    await lab.pass(MINUTE, () => lab.registryModules.origins.get("web")?.removed === true);
+    expect(lab.content("web")).toBe("1.4.2");
+  });
 });
 
 describe("what is announced once", () => {

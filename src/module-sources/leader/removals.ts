@@ -56,8 +56,17 @@ export class SourceRemovals {
     await this.#commit(async () => {
       // Other work may have changed an entry before this work began.
       for (const [name, entry] of deleted)
-        if (lockedModules.entries.get(name) === entry) await lockedModules.deleteEntry(name);
+        if (lockedModules.entries.get(name) === entry) await this.#deleteEntry(name, entry);
     });
+  }
+
+  /** Deletes the entry of a deleted module, and logs if its content was not available for its delete hooks. */
+  async #deleteEntry(name: string, { source }: LockEntry): Promise<void> {
+    const { lockedModules, options } = this.#context;
+    const reason = lockedModules.getContent(name)?.problem?.message;
+    await lockedModules.deleteEntry(name);
+    const fields = { module: name, source, reason };
+    if (reason !== undefined) options.logger.warn("A module was deleted without its delete hooks", fields);
   }
 
   /**
@@ -106,6 +115,9 @@ export class SourceRemovals {
         for (const [name, entry] of this.#listUnnamed(sources)) {
           // A module that only this check has found waits for another one; a source may name a module again meanwhile.
           if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
+          // The disk may have been full when the content was unpacked last.
+          if (lockedModules.getContent(name)?.dir === undefined)
+            await lockedModules.verifyAndUnpack(name, this.#context.keysForModule(name));
           await lockedModules.writeEntry(name, { ...entry, removed: true });
           const fields = { module: name, source: entry.source };
           logger.info("No ModuleSource names the module any more; the operator disables it", fields);
