@@ -86,6 +86,7 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
   if (timeoutSeconds < 1 || timeoutSeconds > MAX_SECONDS)
     complain(`${id}.timeoutSeconds: Invalid value: ${timeoutSeconds}: must be between 1 and 30 seconds`);
   rules.forEach((rule, index) => checkRule(rule, `${id}.rules[${index}]`, complain));
+  if (raw.labelSelector !== undefined) warnOfSubresources(rules, id, options.warn);
   const selector = (field: string) => ({ path: `${id}.${field}`, complain });
   return {
     ...common,
@@ -97,6 +98,27 @@ function readItem(raw: RawItem, place: { key: string; index: number }, options: 
     labelSelector: readLabelSelector(raw.labelSelector, selector("labelSelector")),
     namespaceLabels: readLabelSelector(raw.namespace?.labelSelector, selector("namespace.labelSelector")),
   };
+}
+
+/** Subresources whose objects are the whole object with its labels. Requests of the others have objects without labels. */
+const LABELLED_SUBRESOURCES = new Set([
+  "status",
+  "resize",
+  "ephemeralcontainers",
+  "approval",
+  "finalize",
+  "*",
+]);
+
+/** Warns of subresources whose requests match no label selector. */
+function warnOfSubresources(rules: readonly ValueOf<typeof RULE>[], id: string, warn: Complain): void {
+  const resources = new Set(rules.flatMap((rule) => rule.resources));
+  const unlabelled = [...resources].filter((resource) => {
+    const [, subresource] = resource.split("/");
+    return subresource !== undefined && !LABELLED_SUBRESOURCES.has(subresource);
+  });
+  if (unlabelled.length === 0) return;
+  warn(`${id}.labelSelector: requests of ${unlabelled.join(", ")} have no labels that it could select`);
 }
 
 /** Complains about a name that Kubernetes would not accept for a webhook. */

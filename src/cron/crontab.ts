@@ -53,7 +53,7 @@ export function parseCrontab(line: string): Crontab {
     );
   }
   const fields = parseFields(LINES_BY_NAME.get(text) ?? text, line);
-  const warning = findSecondsMistake(fields, text);
+  const warning = findSecondsMistake(fields, text) ?? findImpossibleDate(fields, text);
   return {
     line,
     ...(warning !== undefined && { warning }),
@@ -90,6 +90,17 @@ function findSecondsMistake({ second, minute, hour }: Fields, text: string): str
   if (!isEverySecond || isFrequent) return undefined;
   const correctedText = text.replace(/^\S+/, "0");
   return `\`${text}\` fires each second of a minute that matches; for once a minute write \`${correctedText}\``;
+}
+
+/** The most days that each month has, from January on. */
+const MOST_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** A warning about a line that never fires, because no month has its days. With days of the week, too, one of both is enough. */
+function findImpossibleDate({ day, month, weekday }: Fields, text: string): string | undefined {
+  const firstDay = Math.min(...day.values);
+  const isPossible = [...month.values].some((each) => firstDay <= (MOST_DAYS[each - 1] ?? 0));
+  if (isPossible || !weekday.star) return undefined;
+  return `\`${text}\` never fires: none of its months has day ${firstDay}`;
 }
 
 /** How far back a change of the zone's offset can still matter: the largest change ever was a day. */

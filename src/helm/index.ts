@@ -9,6 +9,7 @@ export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
 export { listManifestObjects, changedObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
 export { manifestChecksum, resourceName, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
 export { findApplyWarnings } from "./manifest/apply-warnings.ts";
+export { findFloatWarnings } from "./manifest/float-warnings.ts";
 export { findManifestWarnings } from "./manifest/manifest-problems.ts";
 export { MAX_RECORD_BYTES, findManifestProblems, computeRecordSize } from "./manifest/manifest-problems.ts";
 export { helmMetadata, readOwner, type Inspection, type RecordedObjects } from "./objects/live-objects.ts";

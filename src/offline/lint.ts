@@ -14,6 +14,7 @@ import {
   computeRecordSize,
   findApplyWarnings,
   findManifestProblems,
+  findFloatWarnings,
   findLaterDocuments,
   findManifestWarnings,
   findUnreadKeys,
@@ -235,6 +236,7 @@ async function lintManifest(
     const manifest = await charts.render(module, tree);
     const messages = findManifestProblems(manifest);
     found.warnings.push(...lintWebhooks(module, manifest), ...lintApply(module, manifest));
+    found.warnings.push(...lintFloats(module, manifest));
     problems.push(...messages.map((message) => ({ file: module.dir, message: `renders ${message}` })));
     problems.push(...lintRecordSize(module, manifest));
   } catch (error) {
@@ -267,6 +269,12 @@ function lintApply({ dir, helm }: Module, manifest: string): Problem[] {
   if (helm?.apply === "client") return [];
   const remedy = "correct the chart, or set helm: {apply: client} in addon.yaml";
   return findApplyWarnings(manifest).map((text) => ({ file: dir, message: `renders ${text}`, remedy }));
+}
+
+/** Warns of integers that a template printed as floating-point numbers. */
+function lintFloats({ dir }: Module, manifest: string): Problem[] {
+  const remedy = "print integers of values with the function int64";
+  return findFloatWarnings(manifest).map((text) => ({ file: dir, message: `renders ${text}`, remedy }));
 }
 
 /** Finds a release that helm could not store: its record must fit into a Secret. */

@@ -57,6 +57,19 @@ describe.each(KEYS)("%s", (key) => {
     expect(found.some((each) => each.startsWith(`${key}[0]`) && each.includes(message))).toBe(true);
   });
 
+  test.each([
+    [["pods/exec", "pods", "pods/status", "*/scale"], {}, "pods/exec, */scale"],
+    [["pods", "pods/*", "deployments/status"], {}, undefined],
+    [["pods/exec"], undefined, undefined],
+  ])("resources %j with the selector %j", (resources, labelSelector, named) => {
+    const selector = labelSelector && { matchLabels: { a: "b" } };
+    const answer = parsed({
+      [key]: [{ name: "a.b.io", rules: [{ ...RULE, resources }], labelSelector: selector }],
+    });
+    const warning = `${key}[0].labelSelector: requests of ${named} have no labels that it could select`;
+    expect("config" in answer && answer.warnings).toEqual(named === undefined ? [] : [warning]);
+  });
+
   test("two of one name", () => {
     expect(errorsOf({ name: "a.b.io" }, { name: "a.b.io" })).toEqual([
       `${key}[1].name: Duplicate value: "a.b.io"`,

@@ -186,7 +186,7 @@ describe("lines that are refused", () => {
   });
 });
 
-describe("warning for lines that fire each second", () => {
+describe("warning for lines that fire each second, or never", () => {
   test.each([
     [
       "* 30 12 * * *",
@@ -205,6 +205,15 @@ describe("warning for lines that fire each second", () => {
     ["0 30 12 * * *", undefined],
     ["*/10 30 12 * * *", undefined],
     ["30 12 * * *", undefined],
+    ["0 0 30 2 *", "`0 0 30 2 *` never fires: none of its months has day 30"],
+    [
+      "TZ=UTC 0 0 0 31 feb,4-6/2,9,11 ?",
+      "`0 0 0 31 feb,4-6/2,9,11 ?` never fires: none of its months has day 31",
+    ],
+    ["0 0 29 2 *", undefined],
+    ["0 0 29-31 2 *", undefined],
+    ["0 0 31 4,5 *", undefined],
+    ["0 0 30 2 1", undefined],
   ])("%s", (line, warning) => {
     expect(parseCrontab(line).warning).toBe(warning);
   });

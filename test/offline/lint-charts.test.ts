@@ -89,6 +89,28 @@ it.each<[string, string, boolean]>([
   expect(code).toBe(0);
   const warning = "ValidatingWebhookConfiguration policy: webhook all.example.com fails closed for Leases";
   expect(text.includes(warning)).toBe(warns);
+  expect(text.includes(warning.replace("Leases", "Pods"))).toBe(warns);
+});
+
+it("lint warns of integers that the chart prints as floating-point numbers", async () => {
+  const data = `data:
+  id: "{{ .Values.nginxProxy.id }}"
+  flag: --id={{ .Values.nginxProxy.id }}
+  exact: "{{ int64 .Values.nginxProxy.id }}"
+  small: "{{ .Values.nginxProxy.small }}"
+  text: "a 1e+07 b"
+`;
+  module(`${MAP}${data}`, { "values.yaml": "nginxProxy: {id: 12345678, small: 123456}\n" });
+  const { code, text } = await lint();
+  const warning = (key: string): string =>
+    `warning: ${join(root, "modules/010-nginx-proxy")}: renders ConfigMap x: data.${key} with the number 1.2345678e+07 (print integers of values with the function int64)\n`;
+  expect(text).toBe(`${warning("id")}${warning("flag")}`);
+  expect(code).toBe(0);
+});
+
+it("lint reads a text with a separator of documents behind U+2028 as helm does", async () => {
+  module(`${MAP}data:\n  a: |\n    x\u2028---\n    y\n`);
+  expect(await lint()).toEqual({ code: 0, text: "" });
 });
 
 describe("lint finds", () => {
@@ -112,7 +134,7 @@ describe("lint finds", () => {
       {},
       /addonmodules\.addon-operator\.io: is a definition of the operator itself, which no module may replace/,
     ],
-    "an object twice": [`${MAP}---\n${MAP}`, {}, /ConfigMap x is in the manifest twice/],
+    "an object twice": [`${MAP}---\n${MAP}`, {}, /renders ConfigMap x twice/],
     "an alias that names containers": [
       MAP.replace("x}", "z}"),
       subChart(DEPLOYMENT),

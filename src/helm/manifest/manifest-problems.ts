@@ -27,14 +27,14 @@ export const POD_SPEC_PATHS = [
 
 /**
  * Finds what every API server would refuse: documents that are no objects, invalid names of objects and containers, invalid
- * values of labels, and objects that occur twice. Returns a sentence for each problem.
+ * values of labels, and objects that occur twice. Returns for each problem what the manifest contains.
  */
 export function findManifestProblems(manifest: string): string[] {
   const problems: string[] = [];
   const seen = new Set<string>();
   for (const object of parseDocuments(manifest).flatMap(expandLists)) {
     if (!isJsonObject(object)) {
-      problems.push("a document is no object");
+      problems.push("a document that is no object");
       continue;
     }
     const what = nameForLint(object);
@@ -44,7 +44,7 @@ export function findManifestProblems(manifest: string): string[] {
     }
     problems.push(...findObjectProblems(object).map((problem) => `${what}: ${problem}`));
     const id = `${textOrNone(object["apiVersion"])} ${what}`;
-    if (seen.has(id)) problems.push(`${what} is in the manifest twice`);
+    if (seen.has(id)) problems.push(`${what} twice`);
     seen.add(id);
   }
   return problems;
@@ -129,36 +129,53 @@ function formatValue(value: Json | undefined): string {
 
 const WEBHOOK_KINDS = new Set(["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]);
 
+/** What must not depend on the server of a webhook, and why. */
+const VITAL_RESOURCES = [
+  {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    operations: ["CREATE", "UPDATE"],
+    effect: "fails closed for Leases of all namespaces, also of the operator and of Kubernetes",
+  },
+  {
+    group: "",
+    resource: "pods",
+    operations: ["CREATE"],
+    effect: "fails closed for Pods of all namespaces, also of its own server",
+  },
+];
+
+type VitalResource = (typeof VITAL_RESOURCES)[number];
+
 /**
- * Finds webhooks that fail closed and cover the Leases of all namespaces: if their server is down, the operator cannot renew its own Lease, and
- * ends. Returns a sentence for each.
+ * Finds webhooks that fail closed and cover the Leases or Pods of all namespaces: if their server is down, the operator cannot renew its own
+ * Lease, and ends, or the Pods of the server cannot start. Returns a sentence for each.
  */
 export function findManifestWarnings(manifest: string): string[] {
   return listManifestObjects(parseDocuments(manifest))
     .filter(({ kind }) => WEBHOOK_KINDS.has(textOrNone(kind)))
     .flatMap((configuration) =>
-      objectsIn(configuration["webhooks"])
-        .filter(coversAllLeases)
-        .map(
-          ({ name }) =>
-            `${nameForLint(configuration)}: webhook ${textOrNone(name)} fails closed for Leases of all namespaces, also of the operator and of Kubernetes`,
+      objectsIn(configuration["webhooks"]).flatMap((webhook) =>
+        VITAL_RESOURCES.filter((vital) => coversAll(webhook, vital)).map(
+          ({ effect }) => `${nameForLint(configuration)}: webhook ${textOrNone(webhook["name"])} ${effect}`,
         ),
+      ),
     );
 }
 
 const SELECTORS = ["namespaceSelector", "objectSelector"];
 
-/** Whether a webhook refuses to write Leases while its server is down, wherever they are. */
-function coversAllLeases(webhook: JsonObject): boolean {
+/** Whether a webhook refuses to write objects of a resource while its server is down, wherever they are. */
+function coversAll(webhook: JsonObject, { group, resource, operations }: VitalResource): boolean {
   const isSelective =
     SELECTORS.some((key) => Object.keys(objectOf(webhook[key])).length > 0) ||
     objectsIn(webhook["matchConditions"]).length > 0;
   if (webhook["failurePolicy"] === "Ignore" || isSelective) return false;
   return objectsIn(webhook["rules"]).some(
     (rule) =>
-      names(rule["apiGroups"], "coordination.k8s.io", "*") &&
-      names(rule["resources"], "leases", "*", "*/*") &&
-      names(rule["operations"], "CREATE", "UPDATE", "*") &&
+      names(rule["apiGroups"], group, "*") &&
+      names(rule["resources"], resource, "*", "*/*") &&
+      names(rule["operations"], ...operations, "*") &&
       rule["scope"] !== "Cluster",
   );
 }

@@ -13,8 +13,8 @@ export interface ObjectRef {
   readonly name: string;
 }
 
-/** The separator of documents. */
-export const DOCUMENT_SEPARATOR = /^---(?:[ \t].*)?$/m;
+/** The separator of documents. Only a line feed begins a line, as for helm: with the flag m, U+2028 in a text would, too. */
+export const DOCUMENT_SEPARATOR = /(?<=^|\n)---(?:[ \t\r][^\n]*)?(?=\n|$)/;
 
 /** Parses the documents of a rendered manifest. Text that is not YAML stays text; empty documents are left out. */
 export function parseDocuments(manifest: string): Json[] {
