@@ -70,11 +70,22 @@ export async function renderManifestsFromCopy(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
 ): Promise<string[]> {
-  const { helm, capabilities } = reconciliation.tools;
+  const { helm } = reconciliation.tools;
   const manifests = needsServer(reconciliation) ? await helm.dryRun(options) : undefined;
   if (manifests !== undefined) return manifests;
+  return [await renderWithoutServer(reconciliation, options)];
+}
+
+/**
+ * The capabilities with which helm renders a chart without the server: the version of the server, which a chart may require (`kubeVersion`),
+ * and the versions of its APIs where templates use data of the server.
+ */
+export async function readCapabilities(
+  reconciliation: Reconciliation,
+): Promise<Pick<OfflineRenderOptions, "kubeVersion" | "apiVersions">> {
+  const { capabilities } = reconciliation.tools;
   const apiVersions = needsServer(reconciliation) ? await capabilities.apiVersions() : undefined;
-  return [await renderWithoutServer(reconciliation, options, apiVersions)];
+  return { kubeVersion: await capabilities.kubeVersion(), apiVersions };
 }
 
 /** Whether templates use the server's data, so that `helm template` would render something else. */
@@ -82,17 +93,11 @@ function needsServer({ chart }: Reconciliation): boolean {
   return chart.reach.lookup || chart.reach.capabilities;
 }
 
-/**
- * Runs `helm template` with the version of the API server, which a chart may require (`kubeVersion`): as an upgrade if the release exists
- * (`.Release.IsUpgrade`), otherwise as a first installation.
- */
-async function renderWithoutServer(
-  { tools, owner }: Reconciliation,
-  options: ChartOptions,
-  apiVersions?: readonly string[],
-): Promise<string> {
-  const kubeVersion = await tools.capabilities.kubeVersion();
-  return tools.helm.template({ ...options, isUpgrade: owner !== undefined, kubeVersion, apiVersions });
+/** Runs `helm template`: as an upgrade if the release exists (`.Release.IsUpgrade`), otherwise as a first installation. */
+async function renderWithoutServer(reconciliation: Reconciliation, options: ChartOptions): Promise<string> {
+  const { tools, owner } = reconciliation;
+  const capabilities = await readCapabilities(reconciliation);
+  return tools.helm.template({ ...options, ...capabilities, isUpgrade: owner !== undefined });
 }
 
 /** Renders the chart without the server, with these versions and kinds of APIs in `.Capabilities`. */

@@ -9,6 +9,7 @@ import type { UpgradeOptions } from "../binary/helm.ts";
 import { UnusableChartError } from "../chart/chart.ts";
 import { parseDocuments, parseObjectRef, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { LiveObjectClient } from "../objects/live-objects.ts";
+import { readCapabilities } from "../rendering.ts";
 import type { Reconciliation } from "../types.ts";
 import { waitUntilServed } from "./ensure-crds.ts";
 import { findOwnCrd, readModuleCrds } from "./read-crds.ts";
@@ -50,14 +51,20 @@ export async function createSubChartCrds(
 }
 
 /** The texts of the files in `crds/`: of enabled sub-charts, or of all where templates cannot be rendered without the server. */
-async function readCrdTexts({ tools, chart }: Reconciliation, options: UpgradeOptions): Promise<string> {
+async function readCrdTexts(reconciliation: Reconciliation, options: UpgradeOptions): Promise<string> {
+  const { tools, chart } = reconciliation;
+  const capabilities = await readCapabilities(reconciliation);
   try {
-    const text = await tools.helm.template({ ...options, isUpgrade: false, includeCrds: true });
+    const text = await tools.helm.template({
+      ...options,
+      ...capabilities,
+      isUpgrade: false,
+      includeCrds: true,
+    });
     // Helm prints these files first.
     return text.split(TEMPLATE_SOURCE, 1)[0] ?? "";
   } catch (error) {
-    const { lookup, capabilities } = chart.reach;
-    if (!(error instanceof HelmError) || !(lookup || capabilities)) throw error;
+    if (!(error instanceof HelmError) || !chart.reach.lookup) throw error;
     return tools.helm.showCrds(options);
   }
 }

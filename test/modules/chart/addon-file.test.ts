@@ -294,7 +294,7 @@ describe("addon.yaml is refused with", () => {
     [
       "an unknown key of helm",
       "helm: {waits: true}\n",
-      `helm.waits: is no key of addon.yaml (${known} timeout, wait, takeOwnership)`,
+      `helm.waits: is no key of addon.yaml (${known} timeout, wait, takeOwnership, apply)`,
     ],
     ["a time-out that is a number", "helm: {timeout: 300}\n", "helm.timeout: must be string"],
     [
