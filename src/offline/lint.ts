@@ -256,7 +256,7 @@ function canValuesHelp({ message }: HelmError): boolean {
 }
 
 /** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
-const OTHER_KUBERNETES = /requires kubeVersion: .* incompatible with Kubernetes (v\S+)/;
+const OTHER_KUBERNETES = / which is incompatible with Kubernetes (v\S+)/;
 
 /** Warns about webhooks that can lock the operator out. */
 function lintWebhooks({ dir }: Module, manifest: string): Problem[] {
