@@ -127,7 +127,8 @@ function readSelection(raw: RawKubernetes, id: string, { complain }: BindingRead
 
 /** Complains about values that fit the shape but make no sense. */
 function checkItem(raw: RawKubernetes, id: string, { complain, warn }: BindingReadOptions): void {
-  if (raw.kind.trim() === "") complain(`${id}.kind must not be empty`);
+  // The Go operators load it, too, and then find no such kind.
+  if (raw.kind.trim() === "") warn(`${id}.kind is empty, so that the binding cannot start`);
   if (raw.apiVersion !== undefined && raw.apiVersion.split("/").length > 2) {
     complain(`${id}.apiVersion is invalid: "${raw.apiVersion}" is neither "version" nor "group/version"`);
   }

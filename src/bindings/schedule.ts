@@ -29,6 +29,9 @@ function read(config: JsonObject, { complain, warn, queue }: BindingReadOptions)
   return raw.map((item, index) => {
     const common = readCommonBinding(item, { key: "schedule", index }, queue);
     try {
+      // The Go operators know only the other prefix.
+      if (item.crontab.trim().startsWith("CRON_TZ="))
+        throw new Error(`write TZ=, not CRON_TZ=: ${item.crontab}`);
       const { warning } = parseCrontab(item.crontab);
       if (warning !== undefined) warn(`${common.id}.crontab: ${warning}`);
     } catch (error) {

@@ -6,7 +6,10 @@ import { isContainer, type Json, isJsonObject, type JsonObject } from "../model/
 export type Shape =
   | { readonly kind: "string"; readonly oneOf?: readonly string[] }
   | { readonly kind: "boolean" }
-  /** With `fraction`, decimals are valid too; messages still say "integer", the word that hook authors search for. */
+  /**
+   * Up to 2^53, beyond which the Go operators take no number for an integer. With `fraction`, all numbers are valid;
+   * messages still say "integer", the word that hook authors search for.
+   */
   | { readonly kind: "integer"; readonly fraction?: boolean }
   | { readonly kind: "array"; readonly of: Shape; readonly min?: number }
   | MapShape
@@ -85,7 +88,7 @@ function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
   }
   const hasType =
     shape.kind === "integer" && shape.fraction !== true
-      ? Number.isInteger(value)
+      ? Number.isSafeInteger(value)
       : typeof value === SCALAR_TYPES[shape.kind];
   if (hasType) return [];
   const requiredType = shape.kind === "map" ? "object" : shape.kind;
@@ -156,6 +159,6 @@ function describePath(path: string): string {
 function typeName(value: Json): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  if (typeof value === "number" && Number.isInteger(value)) return "integer";
+  if (Number.isSafeInteger(value)) return "integer";
   return typeof value;
 }

@@ -83,10 +83,13 @@ function parsePath(path: string): { segments: string[] | undefined; format: stri
   return { segments, format };
 }
 
-/** Renders the response as text, YAML or JSON. Without a requested format, a response that has a text is sent as text, others as YAML. */
+/**
+ * Renders the response as text, YAML or JSON. Without a requested format, a response that has a text is sent as text, others as YAML.
+ * Data without a text is JSON in the format text, as the Go operator sends it.
+ */
 function renderResponse(response: RouteResponse, format: string | undefined): string {
   const { data } = response;
   if ("text" in response && (data === undefined || format === undefined || format === "text"))
     return response.text;
-  return format === "json" ? `${JSON.stringify(data)}\n` : toYaml(data ?? null);
+  return format === "json" || format === "text" ? `${JSON.stringify(data)}\n` : toYaml(data ?? null);
 }

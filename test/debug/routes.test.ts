@@ -213,6 +213,7 @@ describe("debug socket", () => {
       { "/host": "hook patch", "/replicas": "module values.yaml: own.yaml" },
     ],
     ["module config web-shop", {}],
+    ["module config web-shop -g", { global: {}, webShop: {} }],
     ["module patches web-shop", [{ Operations: [{ op: "add", path: "/webShop/host", value: "a.example" }] }]],
     ["module snapshots web-shop", {}],
     ["global list", { globalHooks: [] }],
@@ -228,6 +229,11 @@ describe("debug socket", () => {
   ])("%s", async (line, expected) => {
     expect(await json(line)).toEqual(expected);
     expect(parseYaml((await ask(`${line} -o yaml`)).body, line).value).toEqual(expected);
+  });
+
+  it("answers with JSON where data has no text, as the Go operator", async () => {
+    expect((await ask("module list -o text")).body).toBe('{"enabledModules":["web-shop"]}\n');
+    expect(JSON.parse((await ask("module values web-shop -g -o text")).body)).toHaveProperty("global");
   });
 
   it("shows queues as text, and as data", async () => {

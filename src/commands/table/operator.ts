@@ -161,7 +161,9 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     request: buildGraphRequest,
   }),
   moduleRow("values", "print the merged values of a module", { flags: [GLOBAL_FLAG, EXPLAIN_FLAG] }),
-  moduleRow("config", "print the values of a module in the ConfigMap and the overlay"),
+  moduleRow("config", "print the values of a module in the ConfigMap and the overlay", {
+    flags: [GLOBAL_FLAG],
+  }),
   moduleRow("render", "print the manifest that Helm renders with the current values", {
     flags: [DIFF_FLAG],
     isText: true,

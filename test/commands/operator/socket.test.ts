@@ -83,6 +83,7 @@ describe("which call a sub-command makes", () => {
     ["module graph -o json", "/module/graph.json"],
     ["module values web", "/module/web/values.yaml"],
     ["module values web -g", "/module/web/values.yaml?global=true"],
+    ["module config web -g", "/module/web/config.yaml?global=true"],
     ["module values web --explain -o json", "/module/web/values.json?explain=true"],
     ["module render web --diff", "/module/web/render.yaml?diff=true"],
     ["module why web", "/module/web/why.yaml"],

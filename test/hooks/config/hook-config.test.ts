@@ -49,6 +49,16 @@ describe("versions", () => {
   });
 });
 
+test.each([`${V1}kubernetes: [{kind: ""}]`, `${V1}kubernetes: [{kind: " ", queue: q}]`])(
+  "%j is loaded with a warning",
+  (text) => {
+    expect(parseHookConfig(text, "module")).toMatchObject({
+      config: { bindings: { kubernetes: [{}] } },
+      warnings: ["kubernetes[0].kind is empty, so that the binding cannot start"],
+    });
+  },
+);
+
 test("a configuration of version 0 may have an empty list of events", () => {
   expect(config("onKubernetesEvent: []")).toMatchObject({ version: "v0", bindings: bindingsWith({}) });
 });
@@ -60,6 +70,7 @@ describe("lifecycle bindings", () => {
     ["010", 8],
     ["0", 0],
     ["-1", -1],
+    ["9007199254740991", 9_007_199_254_740_991],
   ])("onStartup: %s is order %i", (text, order) => {
     const { lifecycle } = config(`${V1}onStartup: ${text}`).bindings;
     expect(lifecycle).toMatchObject([{ name: "onStartup", order }]);
@@ -99,6 +110,8 @@ describe("what does not fit is reported together", () => {
   test.each<[string, string[]]>([
     [`onStartup: "1"`, ['onStartup must be of type integer: "string"']],
     ["onStartup: 1.5", ['onStartup must be of type integer: "number"']],
+    ["onStartup: 9007199254740993", ['onStartup must be of type integer: "number"']],
+    ["onStartup: 1e300", ['onStartup must be of type integer: "number"']],
     ["onStartup: true", ['onStartup must be of type integer: "boolean"']],
     ["onStartup: null", ['onStartup must be of type integer: "null"']],
     [`schedule: {}`, ['schedule must be of type array: "object"']],
@@ -112,6 +125,10 @@ describe("what does not fit is reported together", () => {
       ],
     ],
     [`schedule: [{crontab: bad}]`, ["schedule[0].crontab is invalid: Expected 5 or 6 fields, found 1: bad"]],
+    [
+      `schedule: [{crontab: CRON_TZ=UTC 0 3 * * *}]`,
+      ["schedule[0].crontab is invalid: write TZ=, not CRON_TZ=: CRON_TZ=UTC 0 3 * * *"],
+    ],
     [`x: 1\nz: 2`, ["x is a forbidden property", "z is a forbidden property"]],
     [`kubernetes: [{kind: Pod, mode: old}]`, ["kubernetes[0].mode is a forbidden property"]],
     [`kubernetes: [{name: x}]`, ["kubernetes[0].kind is required"]],
