@@ -45,9 +45,12 @@ export type ObjectOperation =
  */
 export function parseObjectOperations(text: string): ObjectOperation[] {
   const problems: string[] = [];
+  const mayHaveSurrogate = SURROGATE_ESCAPE.test(text);
   const operations = parseDocuments(text).flatMap((item) => {
     try {
-      return [readOperation(item.value)];
+      const operation = readOperation(item.value);
+      if (mayHaveSurrogate) requireCharacters(operation, "");
+      return [operation];
     } catch (error) {
       problems.push(`${item.position}: ${oneLine(error)}`);
       return [];
@@ -55,6 +58,21 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
   });
   if (problems.length > 0) throwOutputError(problems.join("; "));
   return operations;
+}
+
+/** The escape of half a surrogate pair in JSON. A text without it has only whole characters, because files are UTF-8. */
+const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
+
+/** Throws OutputError for a text or key below `value` with half a surrogate pair: the API server would replace it silently. */
+function requireCharacters(value: unknown, path: string): void {
+  if (typeof value === "string" && !value.isWellFormed())
+    throwOutputError(`${path.toWellFormed()} contains half a surrogate pair, which is no character`);
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    const childPath = path === "" ? key : `${path}.${key}`;
+    requireCharacters(key, childPath);
+    requireCharacters(member, childPath);
+  }
 }
 
 /** Splits the text into documents: a stream of JSON objects, or YAML documents where the text is no JSON. */

@@ -124,6 +124,30 @@ describe("object operations", () => {
     expect(parseObjectOperations(text)).toMatchObject([{ operation: "Create", target: { name: "s" } }]);
   });
 
+  test.each([
+    [
+      String.raw`{"operation":"MergePatch","kind":"Pod","name":"p","mergePatch":{"a":["\uD83D x"]}}`,
+      "mergePatch.a.0",
+    ],
+    [
+      String.raw`{"operation":"JSONPatch","kind":"Pod","name":"\udfff","jsonPatch":[{"op":"remove","path":"/a"}]}`,
+      "target.name",
+    ],
+    [
+      String.raw`{"operation":"MergePatch","kind":"Pod","name":"p","mergePatch":{"\ud800":1}}`,
+      "mergePatch.\ufffd",
+    ],
+  ])("half a surrogate pair is refused: %s", (text, path) => {
+    expect(() => parseObjectOperations(text)).toThrow(
+      `line 1: ${path} contains half a surrogate pair, which is no character`,
+    );
+  });
+
+  test("whole surrogate pairs are kept", () => {
+    const text = String.raw`{"operation":"MergePatch","kind":"Pod","name":"p","mergePatch":{"a":"\ud83d\ude00"}}`;
+    expect(parseObjectOperations(text)).toMatchObject([{ mergePatch: { a: "😀" } }]);
+  });
+
   test("what is wrong with each document is reported together", () => {
     const text = `{"operation":"Create"}\n{"operation":"Delete","kind":"Pod","name":"ok"}\n{"operation":"Frob"}`;
     expect(() => parseObjectOperations(text)).toThrow(
