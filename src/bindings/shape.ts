@@ -90,9 +90,14 @@ function scalarMismatches(value: Json, shape: Shape, path: string): string[] {
     shape.kind === "integer" && shape.fraction !== true
       ? Number.isSafeInteger(value)
       : typeof value === SCALAR_TYPES[shape.kind];
-  if (hasType) return [];
-  const requiredType = shape.kind === "map" ? "object" : shape.kind;
-  return [`${describePath(path)} must be of type ${requiredType}: "${typeName(value)}"`];
+  return hasType ? [] : [describeWrongType(value, shape, path)];
+}
+
+/** The message for a value of a wrong type. YAML reads plain words such as `n` and `0644` as other types than texts. */
+function describeWrongType(value: Json, { kind }: Shape, path: string): string {
+  const requiredType = kind === "map" ? "object" : kind;
+  const hint = kind === "string" && ["boolean", "number"].includes(typeof value) ? " (quote it)" : "";
+  return `${describePath(path)} must be of type ${requiredType}: "${typeName(value)}"${hint}`;
 }
 
 /**

@@ -120,8 +120,8 @@ describe("what does not fit is reported together", () => {
     [
       `schedule: [{crontab: 5, name: yes}]`,
       [
-        'schedule[0].crontab must be of type string: "integer"',
-        'schedule[0].name must be of type string: "boolean"',
+        'schedule[0].crontab must be of type string: "integer" (quote it)',
+        'schedule[0].name must be of type string: "boolean" (quote it)',
       ],
     ],
     [`schedule: [{crontab: bad}]`, ["schedule[0].crontab is invalid: Expected 5 or 6 fields, found 1: bad"]],
@@ -138,7 +138,7 @@ describe("what does not fit is reported together", () => {
     ],
     [
       `kubernetes: [{kind: Pod, nameSelector: {matchNames: [1]}}]`,
-      ['kubernetes[0].nameSelector.matchNames[0] must be of type string: "integer"'],
+      ['kubernetes[0].nameSelector.matchNames[0] must be of type string: "integer" (quote it)'],
     ],
     [
       `kubernetes: [{kind: Pod, nameSelector: [x]}]`,
