@@ -121,13 +121,19 @@ async function pullChart(chart: ChartRequest, dir: string, tools: OfflineTools):
   if (repo !== undefined) return pullFromRepository(chart, repo, { dir, tools });
   const [repoName = "", ...chartPath] = ref.split("/");
   const url = ref.includes("://") ? undefined : await findRepositoryUrl(repoName, tools);
-  const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
-  const pulled = { path, nameInMessages: path };
-  if (url === undefined) return { ...pulled, source: sourceWithoutVersion(ref), index: undefined };
+  if (url === undefined) {
+    const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
+    return { path, nameInMessages: path, source: sourceWithoutVersion(ref), index: undefined };
+  }
   const plainUrl = withoutCredentials(url);
+  const name = chartPath.join("/");
   const cache = await runHelm(["env", "HELM_REPOSITORY_CACHE"], tools);
-  const index = readIndex(join(cache.stdout.trim(), `${repoName}-index.yaml`), plainUrl);
-  return { ...pulled, source: { repo: plainUrl, chart: chartPath.join("/") }, index };
+  const indexFile = join(cache.stdout.trim(), `${repoName}-index.yaml`);
+  // Helm reports a missing index, with the command that fetches it.
+  if (existsSync(indexFile)) requireRelease(chart, name, readIndex(indexFile, plainUrl));
+  const path = await runHelmPull(ref, helmFlags(chart), { dir, tools });
+  const index = readIndex(indexFile, plainUrl);
+  return { path, nameInMessages: path, source: { repo: plainUrl, chart: name }, index };
 }
 
 interface PullTarget {
@@ -150,15 +156,36 @@ async function pullFromRepository(
   const caFlags = chart.caFile === undefined ? [] : [`--ca-file=${chart.caFile}`];
   try {
     const added = await runHelm(["repo", "add", TEMPORARY_REPO, url, ...caFlags, ...helmDirFlags], tools);
-    if (added.outcome !== "succeeded")
-      throw fileProblem(repo, `is not a chart repository: ${lastErrorLine(added)}`, "correct --repo");
+    if (added.outcome !== "succeeded") throw repositoryProblem(repo, lastErrorLine(added));
     const flags = [...helmFlags(chart), ...helmDirFlags];
-    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, tools });
     const index = readIndex(join(helmDir, `${TEMPORARY_REPO}-index.yaml`), repo);
+    requireRelease(chart, chart.ref, index);
+    const path = await runHelmPull(`${TEMPORARY_REPO}/${chart.ref}`, flags, { dir, tools });
     return { path, nameInMessages: path, source: { repo, chart: chart.ref }, index };
   } finally {
     rmSync(helmDir, { recursive: true, force: true });
   }
+}
+
+/** Parts of helm's messages about a server that does not answer. */
+const NO_ANSWER =
+  /no such host|dial tcp|lookup |timeout|deadline exceeded|unreachable|connection re(?:fused|set)/;
+
+/** The problem of a repository that helm cannot add, with its error. */
+function repositoryProblem(repo: string, error: string): ProblemError {
+  return NO_ANSWER.test(error)
+    ? fileProblem(repo, `cannot be reached: ${error}`, "check the network, the proxy, and --repo")
+    : fileProblem(repo, `is not a chart repository: ${error}`, "correct --repo");
+}
+
+/** Throws ProblemError for a chart of which the index has only pre-releases, unless the request names a version: helm would not find it. */
+function requireRelease({ version }: ChartRequest, name: string, { repo, entries }: RepositoryIndex): void {
+  const versions = objectsIn(entries[name] ?? []).flatMap((entry) => asString(entry["version"]) ?? []);
+  const [first] = versions;
+  // A plus sign precedes build metadata, which may contain hyphens.
+  const hasRelease = versions.some((each) => !(each.split("+")[0] ?? "").includes("-"));
+  if (version !== undefined || first === undefined || hasRelease) return;
+  throw fileProblem(repo, `has only pre-releases of ${name}`, `name one, such as --version ${first}`);
 }
 
 function helmFlags({ version, caFile, plainHttp }: ChartRequest): string[] {

@@ -1,10 +1,10 @@
 /** The sub-command `new module`. A draft directory has the new files until a rename moves all of them into place. */
 
-import { mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import type { Environment, Settings } from "../../config.ts";
-import { oneLine, toYaml } from "../../lib/index.ts";
+import { attempt, oneLine, toYaml, type Scope } from "../../lib/index.ts";
 import { ProblemError, camelCase } from "../../model/index.ts";
 import { ADDON_FILE, explainInvalidName, splitEntryName } from "../../modules/index.ts";
 import { lintDirs } from "../lint.ts";
@@ -34,7 +34,7 @@ export function writeModule(
 ): Promise<CommandResult> {
   return withTools(settings, env, async (tools) => {
     const [modulesDir] = listModulesDirs(settings);
-    createModulesDir(modulesDir);
+    createModulesDir(modulesDir, tools.scope);
     const { dir, name } = chooseModuleDir(modulesDir, wanted);
     // A temporary directory has mode 0700; this sub-directory gets the default mode.
     const draft = join(createDraftDir(modulesDir, tools.scope), "module");
@@ -50,14 +50,22 @@ export function writeModule(
   });
 }
 
-/** Creates the modules directory if it does not exist. Throws ProblemError. */
-function createModulesDir(dir: string): void {
+/** Creates the modules directory if it does not exist; the end of `scope` removes it if it is still empty. Throws ProblemError. */
+function createModulesDir(dir: string, scope: Scope): void {
   try {
-    mkdirSync(dir, { recursive: true });
+    createMissingDirs(dir, scope);
   } catch (error) {
     const message = `cannot be created: ${oneLine(error)}`;
     throw new ProblemError({ file: dir, message, remedy: "set --modules-dir to another directory" });
   }
+}
+
+/** Creates a directory and those above it, without the option `recursive` of mkdir, which never ends in /proc. */
+function createMissingDirs(dir: string, scope: Scope): void {
+  if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  if (dirname(dir) !== dir) createMissingDirs(dirname(dir), scope);
+  mkdirSync(dir);
+  scope.addRelease(() => void attempt(() => rmdirSync(dir)));
 }
 
 /**

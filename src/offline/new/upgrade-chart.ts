@@ -51,7 +51,7 @@ export type Confirm = (displayed: string) => Promise<boolean>;
 
 /**
  * Fetches another version of a module's chart, shows the changes, and replaces the chart if `confirm` agrees. Until then,
- * and after a failure, the module stays unchanged. The exit code is 1 if the user declines or lint finds errors. Throws
+ * and after a failure, the module stays unchanged. The exit code is 1 if nothing changes or lint finds errors. Throws
  * ProblemError.
  */
 export function upgradeChart(
@@ -68,7 +68,7 @@ export function upgradeChart(
     const pulled = await fetchChart(source, draft, tools);
     const newChart = await describePulledChart(draft, pulled, tools.archives);
     if (newChart.addonEntry.digest === currentEntry.digest)
-      return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 0 };
+      return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 1 };
     const charts = new OfflineCharts(tools, { config });
     const chart = { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles };
     const changes = await describeChartChanges({ module, tree }, chart, charts);

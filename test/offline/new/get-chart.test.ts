@@ -43,7 +43,7 @@ beforeEach(() => {
 const env = () => ({ PATH: process.env["PATH"], HOME: root, ADDON_OPERATOR_TMP_DIR: join(root, "tmp") });
 const settings = (helm: string): string[] => ["--helm-bin", helm, "--modules-dir", join(root, "modules")];
 const at = (path = ""): string => join(root, "modules/010-web", path);
-const modules = (): string[] => readdirSync(join(root, "modules"));
+const modules = (): string[] => (existsSync(join(root, "modules")) ? readdirSync(join(root, "modules")) : []);
 const source = (): unknown => {
   const { value } = parseYaml(readFileSync(at("addon.yaml"), "utf8"), "");
   return (value as { chart: { source: unknown } }).chart.source;
@@ -159,9 +159,19 @@ describe.each(["helm", "helm3"] as const)("a repository, with %s", (name) => {
     expect(await make(...from(url, "3.9.0"))).toMatchObject({ code: 0 });
   });
 
+  it("with only pre-releases of the chart needs a version", async () => {
+    const { url, close } = await repositoryOf([chart("4.0.0-rc.1"), chart("4.0.0-beta.0")]);
+    onTestFinished(close);
+    const args = ["--chart", "public-web", "--repo", url];
+    await expect(make(...args)).rejects.toThrow(
+      /has only pre-releases of public-web \(name one, such as --version 4\.0\.0-\w+\.\d\)/,
+    );
+    expect(await make(...args, "--version", "4.0.0-rc.1")).toMatchObject({ code: 0 });
+  });
+
   it("that does not exist is reported", async () => {
     const failure = await make(...from("http://127.0.0.1:1", "3.9.0")).catch((error: Error) => error.message);
-    expect(failure).toMatch(/^http:\/\/127\.0\.0\.1:1: is not a chart repository: /);
+    expect(failure).toMatch(/^http:\/\/127\.0\.0\.1:1: cannot be reached: .*check the network/);
     expect(existsSync(at())).toBe(false);
   });
 

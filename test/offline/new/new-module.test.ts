@@ -30,7 +30,8 @@ function make(...args: string[]): Promise<{ code: number; text: string }> {
 }
 
 const read = (path: string): string => readFileSync(join(root, "modules", path), "utf8");
-const modules = (): string[] => readdirSync(join(root, "modules")).toSorted();
+const modules = (): string[] =>
+  existsSync(join(root, "modules")) ? readdirSync(join(root, "modules")).toSorted() : [];
 
 const CHART = {
   "Chart.yaml": "apiVersion: v2\nname: public-web\nversion: 3.2.1\n",
@@ -332,6 +333,18 @@ describe("new module", () => {
     putFiles(join(root, "modules"), { "010-there/values.yaml": "" });
     await expect(make(...args)).rejects.toThrow(message);
     expect(modules()).toEqual(["010-there"]);
+  });
+
+  it("leaves no empty modules directory behind, nor one above it", async () => {
+    const dir = join(root, "a/b");
+    await expect(make("x", "--chart", "no/such", "--modules-dir", dir)).rejects.toThrow(/cannot pull it/);
+    expect(existsSync(join(root, "a"))).toBe(false);
+    expect(await make("x", "--modules-dir", dir)).toMatchObject({ code: 0 });
+    expect(readdirSync(dir)).toEqual(["010-x"]);
+  });
+
+  it.each(["/proc/x", "/proc/x/y"])("ends for the modules directory %s", async (dir) => {
+    await expect(make("x", "--modules-dir", dir)).rejects.toThrow("/proc/x");
   });
 
   it("says why the modules directory cannot be created", async () => {

@@ -230,7 +230,7 @@ CRDs:
     });
     expect(read("openapi/config-values.yaml")).toContain("maximum: 9");
     expect(await upgrade("--yes")).toEqual({
-      code: 0,
+      code: 1,
       text: `${at()}: public-web 3.10.0 is installed already\n`.replace("web/:", "web:"),
     });
   });
