@@ -23,7 +23,7 @@ export function packageDirectories(root, metafiles, further = []) {
   const copied = further
     .map((name) => join("node_modules", name))
     .filter((dir) => existsSync(join(root, dir)));
-  return [...new Set([...directories, ...copied])].toSorted();
+  return [...new Set([...directories, ...copied])].toSorted((a, b) => a.localeCompare(b));
 }
 
 const readMatching = (dir, pattern) =>

@@ -102,8 +102,8 @@ const isCounted = ({ method, path, agent, watch }: Seen): boolean =>
   method !== "OPTIONS" &&
   !/\/(leases|events)\b|accessreviews$/.test(path);
 
-export const isWrite = (seen: Seen): boolean => isCounted(seen) && seen.method !== "GET";
-export const isRequest = (seen: Seen): boolean => isCounted(seen);
+const isWrite = (seen: Seen): boolean => isCounted(seen) && seen.method !== "GET";
+const isRequest = (seen: Seen): boolean => isCounted(seen);
 
 /** The state at rest, without what two undisturbed runs do not share. */
 async function stateOf(story: Story, pageState: PageState): Promise<unknown> {

@@ -143,7 +143,7 @@ function encodeForJson(secret: string): string[] {
 }
 
 /** A text as the inside of a JSON string, without its quotes. */
-export function escapeForJson(text: string): string {
+function escapeForJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 

@@ -54,9 +54,10 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   const { state } = ports;
   state.record("configHandled", "globals"); // Global values of this moment need no other converge.
   const decisions = await decideAllModules(state.tree.modules, discoveryInput(ports, signal));
-  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was disabled and enabled again");
-  for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   await ports.releases.observed.readMovingReleases(state.tree.modules);
+  await interruptRuns(ports, findNewlyEnabled(ports, decisions), "the module was disabled and enabled again");
+  // No other step may come between the decisions and the removals: a module would be Disabled that is going to be removed.
+  for (const [module, decision] of decisions) recordDecision(ports, module, decision);
   const removals = removalTasks(ports);
   stopDisabledModules(ports);
   const runs = [...state.view.modules.values()].filter(isRunnable).map(({ name }) => name);
