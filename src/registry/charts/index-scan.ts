@@ -3,7 +3,7 @@
  * index can have hundreds of megabytes, and parsing it whole would take several times its size in memory.
  */
 
-import { oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
+import { attempt, oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 
 /** One version of a chart in the index of a repository. */
@@ -18,10 +18,14 @@ export interface ChartVersion {
 /** The versions of each requested chart, in the order of the index. */
 export type ChartVersions = ReadonlyMap<string, readonly ChartVersion[]>;
 
-/** Limits of sizes in characters, and of the number of versions of a chart. `entry` is one version. */
+/**
+ * Limits of sizes in characters, and of the number of versions of a chart. `entry` is one version. `flow`: YAML in another
+ * form than block style is parsed whole, which blocks all other work.
+ */
 const LIMITS = {
   index: 256 << 20,
   json: 16 << 20,
+  flow: 128 << 10,
   line: 1 << 20,
   entry: 64 << 10,
   versions: 10_000,
@@ -31,6 +35,8 @@ const LIMITS = {
 const USED_KEYS: ReadonlySet<string> = new Set(["version", "urls", "digest", "removed"]);
 /** A line that begins with a key, quoted or not; captures the key and the text after its colon. */
 const KEY_LINE = /^(?:"([^"\\]*)"|'([^']*)'|([^\s"'#&*!|>%@`:,[\]{}-][^\s:]*))\s*:(?:\s(.*))?$/;
+/** A line without indentation that begins a whole index in flow style. */
+const FLOW_DOCUMENT = /^(?:---\s+)?\{/;
 /** The text after the colon if the value is on the lines below. */
 const EMPTY_OR_COMMENT = /^\s*(?:#.*)?$/;
 /** The text after the colon if the value is empty. */
@@ -38,7 +44,7 @@ const EMPTY_VALUE = /^\s*(?:\[\s*\]|\{\s*\}|null|~)\s*(?:#.*)?$/;
 
 /**
  * Scans an index line by line: `addText` takes its text in pieces, and `finish` returns the versions. Supports YAML
- * in block style, as helm and all known servers write it, and JSON of at most 16 MiB. Below the key `entries` come names of
+ * in block style, as helm and all known servers write it, JSON of at most 16 MiB, and all other YAML of at most 128 KiB. Below the key `entries` come names of
  * charts, below each name a list of versions (`- version: 1.2.3`), and below each dash the keys of one version.
  */
 export class IndexScanner {
@@ -48,6 +54,10 @@ export class IndexScanner {
   /** The beginning of a line whose end has not arrived; of JSON, the whole text. */
   #pendingText = "";
   #isJson: boolean | undefined;
+  /** The whole text, as far as `LIMITS.flow` allows. */
+  #wholeText = "";
+  /** What is not in block style, so that the whole text is parsed at the end. */
+  #flowPart: string | undefined;
   /** Whether the lines belong to the top-level key `entries`, which contains the charts. */
   #isInEntries = false;
   #hasEntries = false;
@@ -57,10 +67,10 @@ export class IndexScanner {
   #currentChart: string | undefined;
   /** Indentation of the dashes that begin versions of the current chart; undefined before the first one. */
   #dashIndent: number | undefined;
-  /** Indentation of the keys of the current version; undefined after a dash alone on its line. */
+  /** Indentation of the keys of the current version; undefined after a dash alone on its line, -1 if it is in flow style. */
   #keyIndent: number | undefined = 0;
-  /** Whether the last key of the current version is one of `USED_KEYS`, so that its lines are kept. */
-  #isUsedKey = false;
+  /** Whether the last key of the current version is one of `USED_KEYS`, so that its lines are kept; undefined before the first key. */
+  #isUsedKey: boolean | undefined;
   /** The kept lines of the current version; undefined before the first version of a chart. */
   #versionLines: string[] | undefined;
   #versionLength = 0;
@@ -69,28 +79,30 @@ export class IndexScanner {
     this.#requestedCharts = new Set(charts);
   }
 
-  /** Scans the next piece of the text. Throws Error if a limit is exceeded or the index is not in block style. */
+  /** Scans the next piece of the text. Throws Error if a limit is exceeded. */
   addText(text: string): void {
     this.#totalLength += text.length;
     if (this.#totalLength > LIMITS.index) throw new Error(`it is larger than ${LIMITS.index >> 20} MiB`);
+    if (this.#totalLength <= LIMITS.flow) this.#wholeText += text;
+    if (this.#flowPart !== undefined) return this.#parseWhole(this.#flowPart);
     this.#pendingText += text;
-    // The first character shows the form. JSON is collected, and parsed at the end.
-    if (this.#isJson === undefined) {
-      const start = /^\s*(\S)/.exec(this.#pendingText)?.[1];
-      if (start !== undefined) this.#isJson = start === "{";
-    }
+    // JSON is collected, and parsed at the end.
+    this.#isJson ??= startsWithBrace(this.#pendingText);
     if (this.#isJson === true) return this.#requireSize(LIMITS.json, "JSON");
     const lines = this.#pendingText.split("\n");
     this.#pendingText = lines.pop() ?? "";
     this.#requireSize(LIMITS.line, "one line");
-    for (const line of lines) this.#handleLine(line);
+    for (const line of lines) if (this.#flowPart === undefined) this.#handleLine(line);
   }
 
   /** Returns the versions after the last piece. Throws Error if the text was no index. */
   finish(): ChartVersions {
-    if (this.#isJson === true) this.#scanJson();
-    else this.#handleLine(this.#pendingText);
-    this.#finishChart();
+    if (this.#isJson !== true && this.#flowPart === undefined) {
+      this.#handleLine(this.#pendingText);
+      this.#finishChart();
+    }
+    if (this.#isJson === true) this.#scanValue(this.#parseJson());
+    else if (this.#flowPart !== undefined) this.#scanValue(parseYaml(this.#wholeText, "index.yaml").value);
     if (!this.#hasEntries) throw new Error("it has no entries");
     return this.#versionsByChart;
   }
@@ -98,6 +110,15 @@ export class IndexScanner {
   /** Throws Error if more text is pending than `limit`; `what` names the text in the message. */
   #requireSize(limit: number, what: string): void {
     if (this.#pendingText.length > limit) throw new Error(`it has ${what} of more than ${limit} characters`);
+  }
+
+  /** Leaves the lines, because `part` is not in block style: `finish` parses the whole text. Throws Error if that is too large. */
+  #parseWhole(part: string): void {
+    this.#flowPart = part;
+    if (this.#totalLength > LIMITS.flow)
+      throw new Error(
+        `${plainLine(part, 100)} is not in block style, and the index has more than ${LIMITS.flow} characters`,
+      );
   }
 
   /**
@@ -123,28 +144,30 @@ export class IndexScanner {
   }
 
   /**
-   * Handles a line without indentation: ends the chart before it, and records whether `entries` begins. Throws Error
-   * if the value of `entries` is not on the lines below.
+   * Handles a line without indentation: ends the chart before it, and records whether `entries` begins. If the value of
+   * `entries` is not on the lines below, the index is parsed whole.
    */
   #handleTopLevelKey(content: string): void {
     this.#finishChart();
+    if (FLOW_DOCUMENT.test(content)) return this.#parseWhole("it");
     const [key, value] = splitKey(content);
     this.#isInEntries = key === "entries";
     if (!this.#isInEntries) return;
     this.#hasEntries = true;
-    if (!EMPTY_OR_COMMENT.test(value) && !EMPTY_VALUE.test(value)) throw toBlockStyleError("entries");
+    if (!EMPTY_OR_COMMENT.test(value) && !EMPTY_VALUE.test(value)) this.#parseWhole("entries");
   }
 
   /**
    * Handles the line with the name of a chart. Lines of charts that were not requested, or that have no versions, are
-   * skipped. Throws Error if the versions are not on the lines below.
+   * skipped. If the versions are not on the lines below, the index is parsed whole.
    */
   #beginChart(content: string): void {
     this.#finishChart();
+    if (content.startsWith("{")) return this.#parseWhole("entries");
     const [name = "", value] = splitKey(content);
     if (!this.#requestedCharts.has(name)) return;
     if (EMPTY_VALUE.test(value)) return;
-    if (!EMPTY_OR_COMMENT.test(value)) throw toBlockStyleError(name);
+    if (!EMPTY_OR_COMMENT.test(value)) return this.#parseWhole(name);
     this.#currentChart = name;
   }
 
@@ -154,6 +177,7 @@ export class IndexScanner {
    */
   #handleLineOfChart(line: string, indent: number, isDash: boolean): void {
     if (isDash) this.#dashIndent ??= indent;
+    else if (this.#dashIndent === undefined) return this.#parseWhole(this.#currentChart ?? "");
     if (isDash && indent === this.#dashIndent) {
       this.#finishVersion();
       this.#versionLines = [];
@@ -172,17 +196,27 @@ export class IndexScanner {
 
   /**
    * Handles a line of a version. Keeps it only if it belongs to a key that this program uses, such as `urls`: the other keys
-   * can be long. A line that is indented deeper than keys, and a list item, belong to the last key.
+   * can be long. A line that is indented deeper than keys, and a list item, belong to the last key. A version in flow style
+   * (`{version: 1.2.3}`) is kept whole.
    */
   #handleLineOfVersion(line: string, indent: number): void {
     const content = line.trimStart();
-    if (indent === this.#keyIndent && !isListItem(content))
-      this.#isUsedKey = USED_KEYS.has(splitKey(content)[0] ?? "");
-    if (!this.#isUsedKey) return;
+    if (indent === this.#keyIndent && !isListItem(content)) this.#beginKey(content);
+    if (this.#isUsedKey !== true) return;
     this.#versionLength += line.length;
     if (this.#versionLength > LIMITS.entry)
       throw new Error(`a version of ${this.#currentChart} has more than ${LIMITS.entry} characters`);
     this.#versionLines?.push(line);
+  }
+
+  /** Handles the beginning of a line with a key, or of a version in flow style. A version of another form is only read if all is parsed. */
+  #beginKey(content: string): void {
+    const [key] = splitKey(content);
+    if (this.#isUsedKey === undefined && content.startsWith("{")) {
+      this.#keyIndent = -1;
+      this.#isUsedKey = true;
+    } else if (this.#isUsedKey === undefined && key === undefined) this.#parseWhole(this.#currentChart ?? "");
+    else this.#isUsedKey = USED_KEYS.has(key ?? "");
   }
 
   /** Parses the kept lines of the current version and adds the version to its chart. */
@@ -190,7 +224,7 @@ export class IndexScanner {
     const [lines, chart] = [this.#versionLines, this.#currentChart];
     this.#versionLines = undefined;
     this.#versionLength = 0;
-    this.#isUsedKey = false;
+    this.#isUsedKey = undefined;
     if (lines !== undefined && lines.length > 0 && chart !== undefined)
       this.#addVersion(chart, parseVersionYaml(chart, lines.join("\n")));
   }
@@ -213,14 +247,34 @@ export class IndexScanner {
     versions.push(version);
   }
 
-  /** Reads the requested charts out of an index that is JSON. */
-  #scanJson(): void {
-    const entries = objectOf(objectOf(parseJson(this.#pendingText))["entries"]);
-    this.#hasEntries = true;
+  /** Parses an index that begins with a brace: JSON, or YAML in flow style. Throws the error of JSON if it is neither. */
+  #parseJson(): Json {
+    try {
+      return parseJson(this.#pendingText);
+    } catch (error) {
+      const isSmall = this.#totalLength <= LIMITS.flow;
+      const yaml = isSmall ? attempt(() => parseYaml(this.#wholeText, "index.yaml")) : undefined;
+      if (yaml === undefined) throw error;
+      return yaml.value;
+    }
+  }
+
+  /** Reads the requested charts out of an index that was parsed whole. */
+  #scanValue(index: Json): void {
+    const { entries } = objectOf(index);
+    this.#hasEntries = entries !== undefined;
+    this.#versionsByChart.clear();
+    const charts = objectOf(entries);
     for (const chart of this.#requestedCharts)
-      for (const entry of objectsIn(Object.hasOwn(entries, chart) ? entries[chart] : []))
+      for (const entry of objectsIn(Object.hasOwn(charts, chart) ? charts[chart] : []))
         this.#addVersion(chart, entry);
   }
+}
+
+/** Whether the first character that is no space is a brace; undefined if there is none yet. */
+function startsWithBrace(text: string): boolean | undefined {
+  const [, start] = /^\s*(\S)/.exec(text) ?? [];
+  return start === undefined ? undefined : start === "{";
 }
 
 /** Splits a line at the colon after its key. The key is undefined if the line has none. */
@@ -236,11 +290,6 @@ function parseVersionYaml(chart: string, text: string): JsonObject {
   } catch (error) {
     throw new Error(`the entry of ${chart}: ${oneLine(error)}`, { cause: error });
   }
-}
-
-/** The error for a key whose value is on its own line, which this scanner does not support. */
-function toBlockStyleError(what: string): Error {
-  return new Error(`${plainLine(what, 100)} is not in block style`);
 }
 
 /** Whether a line begins an item of a YAML list. */

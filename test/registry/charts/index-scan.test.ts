@@ -18,6 +18,9 @@ const version = (text: string, digest: string | undefined = `sha256:${HEX}`) => 
   digest,
 });
 
+/** Versions in flow style, more than are parsed whole. */
+const LONG = Array.from({ length: 5000 }, () => "{version: 1.0.0, urls: [web.tgz]}").join(",\n    ");
+
 const HELM = `apiVersion: v1
 entries:
   other:
@@ -49,6 +52,33 @@ entries:
     urls: [more.tgz]
 generated: "2026-01-01T00:00:00Z"
 `;
+
+/** The same index with a part in flow style, at each place where YAML allows it. */
+function flowForms(): [string, string][] {
+  const one = (each: string): string =>
+    `{name: web, description: "a: b, {c}", urls: [web-${each}.tgz], version: ${each},\n        appVersion: "1",\n        digest: ${HEX}}`;
+  const [two, both] = [one("2.0.0"), `[${one("2.0.0")},\n       ${one("1.0.0")}]`];
+  const block = `    - version: 1.0.0\n      digest: ${HEX}\n      urls: [web-1.0.0.tgz]\n`;
+  return [
+    ["versions in flow style", `entries:\n  web:\n    - ${two}\n    -\n      ${one("1.0.0")}\n`],
+    ["one version in flow style", `entries:\n  web:\n    - ${two}\n${block}  z:\n    - version: 3.0.0\n`],
+    ["versions of a chart in flow style", `entries:\n  web: ${both}\n  other: []\n`],
+    ["versions in flow style on the next line", `entries:\n  web:\n    ${both}\n`],
+    ["charts in flow style", `apiVersion: v1\nentries: {web: ${both}}\n`],
+    [
+      "charts in flow style on the next line",
+      `entries:\n  {other: [],\n   web: ${both}}\ngenerated: "now"\n`,
+    ],
+    ["all in flow style", `{apiVersion: v1, entries: {web: ${both}}}\n`],
+    ["all in flow style after a comment", `# index\n{entries: {web: ${both}}}\n`],
+    ["all in flow style after dashes", `--- {entries: {web: ${both}}}\n`],
+    ["an anchor", `entries:\n  web: &all\n    - ${two}\n${block}`],
+    [
+      "an anchor of a version",
+      `entries:\n  web:\n    - &two\n      version: 2.0.0\n      digest: ${HEX}\n      urls: [web-2.0.0.tgz]\n${block}`,
+    ],
+  ];
+}
 
 test.each([
   ["helm", HELM],
@@ -89,6 +119,7 @@ test.each([
       },
     }),
   ],
+  ...flowForms(),
 ])("the versions of a chart in an index: %s", (_, text) => {
   for (const size of [1, 7, text.length])
     expect(versionsIn(text, size)).toEqual([version("2.0.0"), version("1.0.0")]);
@@ -124,8 +155,19 @@ test.each([
 test.each([
   ["<html>not found</html>", "has no entries"],
   ["", "has no entries"],
-  ["entries: {web: [{version: 1.0.0}]}\n", "entries is not in block style"],
-  ["entries:\n  web: [{version: 1.0.0}]\n", "web is not in block style"],
+  [`entries: {web: [${LONG}]}\n`, "entries is not in block style, and the index has more than 131072"],
+  [`entries:\n  {web: [${LONG}]}\n`, "entries is not in block style"],
+  [`entries:\n  web: [${LONG}]\n`, "web is not in block style"],
+  [`entries:\n  web:\n    [${LONG}]\n`, "web is not in block style"],
+  [`entries:\n  web:\n  - *one\n${"  - version: 1.0.0\n".repeat(10_000)}`, "web is not in block style"],
+  [`# index\n{entries: {web: [${LONG}]}}\n`, "it is not in block style"],
+  [`{entries: {web: [${LONG}]}}\n`, "JSON"],
+  [
+    `entries:\n  web:\n  - {version: 1.0.0, urls: [${'"x",\n     '.repeat(20_000)}]}\n`,
+    "more than 65536 characters",
+  ],
+  ["entries:\n  web:\n  - {version: 1.0.0\n", "the entry of web: "],
+  ["{a: b}", "has no entries"],
   ["{", "JSON"],
   [`entries:\n  web:\n  - version: 1.0.0\n    urls: [x]\n    digest: md5:1\n`, "a digest that is no SHA-256"],
   [`entries:\n  web:\n  - version: 1.0.0\n    urls: [x]\n    digest: 12\n`, "a digest that is no SHA-256"],
