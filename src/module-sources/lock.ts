@@ -80,6 +80,13 @@ export class LockConfigMap {
     await this.#patchOrCreate({ data: { [name]: text } });
   }
 
+  /** Writes entries that were written before, and the uid of their CRD, in one request. Throws ApiError, ConnectionError. */
+  async writeAll(entries: Lock, crdUid: string | undefined): Promise<void> {
+    const data = Object.fromEntries([...entries].map(([name, entry]) => [name, JSON.stringify(entry)]));
+    const annotations = crdUid === undefined ? {} : { [CRD_UID_ANNOTATION]: crdUid };
+    await this.#patchOrCreate({ data, metadata: { annotations } });
+  }
+
   /** Records the CRD whose objects the lock follows. Throws ApiError, ConnectionError. */
   async writeCrdUid(uid: string): Promise<void> {
     await this.#patchOrCreate({ metadata: { annotations: { [CRD_UID_ANNOTATION]: uid } } });

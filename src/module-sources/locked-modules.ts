@@ -124,6 +124,18 @@ export class LockedModules {
     this.#contents.delete(name);
   }
 
+  /**
+   * Writes the entries again that the ConfigMap has lost or damaged since this process wrote or read them, and returns the names of
+   * their modules. Throws errors of the API.
+   */
+  async restoreLostEntries(): Promise<string[]> {
+    const { lock } = this.#options;
+    const stored = await lock.read();
+    const lost = new Map([...this.entries].filter(([name]) => !stored.entries.has(name)));
+    if (lost.size > 0) await lock.writeAll(lost, stored.crdUid ?? this.crdUid);
+    return [...lost.keys()];
+  }
+
   /** Records the uid of the CRD to whose objects the lock belongs. Throws errors of the API. */
   async writeCrdUid(uid: string): Promise<void> {
     await this.#options.lock.writeCrdUid(uid);

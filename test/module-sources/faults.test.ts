@@ -107,6 +107,24 @@ describe("the lock", () => {
     expect([lab.content("web"), lab.content("db")]).toEqual(["1.5.0", undefined]);
   });
 
+  it.each<[string, (lab: SourcesLab) => void]>([
+    ["the whole lock", (lab) => lab.api.remove(LOCK)],
+    ["an entry", (lab) => lab.api.put(LOCK, { ...lab.api.get(LOCK), data: {} })],
+  ])("that is lost while the process runs is written again as it was: %s", async (_, lose) => {
+    const lab = await running();
+    const before = lab.api.get(LOCK);
+    lose(lab);
+    await lab.pass(MINUTE, () => lab.locked("web") !== undefined);
+    expect(lab.api.get(LOCK)).toMatchObject({
+      data: before?.["data"],
+      metadata: { annotations: before?.metadata["annotations"] },
+    });
+    await lab.pass(MINUTE);
+    expect(lab.warnings.filter((line) => line.includes("lost entries"))).toEqual([
+      expect.stringContaining('"modules":"web"'),
+    ]);
+  });
+
   it("that is lost is made again of what the release was made from, not of what is newest", async () => {
     const lab = await sourcesLab();
     const digest = await lab.push("1.4.2");

@@ -9,6 +9,7 @@ import { RegistryPauses } from "../../registry/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
+import { LockKeeper } from "../lock-keeper.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
 import type { ModuleCheckTools } from "./module-check.ts";
@@ -72,6 +73,7 @@ export class SourceController {
       this.#observeState({ runInBackground, commit }),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
+      new LockKeeper(context, runInBackground),
     );
     this.#runInBackground(() => this.#publish());
     this.#scheduleReconcile();
