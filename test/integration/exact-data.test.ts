@@ -115,8 +115,8 @@ test("objects keep numbers and texts on each path through the operator", { timeo
   const thing = (name: string, more = "", withSpec = spec) =>
     `{"apiVersion":"${group}/v1","kind":"Thing","metadata":{"name":"${name}","namespace":"${namespace}"${more}},"spec":${withSpec}}`;
   /** The text of the spec in the answer of the API server; "" if there is no such object. */
-  const specOf = async (name: string, of = "v1"): Promise<string> => {
-    const path = `/apis/${group}/${of}/namespaces/${namespace}/things/${name}`;
+  const specOf = async (name: string, of = "v1", where = namespace): Promise<string> => {
+    const path = `/apis/${group}/${of}/namespaces/${where}/things/${name}`;
     const text = await kubectl(["get", "--raw", path], "").catch(() => "");
     return text.slice(text.lastIndexOf(',"spec":{"accountId"') + 1).trimEnd();
   };
@@ -134,6 +134,8 @@ test("objects keep numbers and texts on each path through the operator", { timeo
   lab.file("modules/values.yaml", "webEnabled: true\n");
   lab.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
   lab.file("modules/010-web/templates/all.yaml", thing("web", "", chartSpec));
+  const loose = thing("loose", "", chartSpec).replace(`,"namespace":"${namespace}"`, "");
+  lab.file("modules/010-web/templates/loose.yaml", loose);
   const definition = {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
@@ -231,7 +233,7 @@ sed -e 's#.*"objects":#{"convertedObjects":#; s#}},"toVersion":"[^"]*","type":"C
   await kubectl(["create", "-f", "-"], thing("labelled"));
   const [port] = await freePorts(1);
   await own("create", "configmap", "addon-operator");
-  const operator = await startOperator({
+  const settings = {
     namespace,
     modulesDir: lab.modulesDir,
     globalHooksDir: lab.globalHooksDir,
@@ -243,7 +245,8 @@ sed -e 's#.*"objects":#{"convertedObjects":#; s#}},"toVersion":"[^"]*","type":"C
       WEBHOOK_LISTEN_ADDRESS: "127.0.0.1",
       WEBHOOK_CONFIGURATION_NAME: namespace,
     },
-  });
+  };
+  const operator = await startOperator(settings);
   await operator.waitReady();
   expect(await specOf("web"), `installed, ${hint}`).toBe(expectedOfChart);
   const schema = await own("get", "crd", `others.${group}`, "-o", "jsonpath={.spec.versions[0].schema}");
@@ -299,4 +302,20 @@ sed -e 's#.*"objects":#{"convertedObjects":#; s#}},"toVersion":"[^"]*","type":"C
   const options = ["--type=merge", "--field-manager=someone", "-o", "jsonpath={.spec.accountId}"];
   expect(await own("patch", `things.v1.${group}`, "web", ...options, "-p", edit)).toBe("1234567890123456790");
   await becomes("web", expectedOfChart, "repaired");
+
+  // The release moves: one object stays, the other follows.
+  const uid = () => own("get", `things.v1.${group}`, "web", "-o", "jsonpath={.metadata.uid}");
+  const uidBefore = await uid();
+  await operator.stop();
+  lab.file("modules/010-web/addon.yaml", `namespace: ${other}\n`);
+  const second = await startOperator({ ...settings, args: ["--delete-brake=off"] });
+  await second.waitReady();
+  const owner = String.raw`jsonpath={.metadata.annotations.meta\.helm\.sh/release-namespace}`;
+  expect(await own("get", `things.v1.${group}`, "web", "-o", owner)).toBe(other);
+  expect([await specOf("web"), await uid()], `stayed, ${hint}`).toEqual([expectedOfChart, uidBefore]);
+  expect(await specOf("loose", "v1", other), `moved, ${hint}`).toBe(expectedOfChart);
+  await becomes("loose", "", "removed");
+  // The record that moved along names the old namespace.
+  expect((await second.cli(["module", "rollback", "web"])).code).toBe(0);
+  await becomes("loose", expectedOfChart, "rolled back");
 });
