@@ -161,3 +161,26 @@ export function* listLeaves(value: Json, path = ""): Generator<readonly [string,
     if (child !== undefined) yield* listLeaves(child, `${path}${toPointer([key])}`);
   }
 }
+
+/** The escape of half a surrogate pair in JSON. A text without it has only whole characters if it comes from UTF-8. */
+const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
+
+/** Whether a JSON text may contain half a surrogate pair: a quick test before `findHalfPair`. */
+export function mayHaveHalfPair(json: string): boolean {
+  return SURROGATE_ESCAPE.test(json);
+}
+
+/** What to say of a text or key that `findHalfPair` finds. */
+export const HALF_PAIR = "contains half a surrogate pair, which is no character";
+
+/** The path of the first text or key at any depth with half a surrogate pair: YAML and the API server cannot express it. Undefined if there is none. */
+export function findHalfPair(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
+  if (typeof value === "string" && !value.isWellFormed()) return path.map((each) => each.toWellFormed());
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [key, member] of Object.entries(value)) {
+    const childPath = [...path, key];
+    const found = findHalfPair(key, childPath) ?? findHalfPair(member, childPath);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

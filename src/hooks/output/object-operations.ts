@@ -1,6 +1,14 @@
 /** Reads the object patch file that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
-import { attempt, oneLine, parseExactJson, parseYaml } from "../../lib/index.ts";
+import {
+  attempt,
+  findHalfPair,
+  HALF_PAIR,
+  mayHaveHalfPair,
+  oneLine,
+  parseExactJson,
+  parseYaml,
+} from "../../lib/index.ts";
 import { type Json, isJsonObject, type JsonObject, objectOf } from "../../model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
@@ -45,11 +53,11 @@ export type ObjectOperation =
  */
 export function parseObjectOperations(text: string): ObjectOperation[] {
   const problems: string[] = [];
-  const mayHaveSurrogate = SURROGATE_ESCAPE.test(text);
+  const mustBeChecked = mayHaveHalfPair(text);
   const operations = parseDocuments(text).flatMap((item) => {
     try {
       const operation = readOperation(item.value);
-      if (mayHaveSurrogate) requireCharacters(operation, "");
+      if (mustBeChecked) requireCharacters(operation);
       return [operation];
     } catch (error) {
       problems.push(`${item.position}: ${oneLine(error)}`);
@@ -60,19 +68,10 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
   return operations;
 }
 
-/** The escape of half a surrogate pair in JSON. A text without it has only whole characters, because files are UTF-8. */
-const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
-
-/** Throws OutputError for a text or key below `value` with half a surrogate pair: the API server would replace it silently. */
-function requireCharacters(value: unknown, path: string): void {
-  if (typeof value === "string" && !value.isWellFormed())
-    throwOutputError(`${path.toWellFormed()} contains half a surrogate pair, which is no character`);
-  if (typeof value !== "object" || value === null) return;
-  for (const [key, member] of Object.entries(value)) {
-    const childPath = path === "" ? key : `${path}.${key}`;
-    requireCharacters(key, childPath);
-    requireCharacters(member, childPath);
-  }
+/** Throws OutputError for a text or key of an operation with half a surrogate pair: the API server would replace it silently. */
+function requireCharacters(operation: ObjectOperation): void {
+  const path = findHalfPair(operation);
+  if (path !== undefined) throwOutputError(`${path.join(".")} ${HALF_PAIR}`);
 }
 
 /** Splits the text into documents: a stream of JSON objects, or YAML documents where the text is no JSON. */

@@ -50,6 +50,8 @@ export function patchConfigMapKey(edit: KeyEdit): ConfigWrite {
   const text = toYaml(section);
   const problem = findSizeProblem(edit.file, { ...edit.data, [edit.key]: text }, edit.key);
   if (problem !== undefined) throw new ProblemError(problem);
+  // Never write what the operator cannot read again: the ConfigMap of all modules would become invalid.
+  parseDocument(text, edit.file, edit.key);
   return { key: edit.key, text, changed, section };
 }
 

@@ -5,6 +5,9 @@
 
 import {
   DepthError,
+  findHalfPair,
+  HALF_PAIR,
+  mayHaveHalfPair,
   splitJsonValues,
   parseExactJson,
   parseYamlNumber,
@@ -126,6 +129,7 @@ export function parsePatch(text: string, key: string): ParsedPatch {
     throw new PatchError(
       `${rawOperations.length} operations, more than ${MAX_OPERATIONS}: put whole lists or maps`,
     );
+  if (mayHaveHalfPair(text)) rawOperations.forEach(requireCharacters);
   for (const raw of rawOperations) {
     const operation = readOperation(raw, warnings);
     const flagName = key === GLOBAL ? readFlagName(operation.path) : undefined;
@@ -154,6 +158,15 @@ function toValuesNumber({ text }: ExactNumber): number | ExactNumber {
   const number = parseYamlNumber(text);
   if (number === undefined) throw new PatchError("a number of the patch is too large for a float of 64 bits");
   return number;
+}
+
+/** Throws PatchError for a text or key of an operation with half a surrogate pair: YAML, as which values are stored, cannot express it. */
+function requireCharacters(raw: Json): void {
+  const [field, ...keys] = findHalfPair(raw) ?? [];
+  if (field === undefined) return;
+  const path = isJsonObject(raw) ? (asString(raw["path"]) ?? "").toWellFormed() : "";
+  const where = field === "value" ? `${path}${toPointer(keys)}` : `the ${field} of an operation`;
+  throw new PatchError(`${where}: ${HALF_PAIR}: cut texts between characters`);
 }
 
 /** Converts a parsed JSON value to an operation. Throws PatchError if it is none. Adds a warning if a path had to be corrected. */

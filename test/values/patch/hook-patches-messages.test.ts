@@ -42,12 +42,29 @@ describe("what is wrong with a patch is reported", () => {
       '{"op":"add","path":"/m/a","value":{"b":[1e999]}}',
       "a number of the patch is too large for a float of 64 bits",
     ],
+    [
+      String.raw`[{"op":"add","path":"/m/a","value":{"b/c":["ok","\ud800 x"]}}]`,
+      "/m/a/b~1c/1: contains half a surrogate pair, which is no character: cut texts between characters",
+    ],
+    [
+      String.raw`{"op":"test","path":"/m/a","value":[{"\uDFFF":1}]}`,
+      "/m/a/0/\ufffd: contains half a surrogate pair",
+    ],
+    [
+      String.raw`{"op":"remove","path":"/m/\uD83D"}`,
+      "the path of an operation: contains half a surrogate pair",
+    ],
     ['{"op":"remove","path":"/m/~"}', '/m/~: "~" must be written "~0"'],
     ['{"op":"remove","path":"/m/a/__proto__"}', '/m/a/__proto__: "__proto__" is not allowed in a path'],
     ['{"op":"remove","path":"/other"}', "/other: a hook of this module may patch /m/… only"],
     ['{"op":"copy","from":"/x/b","path":"/m/a"}', "/x/b: a hook of this module may patch /m/… only"],
   ])("%j", (text, reported) => {
     expect(() => parsePatch(text, "m")).toThrow(reported);
+  });
+
+  it("keeps whole surrogate pairs", () => {
+    const { operations } = parsePatch(String.raw`{"op":"add","path":"/m/a","value":"\ud83d\ude00"}`, "m");
+    expect(operations).toEqual([{ op: "add", path: "/m/a", value: "😀" }]);
   });
 
   it("keeps integers of 64 bits, and reads other numbers as helm does", () => {
@@ -80,6 +97,14 @@ describe("what is wrong with a patch is reported", () => {
 
   it.each([
     [{ config: "{", values: "" }, "the file at CONFIG_VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
+    [
+      { config: String.raw`{"op":"add","path":"/global/a","value":"\ud800"}`, values: "" },
+      "the file at CONFIG_VALUES_JSON_PATCH_PATH is refused: /global/a: contains half a surrogate pair",
+    ],
+    [
+      { config: "", values: String.raw`{"op":"add","path":"/global/a","value":"\ud800"}` },
+      "the file at VALUES_JSON_PATCH_PATH is refused: /global/a: contains half a surrogate pair",
+    ],
     [{ config: "", values: "[" }, "the file at VALUES_JSON_PATCH_PATH is refused: malformed JSON"],
   ])("with the file: %j", (texts, reported) => {
     expect(() => parsePatches(texts, "global")).toThrow(reported);
@@ -213,15 +238,22 @@ describe("what is wrong with values is reported, and how to mend it", () => {
 });
 
 describe("what is wrong with the ConfigMap is reported, and how to mend it", () => {
-  const edit = (data: Record<string, string>, key = "one") =>
+  const edit = (data: Record<string, string>, key = "one", value: Json = 1) =>
     problemsOf(() =>
       patchConfigMapKey({
         file: "ConfigMap cm",
         data,
         key,
-        operations: [{ op: "add", path: `/${key}/a`, value: 1 }],
+        operations: [{ op: "add", path: `/${key}/a`, value }],
       }),
     );
+
+  it("before a text is written that cannot be read again", () => {
+    const message = expect.stringContaining("not valid YAML");
+    expect(edit({}, "one", "\ud800 x")).toEqual([
+      { file: "ConfigMap cm", key: "one, line 1, column 7", message },
+    ]);
+  });
 
   it("before it is written", () => {
     const file = "ConfigMap cm";
