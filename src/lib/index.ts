@@ -2,6 +2,7 @@ export * from "./time/pace.ts";
 export * from "./time/clock.ts";
 export * from "./expressions/cel.ts";
 export * from "./json.ts";
+export * from "./files/json-meter.ts";
 export * from "./limit.ts";
 export { Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";

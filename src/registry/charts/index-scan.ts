@@ -3,7 +3,7 @@
  * index can have hundreds of megabytes, and parsing it whole would take several times its size in memory.
  */
 
-import { attempt, oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
+import { JsonMeter, attempt, oneLine, parseJson, parseYaml, plainLine } from "../../lib/index.ts";
 import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 
 /** One version of a chart in the index of a repository. */
@@ -20,11 +20,12 @@ export type ChartVersions = ReadonlyMap<string, readonly ChartVersion[]>;
 
 /**
  * Limits of sizes in characters, and of the number of versions of a chart. `entry` is one version. `flow`: YAML in another
- * form than block style is parsed whole, which blocks all other work.
+ * form than block style is parsed whole, which blocks all other work. `values`: of JSON, as JsonMeter counts them.
  */
 const LIMITS = {
   index: 256 << 20,
   json: 16 << 20,
+  values: 2_000_000,
   flow: 128 << 10,
   line: 1 << 20,
   entry: 64 << 10,
@@ -249,6 +250,9 @@ export class IndexScanner {
 
   /** Parses an index that begins with a brace: JSON, or YAML in flow style. Throws the error of JSON if it is neither. */
   #parseJson(): Json {
+    const meter = new JsonMeter();
+    meter.add(Buffer.from(this.#pendingText));
+    if (meter.values > LIMITS.values) throw new Error(`it has more than ${LIMITS.values} values`);
     try {
       return parseJson(this.#pendingText);
     } catch (error) {
