@@ -16,6 +16,9 @@ interface ScopesOptions {
 /** The scope of global hooks and of modules without an account. No module has this name. */
 const SHARED = "";
 
+/** How many series one scope may have: more would exhaust the memory, and `/metrics/hooks` would not answer in time. */
+const MAX_SERIES = { ofModule: 50_000, shared: 100_000 };
+
 /** The metrics of all hooks, at `/metrics/hooks`. */
 export class HookMetricScopes {
   readonly #options: ScopesOptions;
@@ -30,7 +33,9 @@ export class HookMetricScopes {
     const { prefix, hookExists, hasAccount } = this.#options;
     const { module } = owner;
     const scope = module !== undefined && hasAccount(module) ? module : SHARED;
-    const metrics = this.#scopes.get(scope) ?? new HookMetrics(prefix, hookExists);
+    const metrics =
+      this.#scopes.get(scope) ??
+      new HookMetrics(prefix, hookExists, scope === SHARED ? MAX_SERIES.shared : MAX_SERIES.ofModule);
     metrics.apply(operations, owner);
     this.#scopes.set(scope, metrics);
   }

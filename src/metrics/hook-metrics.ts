@@ -49,11 +49,15 @@ const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 export class HookMetrics {
   readonly #prefix: string;
   readonly #hookExists: (owner: HookMetricOwner) => boolean;
-  readonly #families = new Map<string, FamilyOfHooks>();
+  readonly #maxSeries: number;
+  #families = new Map<string, FamilyOfHooks>();
+  /** Number of series, as Prometheus counts them. */
+  #seriesCount = 0;
 
-  constructor(prefix: string, hookExists: (owner: HookMetricOwner) => boolean) {
+  constructor(prefix: string, hookExists: (owner: HookMetricOwner) => boolean, maxSeries = Infinity) {
     this.#prefix = prefix;
     this.#hookExists = hookExists;
+    this.#maxSeries = maxSeries;
   }
 
   /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
@@ -63,9 +67,36 @@ export class HookMetrics {
     const typesByName = new Map<string, FamilyType>();
     for (const operation of finalOperations)
       if (operation.action !== "expire") this.#checkOperation(operation, groups, typesByName);
+    const addedAtMost = finalOperations.reduce((sum, operation) => sum + countWritten(operation), 0);
+    if (this.#seriesCount + addedAtMost <= this.#maxSeries)
+      this.#applyChecked(finalOperations, groups, owner);
+    else this.#applyToCopy(finalOperations, groups, owner);
+  }
+
+  /** Applies operations to a copy, which replaces the series if the limit is kept. Throws HookMetricError otherwise. */
+  #applyToCopy(
+    operations: readonly MetricOperation[],
+    groups: ReadonlySet<string>,
+    owner: HookMetricOwner,
+  ): void {
+    this.#removeSeries((series) => !this.#hookExists(series.owner));
+    const copy = new HookMetrics(this.#prefix, this.#hookExists, this.#maxSeries);
+    copy.#seriesCount = this.#seriesCount;
+    copy.#families = new Map(this.#families.entries().map(([name, family]) => [name, copyFamily(family)]));
+    copy.#applyChecked(operations, groups, owner);
+    this.#families = copy.#families;
+    this.#seriesCount = copy.#seriesCount;
+  }
+
+  /** Applies operations whose types and values are checked. Throws HookMetricError at the series that exceeds the limit. */
+  #applyChecked(
+    operations: readonly MetricOperation[],
+    groups: ReadonlySet<string>,
+    owner: HookMetricOwner,
+  ): void {
     // A run that names a group replaces all of its series.
     this.#removeSeries((series) => series.group !== undefined && groups.has(series.group));
-    for (const operation of finalOperations) {
+    for (const operation of operations) {
       const { action, group } = operation;
       if (action !== "expire") this.#writeSeries(operation, owner);
       // Without a group, this removes the series of this hook.
@@ -142,8 +173,14 @@ export class HookMetrics {
       existing !== undefined && existing.group === group && isSameList(existing.buckets, buckets);
     const counts = buckets.map(() => 0);
     const series = isSame ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0 };
+    this.#seriesCount += countSeries(buckets) - (existing === undefined ? 0 : countSeries(existing.buckets));
     family.series.set(key, series);
     updateValue(series, write);
+    if (this.#seriesCount > this.#maxSeries)
+      throw new HookMetricError(
+        `metric ${write.name}: the hooks would have more than ${this.#maxSeries} series of metrics: ` +
+          'report the metrics in a group, which each run replaces, or remove old ones with the action "expire"',
+      );
   }
 
   /** The family of this name, created empty at first use. */
@@ -158,7 +195,11 @@ export class HookMetrics {
   /** Removes all series for which `isObsolete` is true, and families without series. */
   #removeSeries(isObsolete: (series: HookSeries, family: string) => boolean): void {
     for (const [name, family] of this.#families) {
-      for (const [key, series] of family.series) if (isObsolete(series, name)) family.series.delete(key);
+      for (const [key, series] of family.series) {
+        if (!isObsolete(series, name)) continue;
+        family.series.delete(key);
+        this.#seriesCount -= countSeries(series.buckets);
+      }
       if (family.series.size === 0) this.#families.delete(name);
     }
   }
@@ -168,6 +209,23 @@ export class HookMetrics {
 function updateValue(series: HookSeries, { action, value }: WriteOperation): void {
   if (action === "observe") addObservation(series, value, series);
   else series.value = action === "set" ? value : series.value + value;
+}
+
+/** Number of series that Prometheus sees: of a histogram, each bucket, `+Inf`, the sum and the count. */
+function countSeries(buckets: readonly number[]): number {
+  return buckets.length === 0 ? 1 : buckets.length + 3;
+}
+
+/** How many series an operation adds at most. */
+function countWritten(operation: MetricOperation): number {
+  if (operation.action === "expire") return 0;
+  return operation.action === "observe" ? countSeries(operation.buckets) : 1;
+}
+
+function copyFamily(family: FamilyOfHooks): FamilyOfHooks {
+  const series = new Map<string, HookSeries>();
+  for (const [key, one] of family.series) series.set(key, { ...one, counts: [...one.counts] });
+  return { ...family, series };
 }
 
 function isSameList(a: readonly number[], b: readonly number[]): boolean {

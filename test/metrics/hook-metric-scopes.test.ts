@@ -48,3 +48,19 @@ test("a group of a module with an account is its own", () => {
   expect(metrics.renderText()).not.toContain('module="team-a"');
   expect(metrics.renderText()).toContain('module="web"');
 });
+
+test("the limit of series is one for each module with an account, and one for all others together", () => {
+  const report = (module: string, count: number) => {
+    const indexes = Array.from({ length: count }, (_, index) => ({ x: `${module}${index}` }));
+    const operations = indexes.map((labels) => ({ action: "set", name: "n", value: 1, labels }) as const);
+    metrics.apply(
+      operations.map((operation) => ({ ...operation, group: undefined })),
+      { hook: "a.sh", module },
+    );
+  };
+  report("team-a", 50_000);
+  expect(() => report("team-b", 50_001)).toThrow("more than 50000 series");
+  report("team-b", 1);
+  report("web", 100_000);
+  expect(() => report("db", 1)).toThrow("more than 100000 series");
+});

@@ -175,6 +175,43 @@ describe("metrics made by hooks", () => {
     expect(samples()).toEqual(['addon_operator_x{hook="a.sh"} 1']);
   });
 
+  describe("at the limit of series", () => {
+    const label = (x: string) => ({ labels: { x } });
+    beforeEach(() => {
+      const exists = ({ hook }: HookMetricOwner): boolean => !missing.includes(hook);
+      metrics = new HookMetrics("", exists, 5);
+      metrics.apply([add("x", 1, label("1")), add("x", 1, label("2")), set("y", 1, { group: "g" })], HOOK);
+    });
+
+    test.each<[string, MetricOperation[]]>([
+      ["x", [add("x", 1, label("1")), add("x", 1, label("3")), add("x", 1, label("4")), add("x", 1)]],
+      ["t", [set("y", 9, { group: "g" }), observe("t", [1])]],
+    ])("a run that exceeds it with %s changes nothing", (name, operations) => {
+      const before = metrics.renderText();
+      const message =
+        `metric ${name}: the hooks would have more than 5 series of metrics: report the metrics in a group, ` +
+        'which each run replaces, or remove old ones with the action "expire"';
+      expect(() => metrics.apply(operations, HOOK)).toThrow(new HookMetricError(message));
+      expect(metrics.renderText()).toBe(before);
+      metrics.apply([add("x", 1, label("3")), add("x", 1, label("4"))], HOOK);
+      expect(samples()).toHaveLength(5);
+    });
+
+    test("series that exist, that a run replaces or removes, and of deleted hooks do not count", () => {
+      for (const value of [1, 2, 3]) {
+        const grouped = ["1", "2", "3"].map((x) => set("y", value, { group: "g", labels: { x } }));
+        metrics.apply([add("x", 1, label("1")), add("x", 1, label("2")), ...grouped], HOOK);
+      }
+      expect(samples()).toHaveLength(5);
+      expect(samples()).toContain('x{hook="a.sh",x="1"} 4');
+      metrics.apply([expire(), expire({ group: "g" }), observe("t", [1, 2])], HOOK);
+      expect(samples()).toHaveLength(5);
+      missing.push("a.sh");
+      metrics.apply([observe("u", [1, 2])], { hook: "b.sh" });
+      expect(samples()).toHaveLength(5);
+    });
+  });
+
   test.each<[string, MetricOperation[]]>([
     ['metric x is a counter already, "set" makes a gauge', [set("x", 1)]],
     ['metric x is a counter already, "observe" makes a histogram', [observe("x", [1])]],
