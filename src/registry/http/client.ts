@@ -23,7 +23,7 @@ import {
 } from "../errors.ts";
 import { Connections, type ConnectionOptions } from "./connections.ts";
 import { RegistryPauses, TRANSIENT_STATUSES, readRetryAfter } from "./pauses.ts";
-import { findChallenge, RegistryAuth } from "./tokens.ts";
+import { CHART_REPOSITORY_SCHEMES, findChallenge, REGISTRY_SCHEMES, RegistryAuth } from "./tokens.ts";
 import { AddressGuard } from "./trust.ts";
 
 export interface ClientOptions extends ConnectionOptions {
@@ -33,7 +33,10 @@ export interface ClientOptions extends ConnectionOptions {
   readonly plainHttp?: boolean | undefined;
   /** Reads the credentials for each use, so that rotated ones take effect at once. */
   readonly readLogin?: () => Login | undefined;
-  /** Sends user and password at once: some chart repositories send no challenge and hide their content. */
+  /**
+   * For a chart repository: sends user and password at once, because some send no challenge and hide their content, and
+   * follows no challenge to a token server.
+   */
   readonly usesBasicAuth?: boolean;
   readonly clock?: Clock;
   /** Pauses that registries have asked for; shared by the clients of all checks. */
@@ -86,6 +89,7 @@ export class RegistryClient {
   readonly #connections: Connections;
   readonly #guard: AddressGuard;
   readonly #auth: RegistryAuth;
+  readonly #schemes: readonly string[];
   readonly #pauses: RegistryPauses;
   readonly #clock: Clock;
   readonly #onAnswer: (code: string) => void;
@@ -101,6 +105,7 @@ export class RegistryClient {
     this.#pauses = pauses;
     this.#connections = new Connections(options);
     this.#guard = new AddressGuard(this.registryUrl);
+    this.#schemes = usesBasicAuth ? CHART_REPOSITORY_SCHEMES : REGISTRY_SCHEMES;
     this.#auth = new RegistryAuth({
       registryUrl: this.registryUrl,
       connections: this.#connections,
@@ -237,7 +242,7 @@ export class RegistryClient {
     const schemes = new Set<string>();
     while (schemes.size < MAX_CHALLENGES) {
       if (answer.status !== 401 || answer.url.host !== this.registryUrl.host) break;
-      const challenge = findChallenge([answer.headers["www-authenticate"] ?? []].flat());
+      const challenge = findChallenge([answer.headers["www-authenticate"] ?? []].flat(), this.#schemes);
       if (challenge === undefined || schemes.has(challenge.scheme)) break;
       schemes.add(challenge.scheme);
       await discardBody(answer.body);

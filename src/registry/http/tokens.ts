@@ -34,7 +34,7 @@ interface RegistryAuthOptions {
   readonly guard: AddressGuard;
   /** Reads the credentials for each use, so that rotated credentials take effect at once. */
   readonly readLogin: () => Login | undefined;
-  /** Whether user and password are sent before the registry demands them. */
+  /** Whether user and password are sent before the server demands them: to a chart repository. */
   readonly usesBasicAuth: boolean;
   readonly clock: Clock;
   /** Longest time of a request. */
@@ -209,9 +209,17 @@ const CHALLENGE_PART =
 /** Characters of a header that are read; a registry is not trusted to send a short one. */
 const MAX_HEADER_LENGTH = 16_384;
 
-/** The first Bearer or Basic challenge of all `WWW-Authenticate` headers; other schemes are not supported and are skipped. */
-export function findChallenge(headers: readonly string[]): Challenge | undefined {
-  return headers.flatMap(parseChallenges).find(({ scheme }) => scheme === "bearer" || scheme === "basic");
+/** Schemes of a registry, which may have a token server. */
+export const REGISTRY_SCHEMES = ["basic", "bearer"];
+/** Schemes of a chart repository, which has no token server and must not send the credentials to another host. */
+export const CHART_REPOSITORY_SCHEMES = ["basic"];
+
+/** The first challenge of all `WWW-Authenticate` headers with one of these schemes; others are skipped. */
+export function findChallenge(
+  headers: readonly string[],
+  schemes: readonly string[] = REGISTRY_SCHEMES,
+): Challenge | undefined {
+  return headers.flatMap(parseChallenges).find(({ scheme }) => schemes.includes(scheme));
 }
 
 /** Parses all challenges of one header. A comma separates challenges and also their parameters. */

@@ -75,6 +75,15 @@ test("user and password are sent with the first request", async () => {
   await expect(repositoryAt(server).listTags()).rejects.toThrow("404");
 });
 
+test("a challenge of a chart repository to a token server is not followed", async () => {
+  const tokenServer = await chartServer({ instead: () => ({ status: 200, body: '{"token": "t"}' }) });
+  const challenge = { "www-authenticate": `Bearer realm="${tokenServer.url}/token",service="s"` };
+  const server = await chartServer({ instead: () => ({ status: 401, headers: challenge }) });
+  await expect(repositoryAt(server, { login: true }).listTags()).rejects.toThrow("401");
+  expect(tokenServer.calls).toEqual([]);
+  expect(server.calls).toHaveLength(1);
+});
+
 test("another host gets no credentials", async () => {
   const server = await chartServer({ archivesAt: "http://files.example/charts/" });
   const digest = server.publish(chartOf("web", "1.0.0"));
