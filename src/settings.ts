@@ -206,7 +206,7 @@ export const SETTING_ROWS = {
   retryMaxMs: DURATION("retry-delay-max=30s", "The longest delay after repeated failures."),
   hookTimeoutMs: DURATION(
     "hook-timeout",
-    "The time limit for each run of a hook or `enabled` script. By default, there is no limit.",
+    "The time limit for each run of a hook or `enabled` script. By default, hooks have no limit, and `enabled` scripts have a limit of two minutes.",
   ),
   hookProxyCredentials: BOOLEAN(
     "hook-proxy-credentials=false",

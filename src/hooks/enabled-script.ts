@@ -3,7 +3,7 @@
 import { dirname } from "node:path";
 
 import { type Logger, oneLine } from "../lib/index.ts";
-import type { ScratchDir, ScratchData } from "../process/index.ts";
+import type { RunResult, ScratchDir, ScratchData } from "../process/index.ts";
 import { span } from "../trace/index.ts";
 import { homeVariables } from "./actor.ts";
 import { OutputLog } from "./output/output-log.ts";
@@ -31,6 +31,8 @@ const RESULT_FILE = "enabled-result";
 const REASON_FILE = "enabled-reason";
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_REASON_LENGTH = 500;
+/** The time limit without `--hook-timeout`: a script that hangs would delay all modules. */
+const DEFAULT_TIMEOUT_MS = 120_000;
 
 /** Runs a module's `enabled` script. Its answer is the content of MODULE_ENABLED_RESULT or, if that is empty, its last line on stdout. Never throws. */
 export function runEnabledScript(request: EnabledScriptRun): Promise<EnabledAnswer> {
@@ -70,7 +72,7 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
       ...(actor && homeVariables(actor, scratch)),
     },
     uid: actor?.uid,
-    timeoutMs: settings.hookTimeoutMs,
+    timeoutMs: settings.hookTimeoutMs ?? DEFAULT_TIMEOUT_MS,
     signal: request.signal,
     redact: hide,
     onLine: (stream, line) => {
@@ -79,7 +81,7 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
     },
   });
   log.flush();
-  if (result.outcome !== "succeeded") return { failure: result.message };
+  if (result.outcome !== "succeeded") return { failure: describeFailure(result, path) };
   const read = async (file: string, variable: string): Promise<string> => {
     const text = await scratch.read(file, MAX_ANSWER_BYTES).catch((error: unknown) => {
       throw new Error(`the file at ${variable} is refused: ${oneLine(error)}`);
@@ -90,6 +92,13 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   const reason = await read(REASON_FILE, "MODULE_ENABLED_REASON");
   const text = writtenText || lastLine.trim();
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
+}
+
+/** The failure in one line; that of a script that took too long names its file and the setting. */
+function describeFailure({ outcome, message }: RunResult, path: string): string {
+  return outcome === "timedOut"
+    ? `${path} ${message}; make it answer faster, or set --hook-timeout to a longer time`
+    : message;
 }
 
 /** Writes the files of the script; returns the environment variables that name them. */

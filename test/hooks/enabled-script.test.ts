@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { runEnabledScript } from "../../src/hooks/index.ts";
 import type { StartSettings } from "../../src/hooks/run-hook.ts";
 import { silentLogger } from "../../src/lib/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { Children, type RunRequest, type RunResult } from "../../src/process/index.ts";
 
 let dir: string;
 beforeEach(async () => {
@@ -88,8 +88,23 @@ test.each([
   expect(await ask(script)).toEqual({ failure });
 });
 
+const timedOut = (limit: string): string =>
+  `${join(dir, "enabled")} timed out after ${limit}; make it answer faster, or set --hook-timeout to a longer time`;
+
 test("a script that hangs is ended", async () => {
-  expect(await ask("sleep 60", 100)).toEqual({ failure: "timed out after 100ms" });
+  expect(await ask("sleep 60", 100)).toEqual({ failure: timedOut("100ms") });
+});
+
+test("a script that hangs is ended after two minutes without --hook-timeout", async () => {
+  const limits: unknown[] = [];
+  class ImpatientChildren extends Children {
+    override run(request: RunRequest): Promise<RunResult> {
+      limits.push(request.timeoutMs);
+      return super.run({ ...request, timeoutMs: 100 });
+    }
+  }
+  const answer = await ask("sleep 60", undefined, { children: new ImpatientChildren() });
+  expect({ answer, limits }).toEqual({ answer: { failure: timedOut("100ms") }, limits: [120_000] });
 });
 
 test("answers as the script of docs/reference/modules.md is meant to", async () => {
