@@ -1,4 +1,5 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
+export { MAX_CRD_FILE_BYTES } from "./crds/read-crds.ts";
 export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/ownership.ts";
 export { applyOwnCrds, checkCrdFiles, ensureCrds } from "./crds/ensure-crds.ts";
 export { listOrphans, type OrphanFacts } from "./release/observed-releases.ts";

@@ -35,7 +35,7 @@ export async function collectRules(trees: readonly Tree[], sources: PermissionSo
   const rules = new RuleSet();
   for (const tree of trees) {
     // A hook may watch kinds of the CRDs of any module.
-    for (const module of tree.modules) await rules.mapper.addCrdFiles(module.crdFiles);
+    for (const module of tree.modules) rules.mapper.addCrdFiles(module.crdFiles);
     for (const hook of await loadHooks(tree.globalHookFiles, sources)) addBindings(rules, hook);
     for (const module of tree.modules) {
       for (const hook of await loadHooks(module.hookFiles, sources, module.name)) addBindings(rules, hook);
@@ -229,7 +229,7 @@ async function collectModuleRules(
   };
   const add = ({ apiVersion, kind }: ObjectKind, verbs: readonly string[], objectScope = namespace): void =>
     rulesOf(mapper.isClusterWide(kind) ? CLUSTER_SCOPE : objectScope).addVerbs(apiVersion, kind, verbs);
-  await mapper.addCrdFiles(module.crdFiles);
+  mapper.addCrdFiles(module.crdFiles);
   if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
   for (const hook of await loadHooks(module.hookFiles, sources, module.name)) {
     for (const { scope, ...kind } of listWatchedKinds(hook)) add(kind, READ_VERBS, scope);

@@ -1,8 +1,7 @@
 /** RBAC rules from kinds of objects. Groups and plurals of kinds are derived without an API server. */
 
-import { readFile } from "node:fs/promises";
-
-import { listManifestObjects, parseDocuments } from "../helm/index.ts";
+import { listManifestObjects, MAX_CRD_FILE_BYTES, parseDocuments } from "../helm/index.ts";
+import { attempt, readRegularFile } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 
 /** Builds RBAC rules from verbs for kinds, which are merged, and from complete rules. */
@@ -87,9 +86,9 @@ export class RestMapper {
   readonly #clusterWide = new Set(CLUSTER_WIDE_KINDS);
 
   /** Adds the CRDs of files; ignores unreadable files. */
-  async addCrdFiles(files: readonly string[]): Promise<void> {
+  addCrdFiles(files: readonly string[]): void {
     for (const file of files) {
-      const text = await readFile(file, "utf8").catch(() => "");
+      const text = attempt(() => readRegularFile(file, MAX_CRD_FILE_BYTES).toString("utf8")) ?? "";
       this.addCrds(listManifestObjects(parseDocuments(text)));
     }
   }

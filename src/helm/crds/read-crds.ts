@@ -1,5 +1,7 @@
 /** Reads CustomResourceDefinitions from files, document by document (docs/reference/modules.md, "The chart"). */
 
+import { statSync } from "node:fs";
+
 import { OWN_CRDS } from "../../kube/index.ts";
 import { decodeText, EncodingError, readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
@@ -7,6 +9,9 @@ import { encodingProblem } from "../../modules/index.ts";
 import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
+
+/** Most bytes of a file with definitions. The API server stores at most 1.5 MiB of each; a file has many of them. */
+export const MAX_CRD_FILE_BYTES = 16 * 1024 * 1024;
 
 export interface CrdContent {
   readonly crds: readonly CrdFile[];
@@ -63,15 +68,25 @@ export function readCrds(files: readonly string[]): CrdContent {
   return { crds, problems, dropped };
 }
 
-/** The text of a file; empty, with a problem, if it is not UTF-8. Throws the file system's error. */
+/** The text of a file; empty, with a problem, if it is too large or not UTF-8. Throws the file system's error. */
 function readCrdFile(file: string, problems: Problem[]): string {
+  const { size } = statSync(file);
+  if (size > MAX_CRD_FILE_BYTES) {
+    problems.push(buildTooLargeProblem(file, size));
+    return "";
+  }
   try {
-    return decodeText(readRegularFile(file));
+    return decodeText(readRegularFile(file, MAX_CRD_FILE_BYTES));
   } catch (error) {
     if (!(error instanceof EncodingError)) throw error;
     problems.push(encodingProblem(file, error));
     return "";
   }
+}
+
+function buildTooLargeProblem(file: string, size: number): Problem {
+  const message = `has ${size} bytes, but a file in crds/ has a limit of ${MAX_CRD_FILE_BYTES >> 20} MiB`;
+  return { file, message, remedy: "split the file, or remove it" };
 }
 
 /** Whether a document is a named CustomResourceDefinition of the supported version. */

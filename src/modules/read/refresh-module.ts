@@ -4,13 +4,13 @@
  * memory of the last read, its `after` the memory for the next one.
  */
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join, sep } from "node:path";
 
 import { attempt, hashFiles, readRegularFile } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { listChartFiles } from "../chart/chart-files.ts";
-import { isTimestampReliable, stat } from "./files.ts";
+import { isTimestampReliable, stat, toFoundFile } from "./files.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
 import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";
 import type { ModuleCandidate } from "./read-module.ts";
@@ -204,6 +204,17 @@ export function hashModuleFiles(modules: readonly Module[]): string {
   return hashFiles(modules.flatMap(readFiles));
 }
 
+/** A larger file counts with its times and size, so that it does not exhaust the memory. */
+const MAX_HASHED_BYTES = 16 * 1024 * 1024;
+
+/** The content of a file, or the signature of one that is too large to read. Throws the file system's error. */
+function readOrStamp(path: string): Uint8Array {
+  const stats = statSync(path);
+  return stats.size > MAX_HASHED_BYTES
+    ? Buffer.from(toFoundFile(path, stats).signature)
+    : readRegularFile(path);
+}
+
 /** Paths and contents of all files of a module and its chart; the name and no content if one of them cannot be read. */
 function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
   try {
@@ -215,7 +226,7 @@ function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, U
       ...moduleFiles.map(([, file]) => file.path),
       ...chartFiles.map(({ path }) => path),
     ]);
-    return [...paths].map((path) => [path, readRegularFile(path)] as const);
+    return [...paths].map((path) => [path, readOrStamp(path)] as const);
   } catch {
     return [[name, new Uint8Array()]];
   }

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-import { ensureCrds } from "../../../src/helm/index.ts";
+import { checkCrdFiles, ensureCrds } from "../../../src/helm/index.ts";
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
 import { findOwnCrd } from "../../../src/helm/crds/read-crds.ts";
 import { ApiError, connect } from "../../../src/kube/index.ts";
@@ -45,7 +45,7 @@ let api: FakeApi;
 let clock: WaitingClock;
 let file: string;
 let dropped: ReadonlyMap<string, readonly string[]>[];
-let ensure: (more?: Pick<CrdTools, "labels">) => Promise<string[]>;
+let ensure: (more?: Pick<CrdTools, "labels"> & { files?: string[] }) => Promise<string[]>;
 beforeEach(async () => {
   api = await FakeApi.start();
   clock = new WaitingClock();
@@ -54,8 +54,8 @@ beforeEach(async () => {
   writeFileSync(file, JSON.stringify(definition));
   const client = connect({ kubeConfig: api.kubeconfig(), userAgent: "test", logger: silentLogger });
   dropped = [];
-  ensure = (more) =>
-    ensureCrds([file], { client, clock, onDropped: (found) => void dropped.push(found), ...more });
+  ensure = ({ files = [file], ...more } = {}) =>
+    ensureCrds(files, { client, clock, onDropped: (found) => void dropped.push(found), ...more });
   onTestFinished(async () => {
     await client.close();
     await api.close();
@@ -195,6 +195,24 @@ describe("CRDs", () => {
     expect(dropped).toEqual([new Map([[file, ["x-a", "x-b"]]])]);
   });
 });
+
+test.each([17_000_000, 20 * 2 ** 30])(
+  "a file of %s bytes is not read, and the others are applied",
+  async (size) => {
+    slowServer(0);
+    const large = join(dirname(file), "large.yaml");
+    writeFileSync(large, "");
+    truncateSync(large, size);
+    const problem = {
+      file: large,
+      message: `has ${size} bytes, but a file in crds/ has a limit of 16 MiB`,
+      remedy: "split the file, or remove it",
+    };
+    await expect(ensure({ files: [large, file] })).rejects.toEqual(new ProblemError(problem));
+    expect(api.requests.filter(({ method }) => method === "PATCH")).toHaveLength(1);
+    expect(checkCrdFiles([large, file]).problems).toEqual([problem]);
+  },
+);
 
 test("a definition of the operator is found among the objects of a chart, other definitions and kinds are not", () => {
   const kind = "CustomResourceDefinition";

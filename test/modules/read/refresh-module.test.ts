@@ -1,3 +1,4 @@
+import { truncateSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { hashModuleFiles, TreeReader } from "../../../src/modules/index.ts";
@@ -84,6 +85,13 @@ test("the content of modules is that of all their files, whatever their time sta
   for (const path of ["templates/map.yaml", "values.yaml", "hooks/h.sh", "crds/c.yaml"]) {
     const last = hashModuleFiles(modules);
     await on.put(`m/a/${path}`, "a: 2\n", 0o755);
+    expect(hashModuleFiles(modules)).not.toBe(last);
+  }
+  // A file that is too large to read counts with its size and times; the content of the others still counts.
+  truncateSync(on.at("m/a/crds/c.yaml"), 20 * 2 ** 30);
+  for (const path of ["values.yaml", "crds/c.yaml"]) {
+    const last = hashModuleFiles(modules);
+    await on.put(`m/a/${path}`, "a: 3\n");
     expect(hashModuleFiles(modules)).not.toBe(last);
   }
   await on.remove("m/a");
