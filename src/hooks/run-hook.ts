@@ -14,7 +14,7 @@ import { batchArguments, batchEnvironment, describeFailedResult, getTimeLimitMs 
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 import { parseObjectOperations, type ObjectOperation } from "./output/object-operations.ts";
-import { OutputError } from "./output/output-files.ts";
+import { MOST_METRIC_VALUES, MOST_VALUES, OutputError, requireFewValues } from "./output/output-files.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { parseAdmission, parseConversion, type HookAnswers } from "./output/response-files.ts";
 
@@ -237,7 +237,11 @@ async function findVenvPython(root: string): Promise<string | undefined> {
 /** Reads and checks all output files of a hook; throws OutputError, which names the variable of the bad file. */
 async function readOutputs(scratch: ScratchDir): Promise<HookOutput> {
   const readText = (variable: OutputVariable): Promise<string> =>
-    withVariableName(variable, () => scratch.read(OUTPUT_FILES[variable]));
+    withVariableName(variable, async () => {
+      const text = await scratch.read(OUTPUT_FILES[variable]);
+      await requireFewValues(text, variable === "METRICS_PATH" ? MOST_METRIC_VALUES : MOST_VALUES);
+      return text;
+    });
   const [configPatchText, valuesPatchText, metrics, objects, admission, conversion] = await Promise.all([
     readText("CONFIG_VALUES_JSON_PATCH_PATH"),
     readText("VALUES_JSON_PATCH_PATH"),

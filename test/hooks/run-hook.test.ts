@@ -250,6 +250,22 @@ describe("what a run leaves", () => {
       /^the file at VALUES_JSON_PATCH_PATH is refused: it is no plain file/,
     ],
     [
+      `{ echo '['; yes '{},' | head -n 350000; echo '{}]'; } > "$VALUES_JSON_PATCH_PATH"`,
+      /^the file at VALUES_JSON_PATCH_PATH is refused: it has more than 1000000 JSON values .*: write less/,
+    ],
+    [
+      `{ echo '{"operation":['; yes '[],' | head -n 350000; echo '1]}'; } > "$KUBERNETES_PATCH_PATH"`,
+      /^the file at KUBERNETES_PATCH_PATH is refused: it has more than 1000000 JSON values /,
+    ],
+    [
+      `yes '- a' | head -c 4194305 > "$KUBERNETES_PATCH_PATH"`,
+      /^the file at KUBERNETES_PATCH_PATH is refused: it has 4194305 characters of YAML, more than 4194304: write JSON objects/,
+    ],
+    [
+      `{ echo '{"name":"a","set":['; yes '[],' | head -n 1700000; echo '1]}'; } > "$METRICS_PATH"`,
+      /^the file at METRICS_PATH is refused: it has more than 5000000 JSON values /,
+    ],
+    [
       'truncate -s 65M "$VALUES_JSON_PATCH_PATH"',
       /^the file at VALUES_JSON_PATCH_PATH is refused: it has 68157440 bytes, more than 67108864/,
     ],

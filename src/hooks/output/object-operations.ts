@@ -54,7 +54,9 @@ export type ObjectOperation =
 export function parseObjectOperations(text: string): ObjectOperation[] {
   const problems: string[] = [];
   const mustBeChecked = mayHaveHalfPair(text);
-  const operations = parseDocuments(text).flatMap((item) => {
+  const documents = parseDocuments(text);
+  requireShortYaml(sum(documents.map(({ value }) => getYamlLength(value))));
+  const operations = documents.flatMap((item) => {
     try {
       const operation = readOperation(item.value);
       if (mustBeChecked) requireCharacters(operation);
@@ -66,6 +68,24 @@ export function parseObjectOperations(text: string): ObjectOperation[] {
   });
   if (problems.length > 0) throwOutputError(problems.join("; "));
   return operations;
+}
+
+/** Most characters of YAML in one file: the YAML parser needs seconds for so many, and blocks the event loop. */
+const MOST_YAML = 4 * 1024 * 1024;
+
+/** Throws OutputError if so many characters of YAML are too many to parse. */
+function requireShortYaml(length: number): void {
+  if (length <= MOST_YAML) return;
+  throwOutputError(`it has ${length} characters of YAML, more than ${MOST_YAML}: write JSON objects`);
+}
+
+/** How many characters of an operation are YAML in texts (`readValueOrYaml`). */
+function getYamlLength({ object, mergePatch, jsonPatch }: JsonObject): number {
+  return sum([object, mergePatch, jsonPatch].map((each) => (typeof each === "string" ? each.length : 0)));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
 }
 
 /** Throws OutputError for a text or key of an operation with half a surrogate pair: the API server would replace it silently. */
@@ -81,7 +101,7 @@ function parseDocuments(text: string): StreamItem[] {
   } catch (error) {
     const beginsLikeJson = text.trimStart().startsWith("{") && !/^---/m.test(text);
     if (!beginsLikeJson) return parseYamlDocuments(text);
-    const flowMap = parseFlowMap(text);
+    const flowMap = text.length > MOST_YAML ? undefined : parseFlowMap(text);
     // The JSON error is more precise than YAML's.
     if (flowMap === undefined) throw error;
     return [{ value: flowMap, position: "document 1" }];
@@ -99,6 +119,7 @@ function parseFlowMap(text: string): JsonObject | undefined {
 
 /** Parses YAML documents, which begin with `---` or end with `...`. Skips empty ones. */
 function parseYamlDocuments(text: string): StreamItem[] {
+  requireShortYaml(text.length);
   return text.split(/^(?:---(?=\s|$)|\.\.\.\s*$)/m).flatMap((document, index) => {
     // Text 0 stands before the first `---`: it is empty, or the first document.
     const position = `document ${Math.max(index, 1)}`;

@@ -1,6 +1,6 @@
 /** Parses the output files of hooks, which are streams of JSON objects. */
 
-import { DepthError, splitJsonValues, parseJson } from "../../lib/index.ts";
+import { DepthError, JsonMeter, splitJsonValues, parseJson, yieldToEventLoop } from "../../lib/index.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An output file of a hook is invalid; the message names the document (from 1) and its line if they are known. */
@@ -17,6 +17,26 @@ export interface StreamItem {
 
 /** Most objects of one file: checking them blocks the event loop. */
 const MOST_ITEMS = 50_000;
+
+/** Most values of one file: parsing and checking more blocks the event loop until the operator loses its Lease. */
+export const MOST_VALUES = 1_000_000;
+/** As `MOST_VALUES` for metrics, which are cheaper to check: as many objects as are allowed, with labels and buckets. */
+export const MOST_METRIC_VALUES = 5_000_000;
+/** The text is measured in pieces, between which other work goes on. */
+const PIECE_LENGTH = 1024 * 1024;
+
+/** Throws OutputError if a text has more than `most` values. Looks at the text only, because parsing is what takes the time. */
+export async function requireFewValues(text: string, most: number): Promise<void> {
+  const meter = new JsonMeter();
+  for (let start = 0; start < text.length; start += PIECE_LENGTH) {
+    if (start > 0) await yieldToEventLoop();
+    meter.add(Buffer.from(text.slice(start, start + PIECE_LENGTH)));
+    if (meter.values <= most) continue;
+    throw new OutputError(
+      `it has more than ${most} JSON values (fractions and keys of many names count more): write less, or large data as one text`,
+    );
+  }
+}
 
 /** Reads a stream of JSON objects, each by `parse`, with or without line ends between them. Throws OutputError. */
 export function parseJsonStream(text: string, parse: (text: string) => Json = parseJson): StreamItem[] {
@@ -46,8 +66,12 @@ function parseObject(parse: () => Json, position: string): JsonObject {
   return value;
 }
 
+/** Counts line ends without a list of lines, which would be large for a text of empty lines. */
 function countLines(text: string, from: number, to: number): number {
-  return text.slice(from, to).split("\n").length - 1;
+  const part = text.slice(from, to);
+  let count = 0;
+  for (let at = part.indexOf("\n"); at >= 0; at = part.indexOf("\n", at + 1)) count++;
+  return count;
 }
 
 /** The text at `key`; undefined if it is missing or empty. Throws OutputError for other types. `path` precedes the key in the message, such as `object.`. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { OutputError, parseMetrics, parseObjectOperations } from "../../../src/hooks/index.ts";
+import { MOST_METRIC_VALUES, requireFewValues } from "../../../src/hooks/output/output-files.ts";
 
 describe("metrics", () => {
   test("every action, one after the other or on lines, shortcuts, groups", () => {
@@ -26,6 +27,14 @@ describe("metrics", () => {
     const lines = (count: number): string => `{"name":"a","set":1}\n`.repeat(count);
     expect(parseMetrics(lines(50_000))).toHaveLength(50_000);
     expect(() => parseMetrics(lines(50_001))).toThrow("line 50001: more than 50000 objects");
+  });
+
+  test("as many as are allowed have few enough values, with labels, buckets and fractions", async () => {
+    const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+    const labels = { a: "1", b: "2", c: "3" };
+    const line = `${JSON.stringify({ name: "a", action: "observe", value: 0.3, labels, buckets })}\n`;
+    await requireFewValues(line.repeat(50_000), MOST_METRIC_VALUES);
+    await expect(requireFewValues(line.repeat(60_000), MOST_METRIC_VALUES)).rejects.toThrow("JSON values");
   });
 
   test.each([
@@ -140,6 +149,15 @@ describe("object operations", () => {
   ])("half a surrogate pair is refused: %s", (text, path) => {
     expect(() => parseObjectOperations(text)).toThrow(
       `line 1: ${path} contains half a surrogate pair, which is no character`,
+    );
+  });
+
+  test("YAML in texts that is too much for all of them together", () => {
+    const operation = { operation: "MergePatch", ...ON, mergePatch: `a: ${"x".repeat(2_000_000)}` };
+    const line = `${JSON.stringify(operation)}\n`;
+    expect(parseObjectOperations(line.repeat(2))).toHaveLength(2);
+    expect(() => parseObjectOperations(line.repeat(3))).toThrow(
+      "it has 6000009 characters of YAML, more than 4194304: write JSON objects",
     );
   });
 
