@@ -71,6 +71,8 @@ function requireValidRequest(wanted: NewHookRequest, paths: readonly string[]): 
   const [hook = name] = paths;
   const nameRemedy = "use lower-case letters, digits, dashes and underscores";
   if (!NAME_PATTERN.test(name)) refuse(hook, `"${name}" is not a valid name of a hook`, nameRemedy);
+  if (onEvent === "" || onEvent?.endsWith("/") === true)
+    refuse(hook, `--on-event: "${onEvent}" names no kind`, "name one, such as apps/v1/Deployment");
   if (onEvent !== undefined && schedule !== undefined)
     refuse(hook, "--on-event and --schedule exclude each other", "set one of them");
   const existing = paths.find((path) => existsSync(path));
