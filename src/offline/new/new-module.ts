@@ -65,7 +65,9 @@ function createMissingDirs(dir: string, scope: Scope): void {
   if (statSync(dir, { throwIfNoEntry: false })?.isDirectory() === true) return;
   if (dirname(dir) !== dir) createMissingDirs(dirname(dir), scope);
   mkdirSync(dir);
-  scope.addRelease(() => void attempt(() => rmdirSync(dir)));
+  scope.addRelease(() => {
+    attempt(() => rmdirSync(dir));
+  });
 }
 
 /**
