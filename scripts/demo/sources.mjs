@@ -143,7 +143,8 @@ async function restartAlone(demo) {
       "not reachable",
     );
   }, "the ModuleSource reports that the registry is not reachable");
-  await run(demo, ["source", "list"]);
+  // The content that was refused stays refused, so the source is not Ready.
+  await run(demo, ["source", "list"], 1);
   await run(demo, ["status"]);
   await demo.registry.open();
 }
