@@ -31,11 +31,11 @@ export function listNames(names: readonly string[], maxNames: number): string {
 const ESCAPE_CHARACTER = "\u001B";
 /** Colours, titles, links and moves of the cursor. */
 export const TERMINAL_SEQUENCE = new RegExp(
-  `${ESCAPE_CHARACTER}(?:\\[[0-?]{0,100}[ -/]{0,10}[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]{0,2000}(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]{0,10}[0-~])`,
+  `${ESCAPE_CHARACTER}(?:\\[[0-?]*[ -/]*[@-~]|\\][^\u0007${ESCAPE_CHARACTER}]*(?:\u0007|${ESCAPE_CHARACTER}\\\\)|[ -/]*[0-~])`,
   "g",
 );
 /** Control characters except white space. */
-const NON_SPACE_CONTROLS = /[^\P{Cc}\s]+/gu;
+const NON_SPACE_CONTROLS = /(?!\s)\p{Cc}/gu;
 
 /** The message of anything thrown, in one line of at most `limit` characters, without what could drive the terminal of a reader. */
 export function oneLine(thrown: unknown, limit = 500): string {
@@ -45,8 +45,8 @@ export function oneLine(thrown: unknown, limit = 500): string {
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
-/** A kubectl command for users, up to the end of its sentence. Quoted parts may contain anything. */
-const COMMAND = /\bkubectl [a-z]+ (?:[^;)'"]|'[^']*'|"[^"]*"|;(?! ))*/g;
+/** The beginning of a command for users. */
+const COMMAND_START = "kubectl ";
 /** How much of the sentence before a command stays with it. */
 const INTRO_LENGTH = 80;
 /** Longer texts are cut before commands are searched in them. */
@@ -59,10 +59,10 @@ const MAX_SEARCHED = 16_384;
 export function lineWithCommand(thrown: unknown, limit = 500, maxLength = 5000): string {
   const text = oneLine(thrown, MAX_SEARCHED);
   if (text.length <= limit) return text;
-  const command = text.matchAll(COMMAND).find(({ 0: found, index }) => index + found.length >= limit);
+  const command = findCommandAt(text, limit);
   if (command === undefined) return oneLine(text, limit);
-  const introStart = Math.max(0, command.index - INTRO_LENGTH);
-  const end = command.index + command[0].length;
+  const { index, end } = command;
+  const introStart = Math.max(0, index - INTRO_LENGTH);
   const beforeLimit = Math.max(INTRO_LENGTH, limit - (end - introStart));
   const isBeforeShort = introStart <= beforeLimit;
   const before = isBeforeShort
@@ -70,7 +70,30 @@ export function lineWithCommand(thrown: unknown, limit = 500, maxLength = 5000):
     : `${oneLine(text.slice(0, introStart), beforeLimit)} `;
   const after = end === text.length ? "" : "…";
   const line = `${before}${text.slice(introStart, end)}${after}`;
-  return line.length <= maxLength ? line : oneLine(text.slice(0, command.index), limit);
+  return line.length <= maxLength ? line : oneLine(text.slice(0, index), limit);
+}
+
+/** Finds the first kubectl command that ends at or after a position. Takes linear time. */
+function findCommandAt(text: string, position: number): { index: number; end: number } | undefined {
+  let index = text.indexOf(COMMAND_START);
+  while (index >= 0) {
+    const end = findCommandEnd(text, index);
+    if (end >= position) return { index, end };
+    index = text.indexOf(COMMAND_START, end);
+  }
+  return undefined;
+}
+
+/** The end of the sentence of a command. Quoted parts may contain anything. */
+function findCommandEnd(text: string, start: number): number {
+  let quote: string | undefined;
+  for (let at = start; at < text.length; at++) {
+    const char = text[at];
+    if (quote !== undefined) quote = char === quote ? undefined : quote;
+    else if (char === "'" || char === '"') quote = char;
+    else if (char === ")" || (char === ";" && text[at + 1] === " ")) return at;
+  }
+  return text.length;
 }
 
 /** Makes one line of untrusted text, as `oneLine` does, without control characters that could drive the terminal of a reader. */
