@@ -229,7 +229,8 @@ export class Repository {
  * The parts of a `Link` header (RFC 8288): `<URL>`, and parameters of it, whose values may be quoted. Takes linear time, as
  * `CHALLENGE_PART` in `http/tokens.ts`.
  */
-const LINK_PART = /<([^<>]*)>|([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s",;<]*))/g;
+const LINK_PART =
+  /<([^<>]*)>|(?<![\w!#$%&'*+.^`|~-])([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s",;<]*))/g;
 /** Characters of the header that are read. */
 const MAX_LINK_LENGTH = 16_384;
 

@@ -37,7 +37,7 @@ export function parseYaml(text: string, file: string): ParsedYaml {
 }
 
 const NO_VALUE: ConstructedYaml = { value: null, duplicates: [], hasAliases: false };
-const LINE_BREAK = /\r\n|[\n\r\u0085\u2028\u2029]/;
+const LINE_BREAK = /\r\n|[\n\r\u0085\u2028\u2029]/g;
 /** A line that is blank, or has only a comment or a separator of documents. */
 const EMPTY_LINE = /^(?:(?:---|\.\.\.)(?=[ \t]|$))?[ \t]*(?:#.*)?$/;
 
@@ -58,9 +58,9 @@ export function findIgnoredLine(text: string): number | undefined {
 export function cutLaterDocuments(text: string): string {
   const { endLine } = readNodes(text);
   if (endLine === undefined) return text;
-  const lineBreak = new RegExp(LINE_BREAK, "g");
-  for (let line = 1; line < endLine; line++) lineBreak.exec(text);
-  return text.slice(0, lineBreak.lastIndex);
+  // `endLine` is a line of the text, so there are enough breaks before it.
+  const before = [...text.matchAll(LINE_BREAK)][endLine - 2];
+  return before === undefined ? "" : text.slice(0, before.index + before[0].length);
 }
 
 /**
