@@ -258,7 +258,7 @@ describe("what a run leaves", () => {
       /^the file at KUBERNETES_PATCH_PATH is refused: it has more than 1000000 JSON values /,
     ],
     [
-      `yes '- a' | head -c 4194305 > "$KUBERNETES_PATCH_PATH"`,
+      `yes -- '- a' | head -c 4194305 > "$KUBERNETES_PATCH_PATH"`,
       /^the file at KUBERNETES_PATCH_PATH is refused: it has 4194305 characters of YAML, more than 4194304: write JSON objects/,
     ],
     [
