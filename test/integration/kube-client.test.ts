@@ -161,7 +161,14 @@ test("a Lease is held by one, given back, and shown by kubectl", async () => {
 test("a webhook that prevents the Lease is named with its configuration, until it is gone", async () => {
   const namespace = await freshNamespace("kube");
   const name = `policy-${namespace}`;
-  const rule = { apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"], operations: ["*"] };
+  // The selector holds for namespaced kinds only: without the scope, each request of other tests fails, too.
+  const rule = {
+    apiGroups: ["*"],
+    apiVersions: ["*"],
+    resources: ["*/*"],
+    operations: ["*"],
+    scope: "Namespaced",
+  };
   await cluster().apply({
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: "ValidatingWebhookConfiguration",
