@@ -79,7 +79,7 @@ RUN ln -s /opt/addon-operator/addon-operator /usr/local/bin/addon-operator \
 ENV HOME=/tmp SHELL_LIB_PATH=/shell_lib.sh JQ_PATH=/usr/bin/jq NODE_COMPILE_CACHE=/tmp/node-compile-cache
 # Read by the C library when a process begins; hooks do not get them.
 ENV MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072 ADDON_OPERATOR_OWN_VARIABLES=MALLOC_ARENA_MAX,MALLOC_TRIM_THRESHOLD_
-ARG VERSION=0.2.0
+ARG VERSION=0.3.0
 ARG REVISION=""
 LABEL org.opencontainers.image.title="addon-operator" \
   org.opencontainers.image.description="Keeps the addons of a Kubernetes cluster in the state that files and one ConfigMap describe" \
