@@ -160,9 +160,21 @@ export interface RequiredObject {
   readonly cel?: string;
 }
 
-/** A key for maps of requirements: equal for equal requirements. */
-export function requiredKey({ apiVersion, kind, namespace, name, condition, cel }: RequiredObject): string {
-  return JSON.stringify([apiVersion, kind, namespace, name, condition, cel]);
+/**
+ * A key for maps of requirements: equal for equal requirements. A module with an account has keys of its own, because it learns only of
+ * objects that its account may get.
+ */
+export function requiredKey(object: RequiredObject, by?: AccountOfModule): string {
+  const { apiVersion, kind, namespace, name, condition, cel } = object;
+  const asker = by !== undefined && mayHaveAccount(by) ? [by.name, by.serviceAccountName ?? null] : [];
+  return JSON.stringify([apiVersion, kind, namespace, name, condition, cel, ...asker]);
+}
+
+type AccountOfModule = Pick<Module, "name" | "serviceAccountName" | "accountIsUnknown">;
+
+/** Whether a module acts as a ServiceAccount, or may do so, because the file that names it cannot be read. */
+export function mayHaveAccount({ serviceAccountName, accountIsUnknown }: AccountOfModule): boolean {
+  return serviceAccountName !== undefined || accountIsUnknown === true;
 }
 
 /** Where a module from a registry comes from. */

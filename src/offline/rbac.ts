@@ -61,7 +61,8 @@ export async function collectRoles(
     for (const module of tree.modules) {
       if (module.serviceAccountName === undefined) continue;
       const namespace = module.namespace ?? defaultNamespace;
-      const rules = await collectModuleRules(module, { tree, namespace }, sources);
+      const scopes = { tree, namespace, operatorNamespace: defaultNamespace };
+      const rules = await collectModuleRules(module, scopes, sources);
       const account = parseAccount(module.serviceAccountName, namespace);
       const metadata = { name: account.name, namespace: account.namespace };
       objects.push({ apiVersion: "v1", kind: "ServiceAccount", metadata });
@@ -211,13 +212,20 @@ interface ObjectKind {
   readonly kind: string;
 }
 
+interface ModuleScopes {
+  readonly tree: Tree;
+  /** The namespace of the release. */
+  readonly namespace: string;
+  readonly operatorNamespace: string;
+}
+
 /**
  * The rules that the account of a module needs, by namespace; those for cluster-wide kinds at `CLUSTER_SCOPE`. Objects
  * without a namespace are in `namespace`, that of the release.
  */
 async function collectModuleRules(
   module: Module,
-  { tree, namespace }: { readonly tree: Tree; readonly namespace: string },
+  { tree, namespace, operatorNamespace }: ModuleScopes,
   sources: PermissionSources,
 ): Promise<Map<string, RuleSet>> {
   const mapper = new RestMapper();
@@ -231,10 +239,11 @@ async function collectModuleRules(
     rulesOf(mapper.isClusterWide(kind) ? CLUSTER_SCOPE : objectScope).addVerbs(apiVersion, kind, verbs);
   mapper.addCrdFiles(module.crdFiles);
   if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
-  for (const hook of await loadHooks(module.hookFiles, sources, module.name)) {
-    for (const { scope, ...kind } of listWatchedKinds(hook)) add(kind, READ_VERBS, scope);
-    for (const [scope, rule] of listWebhookRules(hook)) rulesOf(scope).addRule(rule);
-  }
+  const hooks = await loadHooks(module.hookFiles, sources, module.name);
+  for (const { scope, ...kind } of hooks.flatMap(listWatchedKinds)) add(kind, READ_VERBS, scope);
+  const requirementRules = listRequirementRules(module, operatorNamespace, mapper);
+  for (const [scope, rule] of [...hooks.flatMap(listWebhookRules), ...requirementRules])
+    rulesOf(scope).addRule(rule);
   // helm stores release records in Secrets.
   if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
   const objects = await renderObjects(module, tree, sources);
@@ -278,6 +287,19 @@ function listWebhookRules(hook: Hook): [scope: string, rule: JsonObject][] {
     const resources = [subresource === undefined ? resource : `${resource}/${subresource}`];
     const verbs = permissions.map(({ verb }) => verb).sort();
     return [[namespace || CLUSTER_SCOPE, { apiGroups: [group], resources, verbs }]];
+  });
+}
+
+/** The rules without which the operator does not evaluate `requires.objects`, each with its namespace or `CLUSTER_SCOPE`. */
+function listRequirementRules(
+  { requires }: Module,
+  defaultNamespace: string,
+  mapper: RestMapper,
+): [scope: string, rule: JsonObject][] {
+  return (requires?.objects ?? []).map(({ apiVersion, kind, name, namespace = defaultNamespace }) => {
+    const { group, plural } = mapper.resolve(kind, apiVersion);
+    const rule = { apiGroups: [group], resources: [plural], resourceNames: [name], verbs: ["get"] };
+    return [mapper.isClusterWide(kind) ? CLUSTER_SCOPE : namespace, rule];
   });
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { formatUtc, isInRange, releaseNumbersOf } from "../lib/index.ts";
-import { requiredKey, type RequiredObject } from "../model/index.ts";
+import { requiredKey, type Module, type RequiredObject } from "../model/index.ts";
 import { getReleaseVersion, listMissingObjects, type ModuleView, type View } from "../state/index.ts";
 
 /** Whether a module may run: it is on, valid, and its files are there. If files are missing, a second read decides whether it runs without them. */
@@ -106,7 +106,7 @@ export function listRequirements({ module }: Pick<ModuleView, "module">, view: V
   for (const [name, range] of Object.entries(modules))
     requirements.push({ of: "module", name, range, unmet: checkRequiredModule(name, range, view) });
   for (const object of objects) {
-    const unmet = checkRequiredObject(object, view);
+    const unmet = checkRequiredObject(object, module, view);
     requirements.push({ of: "object", name: formatObjectName(object), unmet });
   }
   return requirements;
@@ -188,9 +188,13 @@ function explainNotReady(
 }
 
 /** Reads the last check of a required object. Returns undefined if the object is as required. */
-function checkRequiredObject(object: RequiredObject, { objects }: View): UnmetRequirement | undefined {
+function checkRequiredObject(
+  object: RequiredObject,
+  module: Module,
+  { objects }: View,
+): UnmetRequirement | undefined {
   const unmet = { name: formatObjectName(object), reason: "DependencyMissing" } as const;
-  const finding = objects.get(requiredKey(object));
+  const finding = objects.get(requiredKey(object, module));
   if (finding === undefined) return { ...unmet, message: NOT_CHECKED_YET, needsIntervention: false };
   if (finding.message === undefined) return undefined;
   return { ...unmet, message: finding.message, needsIntervention: true };

@@ -42,9 +42,11 @@ export function simulateStart(view: View): StartOrder {
 function toStateBeforeFirstRuns(view: View): View {
   const converge = { ...view.converge, phase: "scheduledRuns" as const };
   const modules = [...view.modules.values()];
-  const required = modules.flatMap(({ module }) => module.requires?.objects ?? []);
+  const required = modules.flatMap(({ module }) =>
+    (module.requires?.objects ?? []).map((object) => requiredKey(object, module)),
+  );
   // No message: the simulation assumes that the object is as required.
-  const objects = new Map(required.map((object) => [requiredKey(object), { message: undefined }]));
+  const objects = new Map(required.map((key) => [key, { message: undefined }]));
   const names = modules.filter(isRunnable).map(({ name }) => name);
   return withChanges({ ...view, converge, objects }, names, () => BEFORE_RUN);
 }

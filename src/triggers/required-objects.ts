@@ -1,12 +1,22 @@
 /**
  * Watches the objects that modules require (docs/reference/modules.md, "What a module requires"). A requirement is that the object exists, has
- * a condition, or meets a CEL expression. The finding about an object, why it does not meet that, is recorded in the operator's state.
+ * a condition, or meets a CEL expression. The finding about an object, why it does not meet that, is recorded in the operator's state. The
+ * operator watches with its own permissions, so for a module with an account only objects that the account may get.
  */
 
-import { toStoredObject, MissingKindError, ObjectStore } from "../kube/index.ts";
+import { waitUntilPermitted, waitUntilRefused } from "../bindings/index.ts";
+import type { WebhookAccess } from "../hooks/index.ts";
+import { toStoredObject, MissingKindError, MissingPermissionsError, ObjectStore } from "../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
-import { compileCel, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
-import { conditionOf, requiredKey, type JsonObject, type RequiredObject, type Tree } from "../model/index.ts";
+import { compileCel, oneLine, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
+import {
+  conditionOf,
+  mayHaveAccount,
+  requiredKey,
+  type JsonObject,
+  type RequiredObject,
+  type Tree,
+} from "../model/index.ts";
 import type { State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {
@@ -16,6 +26,14 @@ interface RequiredObjectsOptions {
   /** Default namespace of required objects. */
   readonly namespace: string;
   readonly state: State;
+  /** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
+  readonly accessOf: (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
+}
+
+/** An object, and the module whose account must be allowed to get it; no module = modules without an account require it. */
+interface RequiredByModule {
+  readonly object: RequiredObject;
+  readonly module: string | undefined;
 }
 
 const MIN_CHECK_INTERVAL_MS = 1000;
@@ -23,13 +41,12 @@ const MIN_CHECK_INTERVAL_MS = 1000;
 const RETRY_EXPRESSION_MS = 60_000;
 
 /** The watch of one required object, and when the object was checked. */
-interface RequiredWatch {
-  readonly object: RequiredObject;
+interface RequiredWatch extends RequiredByModule {
   readonly abortController: AbortController;
   /** The compiled expression that the object must meet. */
   test: CelTest | undefined;
   /** Contains the object if it exists. */
-  readonly store: ObjectStore<StoredObject>;
+  store: ObjectStore<StoredObject>;
   subscription: Subscription | undefined;
   timer: Timer | undefined;
   /** Time of the last check (monotonic ms); 0 = none. */
@@ -53,7 +70,7 @@ export class RequiredObjects {
   #updateWatches(): void {
     const required = this.#collectRequiredObjects();
     for (const [key, watch] of this.#watches) if (!required.has(key)) this.#stopWatch(key, watch);
-    for (const [key, object] of required) if (!this.#watches.has(key)) this.#startWatch(key, object);
+    for (const [key, each] of required) if (!this.#watches.has(key)) this.#startWatch(key, each);
   }
 
   close(): void {
@@ -61,7 +78,7 @@ export class RequiredObjects {
   }
 
   /** Collects the objects that enabled modules require, by `requiredKey`. */
-  #collectRequiredObjects(): ReadonlyMap<string, RequiredObject> {
+  #collectRequiredObjects(): ReadonlyMap<string, RequiredByModule> {
     const { state } = this.#options;
     // The tree, all modules that were read, is replaced when a module changes.
     if (this.#knownTree !== state.tree) {
@@ -72,17 +89,21 @@ export class RequiredObjects {
     const enabledModules = this.#modulesWithRequirements
       .flatMap((name) => state.module(name) ?? [])
       .filter(({ enabled }) => enabled);
-    const objects = enabledModules.flatMap(({ module }) => module.requires?.objects ?? []);
-    return new Map(objects.map((object) => [requiredKey(object), object]));
+    const objects = enabledModules.flatMap(({ module }) => {
+      const name = mayHaveAccount(module) ? module.name : undefined;
+      const required = module.requires?.objects ?? [];
+      return required.map((object) => [requiredKey(object, module), { object, module: name }] as const);
+    });
+    return new Map(objects);
   }
 
   /** Begins to watch an object; it has no finding before the first check. */
-  #startWatch(key: string, object: RequiredObject): void {
+  #startWatch(key: string, required: RequiredByModule): void {
     const watch: RequiredWatch = {
-      object,
+      ...required,
       abortController: new AbortController(),
       test: undefined,
-      store: new ObjectStore({ toStored: toStoredObject }),
+      store: createStore(),
       subscription: undefined,
       timer: undefined,
       checkedAt: 0,
@@ -111,7 +132,42 @@ export class RequiredObjects {
     };
     const resource = await this.#options.kinds.find(object, { signal, onMissing });
     if (resource === undefined || signal.aborted) return;
-    watch.subscription = this.#subscribe(key, watch, resource);
+    await this.#watchWhilePermitted(key, watch, resource);
+  }
+
+  /** Watches the object, while the account of the module may get it, until the watch is stopped. */
+  async #watchWhilePermitted(key: string, watch: RequiredWatch, resource: Resource): Promise<void> {
+    const { signal } = watch.abortController;
+    const check = this.#createPermissionCheck(watch, resource);
+    const permission = { check, clock: this.#options.clock, signal };
+    const recordRefusal = (error: Error): void => {
+      const isAnswer = error instanceof MissingPermissionsError;
+      // The last finding stays while the server cannot be reached.
+      if (isAnswer || !this.#options.state.view.objects.has(key))
+        this.#recordFinding(key, `cannot be checked: ${oneLine(error)}`);
+    };
+    while (!signal.aborted) {
+      await waitUntilPermitted(permission, recordRefusal);
+      if (signal.aborted) return;
+      watch.subscription = this.#subscribe(key, watch, resource);
+      const refusal = await waitUntilRefused(permission);
+      if (refusal === undefined) return;
+      watch.timer?.cancel();
+      watch.timer = undefined;
+      watch.subscription.close();
+      watch.store = createStore();
+      recordRefusal(refusal);
+    }
+  }
+
+  /** A check whether the account of the module may get the object; undefined if no account requires it. */
+  #createPermissionCheck(watch: RequiredWatch, resource: Resource): (() => Promise<void>) | undefined {
+    const { module, object } = watch;
+    if (module === undefined) return undefined;
+    const { group, plural } = resource;
+    const namespace = resource.namespaced ? (object.namespace ?? this.#options.namespace) : "";
+    const permission = { verb: "get", group, resource: plural, namespace, name: object.name };
+    return async () => this.#options.accessOf(module)?.assertPermitted([permission]);
   }
 
   /** Watches the object by name: its metadata alone if only its existence is required. */
@@ -175,6 +231,10 @@ export class RequiredObjects {
     const objects = new Map(this.#options.state.view.objects);
     if (objects.delete(key)) this.#options.state.record("factsObserved", { objects });
   }
+}
+
+function createStore(): ObjectStore<StoredObject> {
+  return new ObjectStore({ toStored: toStoredObject });
 }
 
 /** Describes why an object does not meet the requirement, as the end of a sentence that starts with the object; undefined = it does. */

@@ -96,7 +96,8 @@ export class Components {
     };
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
     // Both watch objects that modules name, and record what they observe in the state.
-    scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state }));
+    const accessOf = base.actors.webhookAccessOf;
+    scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state, accessOf }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
     this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
     const onFailing = (leaseIssue: string | undefined): void =>

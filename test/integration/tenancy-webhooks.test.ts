@@ -50,6 +50,7 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
   const [a, b] = [await makeTeam(namespace, "team-a"), await makeTeam(namespace, "team-b")];
   const tokens = { apiGroups: [""], resources: ["serviceaccounts/token"], verbs: ["list", "watch"] };
   await grant(a.namespace, a.account, [OBJECTS, tokens]);
+  const create = (kind: string[], of: Team) => kubectl(["create", ...kind, "-n", of.namespace]);
   const lab = hookLab("tenancy");
   const records = (name: string): string => `${lab.dir}/records/${name}`;
   const add = (name: string, team: Team, config: object): void => {
@@ -68,6 +69,19 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
   const conversions = [{ fromVersion: "v1", toVersion: "v2" }];
   const crdName = "addonmodules.addon-operator.io";
   add("converter", a, { kubernetesCustomResourceConversion: [{ name: "c", crdName, conversions }] });
+  // The answer to the expression of `requires` would tell team a what a Secret of team b contains.
+  await create(["secret", "generic", "private", "--from-literal=password=right"], b);
+  teamModule(lab, "oracle", a);
+  const guess = {
+    apiVersion: "v1",
+    kind: "Secret",
+    namespace: b.namespace,
+    name: "private",
+    cel: "'password' in object.data",
+  };
+  const identity = { namespace: a.namespace, serviceAccountName: a.id };
+  const oracle = { ...identity, requires: { objects: [guess] } };
+  lab.file("modules/010-oracle/addon.yaml", JSON.stringify(oracle));
   const [port] = await freePorts(1);
   const args = [
     "--service-account-namespaces=*",
@@ -98,7 +112,6 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
     "two webhooks",
   );
   expect(await registered("mutating", namespace)).toEqual([]);
-  const create = (kind: string[], of: Team) => kubectl(["create", ...kind, "-n", of.namespace]);
   const denial = async (of: Team) => create(["configmap", "denied"], of).then(() => "", String);
   await until(async () => (await denial(a)).includes("denied by policy"), "policy is called");
   await until(async () => (await denial(b)).includes("denied by twin"), "twin is called");
@@ -108,6 +121,8 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
   await until(async () => (await messageOf(namespace, "spy")).includes(issue), issue);
   const forAll = "may not list * in all namespaces";
   await until(async () => (await messageOf(namespace, "wide")).includes(forAll), forAll);
+  const noAnswer = `may not get secrets private in namespace ${b.namespace}`;
+  await until(async () => (await messageOf(namespace, "oracle")).includes(noAnswer), noAnswer);
   await create(["secret", "generic", "theirs"], b);
   await create(["secret", "generic", "ours"], a);
   expect([existsSync(records("spy")), existsSync(records("wide"))]).toEqual([false, false]);

@@ -529,7 +529,8 @@ it("lint of one module reads no other, but knows their names", async () => {
 it("lint --rbac --role prints account, roles and bindings of a module with an account, by namespace", async () => {
   put("modules/values.yaml", "");
   put("modules/010-x/Chart.yaml", CHART);
-  put("modules/010-x/addon.yaml", "serviceAccountName: team-a/deployer\n");
+  const required = "[{apiVersion: v1, kind: Secret, namespace: team-b, name: ca}]";
+  put("modules/010-x/addon.yaml", `serviceAccountName: team-a/deployer\nrequires: {objects: ${required}}\n`);
   const elsewhere = "apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: team-b}\n";
   const wide = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\n";
   put("modules/010-x/templates/all.yaml", [MAP, elsewhere, wide].join("---\n"));
@@ -549,12 +550,12 @@ it("lint --rbac --role prints account, roles and bindings of a module with an ac
   );
   expect(all).toEqual([
     "ServiceAccount team-a deployer",
+    "Role team-b x-deployer services secrets",
+    "RoleBinding team-b x-deployer",
     "Role addon-operator x-deployer configmaps secrets",
     "RoleBinding addon-operator x-deployer",
     "ClusterRole  team-a-x-deployer priorityclasses",
     "ClusterRoleBinding  team-a-x-deployer",
-    "Role team-b x-deployer services",
-    "RoleBinding team-b x-deployer",
   ]);
   // The operator itself only reads the objects.
   const own = (parseYaml((await lint("--rbac")).text, "stdout").value as { rules: { verbs: string[] }[] })

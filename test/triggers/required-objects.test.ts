@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Resource, WatchConsumer, WatchedObject, WatchHub, WatchSpec } from "../../src/kube/index.ts";
-import { KindFinder } from "../../src/kube/index.ts";
+import { KindFinder, MissingPermissionsError } from "../../src/kube/index.ts";
 import { compileCel } from "../../src/lib/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import type { Module, RequiredObject } from "../../src/model/index.ts";
@@ -27,6 +27,14 @@ interface Open {
 
 /** The objects that modules a, b, … require, with watches that tests feed. */
 function lab(...required: readonly RequiredObject[]) {
+  return accountLab({}, ...required);
+}
+
+/** As `lab`, for modules that act as `account`, which may do what `assertPermitted` does not reject. */
+function accountLab(
+  { account, assertPermitted }: { account?: string; assertPermitted?: (wanted: unknown) => Promise<void> },
+  ...required: readonly RequiredObject[]
+) {
   const clock = new ManualClock();
   const state = new State({ clock });
   const open: Open[] = [];
@@ -51,20 +59,22 @@ function lab(...required: readonly RequiredObject[]) {
     clock,
     namespace: "own",
     state,
+    accessOf: () => assertPermitted && { assertPermitted },
   });
   const modules = required.map((object, place) => {
     const name = "abc"[place] ?? "";
     const none = { file: "", section: undefined, enabled: undefined };
     const layers = { common: none, own: none, schemas: {} };
-    return { name, valuesKey: name, requires: { objects: [object] }, crdFiles: [], ...layers };
+    const identity = account === undefined ? {} : { serviceAccountName: account };
+    return { name, valuesKey: name, requires: { objects: [object] }, crdFiles: [], ...layers, ...identity };
   });
   state.recordTree({ ...NO_TREE, modules: modules as unknown as Module[] });
   const turn = async (name: string, enabled: boolean): Promise<void> => {
     state.recordModule(name, "enablementDecided", { enabled, by: "configmap" });
     await settle();
   };
-  const reported = (object = CA): string | undefined => {
-    const found = state.view.objects.get(requiredKey(object));
+  const reported = (object = CA, of?: Module): string | undefined => {
+    const found = state.view.objects.get(requiredKey(object, of));
     return found === undefined ? "unknown" : (found.message ?? "met");
   };
   return { clock, state, open, known, turn, reported, objects, requested: () => requested };
@@ -74,6 +84,36 @@ const secret = (more: object = {}): WatchedObject =>
   ({ apiVersion: "v1", kind: "Secret", metadata: { name: "ca" }, ...more }) as WatchedObject;
 
 describe("objects that modules require", () => {
+  it("are watched for a module with an account only while the account may get them", async () => {
+    let mayGet = false;
+    const wanted: unknown[] = [];
+    const assertPermitted = async (permissions: unknown): Promise<void> => {
+      wanted.push(permissions);
+      await settle();
+      if (!mayGet) throw new MissingPermissionsError({ namespace: "t", name: "d" }, ["get secrets ca"]);
+    };
+    const { turn, open, reported, clock, state } = accountLab({ account: "d", assertPermitted }, CA, CA);
+    await turn("a", true);
+    await settle();
+    const of = state.tree.modules[0] as Module;
+    expect(open).toEqual([]);
+    expect(wanted).toEqual([[{ verb: "get", group: "", resource: "secrets", namespace: "own", name: "ca" }]]);
+    const refusal = "cannot be checked: ServiceAccount t/d may not get secrets ca; grant it these rights";
+    expect(reported(CA, of)).toBe(refusal);
+    expect(reported(CA)).toBe("unknown");
+    mayGet = true;
+    await clock.advance(10_000);
+    await expect.poll(() => open).toHaveLength(1);
+    void open[0]?.consumer.onSynced("1");
+    void open[0]?.consumer.onApplied(secret());
+    await clock.advance(1000);
+    expect(reported(CA, of)).toBe("met");
+    mayGet = false;
+    await clock.advance(5 * 60_000);
+    await expect.poll(() => open).toEqual([]);
+    expect(reported(CA, of)).toBe(refusal);
+  });
+
   it("are watched one by one while a module is on that requires them, once for all of these", async () => {
     const { turn, open, reported } = lab(CA, CA);
     expect(open).toEqual([]);
