@@ -37,6 +37,17 @@ export class ConnectionError extends Error {
   }
 }
 
+/**
+ * The API server, or a server that it passes requests to, sent more than the operator keeps in memory. It sends that again at once, so the request
+ * is repeated seldom.
+ */
+export class OversizeError extends ConnectionError {
+  constructor(message: string) {
+    super("ETOOLARGE", message);
+    this.name = "OversizeError";
+  }
+}
+
 /** The handshake failed: one side does not accept the certificate of the other. */
 export function isTlsFailure(error: ConnectionError): boolean {
   return /CERT|TLS|SSL|SELF_SIGNED|VERIFY/.test(error.code);

@@ -13,6 +13,7 @@ export * from "./resources.ts";
 export {
   ApiError,
   ConnectionError,
+  OversizeError,
   ignoreNotFound,
   isAlreadyExists,
   isConflict,

@@ -1,6 +1,6 @@
 /** Whether a binding may list what it selects: waits for the permissions of its module, and decides which errors need a user. */
 
-import { ApiError, MissingPermissionsError } from "../../kube/index.ts";
+import { ApiError, MissingPermissionsError, OversizeError } from "../../kube/index.ts";
 import { sleep, toError, type Clock } from "../../lib/index.ts";
 
 /** Intervals of checks: while the module lacks permissions, which a user may grant soon, and while it has them. */
@@ -46,5 +46,6 @@ export async function waitUntilRefused({ check, clock, signal }: Permission): Pr
 
 /** True for errors that stay until a user acts: `enable` does not wait for them. */
 export function needsUserAction(error: Error): boolean {
+  if (error instanceof OversizeError) return true;
   return error instanceof ApiError && [400, 403, 404, 405, 422].includes(error.status);
 }

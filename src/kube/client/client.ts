@@ -9,12 +9,13 @@ import {
   Deadline,
   oneLine,
   orAborted,
+  readAtMost,
   sleep,
   systemClock,
   TokenBucket,
 } from "../../lib/index.ts";
 import { ProblemError, readJson } from "../../model/index.ts";
-import { toApiError, ApiError, toConnectionError, ConnectionError } from "../api-errors.ts";
+import { toApiError, ApiError, toConnectionError, ConnectionError, OversizeError } from "../api-errors.ts";
 import { ApiConnections, type PoolName } from "./connections.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";
 import { toPathTemplate } from "../resources.ts";
@@ -109,12 +110,13 @@ export class KubeClient {
    */
   async json<T>(request: ApiRequest): Promise<T> {
     const deadline = this.#startDeadline(request);
+    const requestName = describeRequest(request, this.credentialsInfo.server);
     try {
       const text = await this.#sendWithRetries(request, deadline, async (send) => {
         const { body } = await send(this.#parts.pool);
-        return body.text();
+        return readText(body, requestName);
       });
-      return parseAnswer(text, describeRequest(request, this.credentialsInfo.server)) as T;
+      return parseAnswer(text, requestName) as T;
     } finally {
       deadline.release();
     }
@@ -285,6 +287,24 @@ async function refuseForeignAnswer({ headers, body }: Response, requestName: str
 
 const MAX_TYPE_LENGTH = 60;
 
+/**
+ * The most bytes of an answer that is read as a whole, which is an object, discovery, or a list of few or small objects. Long lists are read by
+ * `listObjects`.
+ */
+const MAX_ANSWER_BYTES = 128 * 1024 * 1024;
+/** The most bytes of an answer with an error status. */
+const MAX_ERROR_BYTES = 1024 * 1024;
+
+/** Reads the body of an answer. Throws OversizeError for one that is too large or endless. */
+async function readText(body: Response["body"], requestName: string): Promise<string> {
+  const bytes = await readAtMost(body as AsyncIterable<Uint8Array>, MAX_ANSWER_BYTES);
+  if (bytes === undefined) {
+    const limit = `${MAX_ANSWER_BYTES / 1024 / 1024} MiB`;
+    throw new OversizeError(`${requestName}: the answer is larger than ${limit}`);
+  }
+  return new TextDecoder().decode(bytes);
+}
+
 /** Parses the body of an answer. The error of the parser is not used: it quotes the body. */
 function parseAnswer(text: string, requestName: string): unknown {
   if (text === "") throw new ForeignAnswerError(requestName, "nothing");
@@ -310,11 +330,12 @@ const SECRETS_PATH = /\/secrets(\/|$)/;
 /** Reads the body of an answer with an error status, and builds the error from it, without values of Secrets. */
 async function readErrorAnswer(response: Response, requestName: string, path: string): Promise<ApiError> {
   const retryAfter = response.headers["retry-after"];
-  const text = await response.body.text().catch(() => "");
+  const body = response.body as AsyncIterable<Uint8Array>;
+  const bytes = await readAtMost(body, MAX_ERROR_BYTES).catch(() => undefined);
   return toApiError({
     status: response.statusCode,
     retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
-    text,
+    text: new TextDecoder().decode(bytes),
     requestName,
     path,
     isSecret: SECRETS_PATH.test(path),

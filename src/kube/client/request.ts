@@ -1,7 +1,7 @@
 /** One request to the API server: method, headers and body, and the retry rules. */
 
 import { toYamlSafeJson } from "../../lib/index.ts";
-import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
+import { ApiError, ConnectionError, OversizeError, isTlsFailure } from "../api-errors.ts";
 
 /** HTTP methods the API server knows. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -97,7 +97,7 @@ export function decideRetry(error: unknown, request: ApiRequest, tries: number):
 
 /** Decides whether to repeat a call whose connection failed `tries` times. */
 function decideConnectionRetry(error: ConnectionError, request: ApiRequest, tries: number) {
-  if (tries > 1) return undefined;
+  if (tries > 1 || error instanceof OversizeError) return undefined;
   // Nothing was sent yet, and the files may contain a newer CA or certificate.
   if (isTlsFailure(error)) return { waitMs: 0, renewCredentials: true };
   const isRead = (request.method ?? "GET") === "GET";

@@ -1,7 +1,7 @@
 /** Lists objects, and splits the bytes of lists into items while they arrive. */
 
 import { asString, isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
-import { ConnectionError, statusToApiError } from "../api-errors.ts";
+import { ConnectionError, OversizeError, statusToApiError } from "../api-errors.ts";
 import { formatAcceptHeader, type ApiRequest } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
 import { ChunkBuffer, TimeSlice, completeObject, readStream, type StreamOptions } from "./stream.ts";
@@ -17,6 +17,10 @@ interface ListOptions extends Omit<StreamOptions, "silenceMs"> {
 const PAGE_SIZE = 500;
 /** A list is given up when no byte arrives for this long. */
 const LIST_SILENCE_MS = 60_000;
+/** The most bytes of one answer: a page of objects with the largest size that etcd stores by default has 750 MiB. */
+const MAX_PAGE_BYTES = 1024 * 1024 * 1024;
+/** The most objects and pages of one list, several times the number of objects in the largest clusters. */
+const MAX_LISTED = 2_000_000;
 
 /**
  * Lists everything that `spec` selects, page by page or (`unpaged`) at once, and passes each object to `onObject` as it arrives; yields to
@@ -29,7 +33,13 @@ export async function listObjects(
 ): Promise<string> {
   const timeSlice = new TimeSlice(options.clock);
   let page: JsonObject = {};
+  let listed = 0;
+  const countListed = (): void => {
+    listed += 1;
+    if (listed > MAX_LISTED) throw new OversizeError(`the list has more than ${MAX_LISTED} objects`);
+  };
   do {
+    countListed();
     const token = asString(page["continue"]) || undefined;
     // The token of a later page contains the version.
     const version = token === undefined &&
@@ -40,6 +50,7 @@ export async function listObjects(
     const limit = unpaged ? undefined : PAGE_SIZE;
     const query = { ...toSelectorQuery(spec), limit, continue: token, ...version };
     page = await readPage(spec, { ...options, query }, async (bytes) => {
+      countListed();
       await onObject(completeObject(readJson(bytes.toString("utf8")), spec));
       await timeSlice.yieldWhenUsedUp();
     });
@@ -74,7 +85,10 @@ async function readPage(
 ): Promise<JsonObject> {
   const splitter = new ListSplitter();
   const request = { path: pathOf(spec.resource, spec), query, accept: formatAcceptHeader(spec, "List") };
+  let size = 0;
   await readStream(request, { ...options, silenceMs: LIST_SILENCE_MS }, async (chunk) => {
+    size += chunk.length;
+    if (size > MAX_PAGE_BYTES) throw new OversizeError("the server sent a list that is larger than 1 GiB");
     for (const bytes of splitter.push(chunk)) await onItem(bytes);
   });
   return readListMetadata(splitter);

@@ -2,7 +2,7 @@
 
 import { exponentialDelay, sleep, toError, type Clock, type Timer } from "../../lib/index.ts";
 import { isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
-import { ApiError, ConnectionError, statusToApiError } from "../api-errors.ts";
+import { ApiError, ConnectionError, OversizeError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { formatAcceptHeader } from "../client/request.ts";
 import { pathOf } from "../resources.ts";
@@ -257,7 +257,8 @@ export class Reflector {
     if (remedy.kind === "expired") this.#resumeVersion = undefined;
     else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
     // A single lost connection or expired version is normal.
-    const isRefused = error instanceof ApiError && remedy.kind !== "expired";
+    const isAnswer = error instanceof ApiError || error instanceof OversizeError;
+    const isRefused = isAnswer && remedy.kind !== "expired";
     if (isRefused || this.#consecutiveFailures > 1) {
       this.#hasReportedError = true;
       this.#handler.onError(toError(error));
@@ -294,6 +295,7 @@ const USER_ERRORS = [400, 403, 404, 405, 406, 415, 422];
  * or try `soon`. Connection errors and unknown errors are transient.
  */
 export function classifyError(error: unknown): Remedy {
+  if (error instanceof OversizeError) return { kind: "seldom" };
   if (!(error instanceof ApiError)) return { kind: "soon" };
   if (error.status === 410 || error.reason === "Expired" || error.reason === "Gone")
     return { kind: "expired" };

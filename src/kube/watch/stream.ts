@@ -2,7 +2,7 @@
 
 import { cutDeepParts, yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
-import { ConnectionError } from "../api-errors.ts";
+import { ConnectionError, OversizeError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { ApiRequest } from "../client/request.ts";
 import { apiVersionOf } from "../resources.ts";
@@ -114,22 +114,35 @@ export class TimeSlice {
   }
 }
 
-/** Collects the chunks of one item and joins their bytes once, at its end. */
+/**
+ * The most bytes of one object in a list or a watch. etcd stores objects of at most 1.5 MiB by default; servers with their own storage may
+ * allow more.
+ */
+const MAX_OBJECT_MIB = 16;
+const MAX_OBJECT_BYTES = MAX_OBJECT_MIB * 1024 * 1024;
+
+/** Collects the chunks of one item and joins their bytes once, at its end. Throws OversizeError for an item that is too large or endless. */
 export class ChunkBuffer {
   #chunks: Uint8Array[] = [];
+  #size = 0;
 
   get isEmpty(): boolean {
     return this.#chunks.length === 0;
   }
 
   add(chunk: Uint8Array): void {
-    if (chunk.length > 0) this.#chunks.push(chunk);
+    if (chunk.length === 0) return;
+    this.#size += chunk.length;
+    if (this.#size > MAX_OBJECT_BYTES)
+      throw new OversizeError(`the server sent an object that is larger than ${MAX_OBJECT_MIB} MiB`);
+    this.#chunks.push(chunk);
   }
 
   /** Returns everything added since the last call, and empties the buffer. */
   drain(): Buffer {
     const chunks = this.#chunks;
     this.#chunks = [];
+    this.#size = 0;
     const [first] = chunks;
     if (chunks.length !== 1 || first === undefined) return Buffer.concat(chunks);
     // A single chunk is not copied: the result shares its memory.

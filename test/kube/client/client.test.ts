@@ -52,6 +52,23 @@ test("an answer that is no Status is not quoted", async () => {
   expect(error).toMatchObject({ status: 502, message: `GET ${api.url}${PATH}: the server answered 502` });
 });
 
+test.each([200, 500])("an endless answer with status %i is read to its limit, once", async (code) => {
+  const { api, client } = await fake();
+  const chunk = Buffer.alloc(4 * 1024 * 1024, " ");
+  const take = (response: ServerResponse): void => {
+    response.writeHead(code, { "content-type": "application/json" });
+    const write = (): void => void (response.destroyed || response.write(chunk, write));
+    write();
+  };
+  api.on(`GET ${PATH}`, { take });
+  const failures: Record<number, string> = {
+    200: `OversizeError: GET ${api.url}${PATH}: the answer is larger than 128 MiB`,
+    500: `ApiError: GET ${api.url}${PATH}: the server answered 500`,
+  };
+  expect(await client.json({ path: PATH }).catch(String)).toBe(failures[code]);
+  expect(api.requests).toHaveLength(1);
+});
+
 test("an answer that is no JSON names the request, and is not quoted", async () => {
   const { api, client } = await fake();
   api.on(`GET ${PATH}`, { take: (response) => void response.end("<html>hunter2</html>") });

@@ -208,6 +208,30 @@ describe("a watch", () => {
     expect(one.take()).toBe(">a@11 >b@12");
   });
 
+  it("gives up an event and an object of a list that do not end, reports that, and tries seldom", async () => {
+    const { server, clock, one, watch } = await started();
+    const piece = '"'.padEnd(1024 * 1024);
+    const sendEndless = (call: Call, start: string): void => {
+      call.send(start);
+      for (let sent = 0; sent < 17; sent += 1) call.send(piece);
+    };
+    sendEndless(watch, '{"type":"ADDED","object":{"a":');
+    await settle();
+    const reported = "!the server sent an object that is larger than 16 MiB";
+    expect(one.take()).toBe(reported);
+    await clock.advance(1000);
+    (await server.next()).send(list(11, [])).end();
+    (await server.next()).send(failure(410, "Expired"));
+    await settle();
+    one.take();
+    await clock.advance(1000);
+    sendEndless(await server.next(), '{"kind":"ConfigMapList","items":[{"a":');
+    await settle();
+    expect(one.take()).toBe(reported);
+    await clock.advance(999);
+    expect(server.pending).toBe(0);
+  });
+
   it("puts an event together that comes in many chunks", async () => {
     const { one, watch } = await started();
     const event = `${JSON.stringify(modified(configMap("a", 11, { data: { x: "é".repeat(100) } })))}\n`;
