@@ -186,7 +186,7 @@ async function lintModule(
   const { problems, warnings } = found;
   const values = collect(problems, () => charts.helmValues(module, tree));
   if (values === undefined) return;
-  const crds = checkCrdFiles(listEnabledCrdFiles(module, () => values));
+  const crds = await checkCrdFiles(listEnabledCrdFiles(module, () => values));
   problems.push(...crds.problems);
   warnings.push(...crds.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;

@@ -49,7 +49,7 @@ const AUTHOR_METADATA = ["name", "labels", "annotations", "finalizers", "ownerRe
  * Throws it also for documents that are no definitions or that the server refuses: then all others are applied.
  */
 export async function ensureCrds(files: readonly string[], tools: CrdTools): Promise<string[]> {
-  const { crds, problems, dropped } = readModuleCrds(files);
+  const { crds, problems, dropped } = await readModuleCrds(files);
   if (dropped.size > 0) tools.onDropped?.(dropped);
   const confirmed = await refuseBreakingChanges(crds, tools);
   const { applied, refused } = await applyCrds(crds, tools);
@@ -95,11 +95,10 @@ async function collectRefusal<T>(work: Promise<T>, refused: Problem[]): Promise<
 }
 
 /** Checks files with definitions, for `lint`: problems, and warnings about fields that would not be applied. */
-export function checkCrdFiles(files: readonly string[]): {
-  problems: readonly Problem[];
-  warnings: Problem[];
-} {
-  const { problems, dropped } = readModuleCrds(files);
+export async function checkCrdFiles(
+  files: readonly string[],
+): Promise<{ problems: readonly Problem[]; warnings: Problem[] }> {
+  const { problems, dropped } = await readModuleCrds(files);
   const warnings = [...dropped].map(([file, fields]) => ({
     file,
     message: `has fields that no CustomResourceDefinition has, which are not applied: ${fields.join(", ")}`,
@@ -254,7 +253,7 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
  */
 export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
   try {
-    const { crds } = readCrds(
+    const { crds } = await readCrds(
       [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile),
     );
     // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
@@ -290,7 +289,7 @@ export interface CrdPreview {
 
 /** Finds out by dry runs what applying the definitions in files would change. Throws ApiError, ConnectionError. */
 export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdTools): Promise<CrdPreview> {
-  const { crds, problems } = readModuleCrds(files);
+  const { crds, problems } = await readModuleCrds(files);
   const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
   const previews = await Promise.all(crds.map((each) => collectRefusal(previewCrd(each, tools), refused)));

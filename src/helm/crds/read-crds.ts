@@ -3,15 +3,17 @@
 import { statSync } from "node:fs";
 
 import { OWN_CRDS } from "../../kube/index.ts";
-import { decodeText, EncodingError, readRegularFile } from "../../lib/index.ts";
+import { decodeText, EncodingError, readRegularFile, yieldToEventLoop } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { encodingProblem } from "../../modules/index.ts";
-import { parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
+import { DOCUMENT_SEPARATOR, parseManifestDocument, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
-/** Most bytes of a file with definitions. The API server stores at most 1.5 MiB of each; a file has many of them. */
+/** Most bytes of a file with definitions, which can have many of them. */
 export const MAX_CRD_FILE_BYTES = 16 * 1024 * 1024;
+/** Most characters of one document: the API server accepts no larger object, and a document blocks the event loop while it is parsed. */
+const MAX_DOCUMENT_LENGTH = 3 * 1024 * 1024;
 
 export interface CrdContent {
   readonly crds: readonly CrdFile[];
@@ -42,8 +44,8 @@ export function findOwnCrd(
  * Reads the definitions of a module from its files. Definitions of the operator's own kinds become problems, because a module
  * must not replace them. Throws the file system's error.
  */
-export function readModuleCrds(files: readonly string[]): CrdContent {
-  const content = readCrds(files);
+export async function readModuleCrds(files: readonly string[]): Promise<CrdContent> {
+  const content = await readCrds(files);
   const kind = "CustomResourceDefinition";
   const refused = content.crds.flatMap(
     ({ file, crd }) => findOwnCrd([{ kind, name: crdName(crd) }], file) ?? [],
@@ -53,19 +55,33 @@ export function readModuleCrds(files: readonly string[]): CrdContent {
 }
 
 /** Reads all definitions from files. Fields that a definition does not have are left out and listed. Throws the file system's error. */
-export function readCrds(files: readonly string[]): CrdContent {
+export async function readCrds(files: readonly string[]): Promise<CrdContent> {
   const crds: CrdFile[] = [];
   const problems: Problem[] = [];
   const dropped = new Map<string, readonly string[]>();
   for (const file of files) {
     const unknown = new Set<string>();
-    for (const document of parseDocuments(readCrdFile(file, problems))) {
+    for (const text of readDocuments(file, problems)) {
+      await yieldToEventLoop();
+      const document = parseManifestDocument(text);
+      if (document === null) continue;
       if (isCrd(document)) crds.push({ file, crd: withKnownFields(document, unknown) });
       else problems.push(buildNotCrdProblem(file, document));
     }
     if (unknown.size > 0) dropped.set(file, [...unknown].sort());
   }
   return { crds, problems, dropped };
+}
+
+/** The texts of the documents of a file, except those that are too large, which become problems. Throws the file system's error. */
+function readDocuments(file: string, problems: Problem[]): string[] {
+  return readCrdFile(file, problems)
+    .split(DOCUMENT_SEPARATOR)
+    .filter((text, index) => {
+      const isTooLarge = text.length > MAX_DOCUMENT_LENGTH;
+      if (isTooLarge) problems.push(buildLargeDocumentProblem(file, index + 1));
+      return !isTooLarge;
+    });
 }
 
 /** The text of a file; empty, with a problem, if it is too large or not UTF-8. Throws the file system's error. */
@@ -87,6 +103,12 @@ function readCrdFile(file: string, problems: Problem[]): string {
 function buildTooLargeProblem(file: string, size: number): Problem {
   const message = `has ${size} bytes, but a file in crds/ has a limit of ${MAX_CRD_FILE_BYTES >> 20} MiB`;
   return { file, message, remedy: "split the file, or remove it" };
+}
+
+function buildLargeDocumentProblem(file: string, number: number): Problem {
+  const limit = `${MAX_DOCUMENT_LENGTH >> 20} MiB`;
+  const message = `is larger than ${limit}, which the API server refuses`;
+  return { file, key: `document ${number}`, message, remedy: "shorten it, e.g. its descriptions" };
 }
 
 /** Whether a document is a named CustomResourceDefinition of the supported version. */

@@ -32,7 +32,7 @@ export async function createSubChartCrds(
   const { tools, request, chart } = reconciliation;
   const { chartDir, crdFiles = [] } = request.module;
   if (chart.subChartCrds.every((rel) => crdFiles.includes(join(chartDir, rel)))) return;
-  const applied = new Set(readModuleCrds(crdFiles).crds.map(({ crd }) => crdName(crd)));
+  const applied = new Set((await readModuleCrds(crdFiles)).crds.map(({ crd }) => crdName(crd)));
   const objects = parseDocuments(await readCrdTexts(reconciliation, options))
     .filter(isJsonObject)
     .flatMap((body): CrdObject[] => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -210,9 +210,22 @@ test.each([17_000_000, 20 * 2 ** 30])(
     };
     await expect(ensure({ files: [large, file] })).rejects.toEqual(new ProblemError(problem));
     expect(api.requests.filter(({ method }) => method === "PATCH")).toHaveLength(1);
-    expect(checkCrdFiles([large, file]).problems).toEqual([problem]);
+    expect((await checkCrdFiles([large, file])).problems).toEqual([problem]);
   },
 );
+
+test("a document of more than 3 MiB is not parsed, and the others of its file are applied", async () => {
+  slowServer(0);
+  appendFileSync(file, `\n---\n${"[1, 1]\n".repeat(2 ** 19)}`);
+  const problem = {
+    file,
+    key: "document 2",
+    message: "is larger than 3 MiB, which the API server refuses",
+    remedy: "shorten it, e.g. its descriptions",
+  };
+  await expect(ensure()).rejects.toEqual(new ProblemError(problem));
+  expect(api.requests.filter(({ method }) => method === "PATCH")).toHaveLength(1);
+});
 
 test("a definition of the operator is found among the objects of a chart, other definitions and kinds are not", () => {
   const kind = "CustomResourceDefinition";
