@@ -52,20 +52,46 @@ function groupHelp(name: string, about: string): string {
 
 const DETAILS_HINT = `For details of a command, run: ${PROGRAM_NAME} COMMAND --help`;
 
+/** The sections of the help, each with the first words of its commands. */
+export const SECTIONS: Readonly<Record<string, readonly string[]>> = {
+  "Run the operator": ["start", "version", "completion"],
+  "See what a running operator does": ["status", "wait", "logs", "plan", "queue", "ui", "bundle", "raw"],
+  "Modules of a running operator": ["module"],
+  "Global values, hooks, and parameters": ["global", "config"],
+  "Create and check modules and hooks": ["new", "upgrade-chart", "lint", "hook"],
+  "Modules from registries": ["source"],
+  "Modules of a cluster, without access to the operator": ["addon"],
+};
+
 /** The help of the whole program: all commands and all settings. */
 function fullHelp(): string {
-  return `usage: ${PROGRAM_NAME} [COMMAND] [flags]\n\nCommands:\n${commandLines(VISIBLE_COMMANDS)}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
+  const width = widthOf(VISIBLE_COMMANDS.map(commandWithArgs));
+  const sections = Object.entries(SECTIONS).map(([title, firstWords]) => {
+    const rows = VISIBLE_COMMANDS.filter(({ words }) => firstWords.includes(words.split(" ", 1)[0] ?? ""));
+    return `${title}:\n${commandLines(rows, width)}`;
+  });
+  return `usage: ${PROGRAM_NAME} [COMMAND] [flags]\n\n${sections.join("\n\n")}\n\n${DETAILS_HINT}\n\n${settingsHelp()}`;
 }
 
-/** Commands with their arguments and their help, in two columns. */
-function commandLines(rows: readonly CommandRow[]): string {
+/** Commands with their arguments and their help, in two columns. The first column has at least `width` characters. */
+function commandLines(rows: readonly CommandRow[], width = 0): string {
   return twoColumns(
-    rows.map((row): [string, string] => [[row.words, row.args].filter(Boolean).join(" "), row.help]),
+    rows.map((row): [string, string] => [commandWithArgs(row), row.help]),
+    width,
   );
 }
 
-function twoColumns(lines: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...lines.map(([left]) => left.length));
+/** A command with its arguments: `module why NAME`. */
+function commandWithArgs({ words, args }: CommandRow): string {
+  return [words, args].filter(Boolean).join(" ");
+}
+
+function widthOf(texts: readonly string[]): number {
+  return Math.max(...texts.map((text) => text.length));
+}
+
+function twoColumns(lines: readonly (readonly [string, string])[], minWidth = 0): string {
+  const width = Math.max(minWidth, widthOf(lines.map(([left]) => left)));
   return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
 }
 
@@ -81,20 +107,43 @@ function describeAcceptedValues(setting: SettingRow): string {
   return notes.length === 0 ? "" : ` (${notes.join("; ")})`;
 }
 
+/** The title of the group of settings that begins with a setting. */
+const SETTING_GROUPS: Readonly<Partial<Record<SettingRow["key"], string>>> = {
+  modulesDir: "Directories and registries",
+  namespace: "Namespaces and ConfigMap",
+  listenAddress: "Servers and webhooks",
+  kubeConfig: "Kubernetes API",
+  helmBin: "Helm",
+  purge: "Behavior",
+  jqBin: "Hooks and files of modules",
+  ha: "Replicas",
+  manageCrds: "Status and shutdown",
+  logLevel: "Logs, debugging, and traces",
+};
+
 /** Each setting with its variables, meaning and accepted values. Texts of settings mark code with backticks, which a terminal does not need. */
 function settingsHelp(): string {
   const settings = SETTINGS.map((setting) => {
+    const group = SETTING_GROUPS[setting.key];
     const env = environmentNames(setting).join(", ");
-    return `  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${setting.help.replaceAll("`", "")}${describeAcceptedValues(setting)}`;
+    const text = `${setting.help.replaceAll("`", "")}${describeAcceptedValues(setting)}`;
+    return `${group === undefined ? "" : `\n${group}:\n`}  --${setting.flags[0]}${env === "" ? "" : `  [${env}]`}\n      ${text}`;
   });
   return `Settings (flag > environment > default):\n${settings.join("\n")}\n`;
 }
 
-/** Wraps lines that are longer than the terminal is wide. In a table, the rest of a line begins below the text of its last column. */
-export function wrapText(text: string, columns: number): string {
+/** The width of help on terminals that are wider, in pipes, and in documents. */
+const HELP_WIDTH = 80;
+
+/**
+ * Wraps lines of help that are longer than 80 characters or than the terminal is wide. In a table, the rest of a line begins below the
+ * text of its last column. An example stays whole, so that users can copy it.
+ */
+export function wrapHelp(text: string, terminalWidth = HELP_WIDTH): string {
+  const columns = Math.min(terminalWidth, HELP_WIDTH);
   return text
     .split("\n")
-    .map((line) => wrapLine(line, columns))
+    .map((line) => (line.startsWith(`  ${PROGRAM_NAME} `) ? line : wrapLine(line, columns)))
     .join("\n");
 }
 

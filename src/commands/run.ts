@@ -10,7 +10,7 @@ import { findNearestName } from "../lib/index.ts";
 import { ProblemError } from "../model/index.ts";
 import { FOREIGN_FLAGS, SETTINGS, type SettingRow } from "../setting-names.ts";
 import { NoOperatorError, type Flag, type CommandLine, type CommandRow, type Terminal } from "./table/row.ts";
-import { wrapText, helpFor, PROGRAM_NAME, usageLine } from "./help.ts";
+import { wrapHelp, helpFor, PROGRAM_NAME, usageLine } from "./help.ts";
 import { COMMANDS, DEFAULT_COMMAND, GROUPS, SHORTCUTS, VISIBLE_COMMANDS } from "./table/commands.ts";
 
 const EXIT_REFUSED = 1;
@@ -22,7 +22,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   const needsHelp = args.length === 0 && terminal.isInteractive === true;
   const parsed = parseCommandLine(needsHelp ? ["--help"] : args, terminal.env);
   if ("help" in parsed) {
-    terminal.print(wrapText(parsed.help, terminal.columns));
+    terminal.print(wrapHelp(parsed.help, terminal.columns));
     return 0;
   }
   return parsed.row.run(parsed, terminal);

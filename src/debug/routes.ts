@@ -232,7 +232,8 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   why({ state: { view }, queues, secrets }, { name }) {
     const module = view.modules.get(name);
     const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
-    return { status: 200, text: `${secrets.redactDeep(sentences).join("\n")}\n` };
+    const reasons = secrets.redactDeep(sentences);
+    return { status: 200, text: `${reasons.join("\n")}\n`, data: { module: name, reasons } };
   },
   run(sources, found, { method }) {
     if (method !== "POST") return errorResponse(405, "module run: use POST");

@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
 
 import { runCommandLine, parseCommandLine } from "../../src/commands/run.ts";
-import { COMMANDS, GROUPS } from "../../src/commands/table/commands.ts";
+import { SECTIONS } from "../../src/commands/help.ts";
+import { COMMANDS, GROUPS, VISIBLE_COMMANDS } from "../../src/commands/table/commands.ts";
+import { VERSION } from "../../src/version.ts";
 import { callOf, lineOf, parseSettings, run } from "../support/command-line.ts";
 
 const words = (text: string): string[] => text.split(" ").filter(Boolean);
@@ -24,7 +26,8 @@ it.each([
   ["snapshot", /\nDid you mean global snapshots or module snapshots\?$/],
   ["module plan", /\nDid you mean plan\?$/],
   ["nonsense", /^"nonsense" is not a sub-command; see addon-operator --help$/],
-  ["module why web -o json", /^-o: not a flag of "module why"/],
+  ["module run web -o json", /^-o: not a flag of "module run"/],
+  ["source sync -o json", /^-o: not a flag of "source sync"/],
   ["module render web --output=yaml", /^--output: not a flag of "module render"/],
   ["raw /discovery -o json", /^-o: not a flag of "raw"/],
 ])("%s: says what is meant", (line, message) => {
@@ -37,21 +40,20 @@ it.each(["why", "diff", "graph", "render"])("%s stands for module %s", (word) =>
   expect(parseCommandLine(["help", word])).toEqual(parseCommandLine(["module", word, "--help"]));
 });
 
-it("breaks the lines of help where a terminal ends, below where their last column began", async () => {
-  let displayed = "";
-  const print = (text: string): void => void (displayed += text);
-  const terminal = {
-    env: {},
-    print,
-    printError: print,
-    confirm: () => Promise.resolve(false),
-    isTerminal: true,
+it("breaks the lines of help after 80 characters or where a terminal ends, below where their last column began", async () => {
+  const display = async (columns: number): Promise<string> => {
+    let displayed = "";
+    const print = (text: string): void => void (displayed += text);
+    const confirm = () => Promise.resolve(false);
+    const terminal = { env: {}, print, printError: print, confirm, isTerminal: true, columns };
+    for (const line of ["--help", "wait --help", "lint --help", "new module --help"])
+      await runCommandLine(words(line), terminal);
+    return displayed;
   };
-  const helps = ["--help", "wait --help", "lint --help", "module list --help"];
-  for (const line of helps) await runCommandLine(words(line), { ...terminal, columns: 80 });
-  // But for variables that are as long as that.
+  const displayed = await display(Infinity);
+  // But for variables that are as long as that, and for examples.
   const long = displayed.split("\n").filter((line) => line.length > 80);
-  expect(long.filter((line) => !/^ +\[?[A-Z_]+[,\]]?$/.test(line))).toEqual([]);
+  expect(long.filter((line) => !/^ +\[?[A-Z_]+[,\]]?$|^ {2}addon-operator /.test(line))).toEqual([]);
   expect(displayed).toContain(
     "  module why NAME                   print why a module is enabled or disabled,\n                                    what it waits for,",
   );
@@ -61,10 +63,18 @@ it("breaks the lines of help where a terminal ends, below where their last colum
   expect(displayed).toContain(
     "\n      The overlay, as secret/NAME or configmap/NAME, in which the operator saves\n      the values of hooks. Without an overlay,",
   );
-  const whole = displayed.replaceAll(/\s+/g, " ");
-  displayed = "";
-  for (const line of helps) await runCommandLine(words(line), { ...terminal, columns: Infinity });
-  expect(displayed.replaceAll(/\s+/g, " ")).toBe(whole);
+  const narrow = await display(60);
+  expect(narrow).not.toBe(displayed);
+  expect(narrow.replaceAll(/\s+/g, " ")).toBe(displayed.replaceAll(/\s+/g, " "));
+});
+
+it("help lists each command in one section", () => {
+  const firstWords = VISIBLE_COMMANDS.map(({ words: each }) => each.split(" ", 1)[0] ?? "");
+  expect(Object.values(SECTIONS).flat().toSorted()).toEqual([...new Set(firstWords)].toSorted());
+});
+
+it("version prints JSON, too", async () => {
+  expect(JSON.parse((await run(["version", "-o", "json"])).text)).toEqual({ version: VERSION });
 });
 
 it("names what is wrong with settings together with a flag that is not known", () => {
@@ -98,7 +108,7 @@ it.each([
 it("takes settings and flags in any order, the last one of several, and words behind --", () => {
   const { args, flags, settings } = lineOf(words("module values -g --namespace a web --namespace=b"));
   expect([args, flags, settings({}).settings.namespace]).toEqual([["web"], { global: true }, "b"]);
-  expect(callOf(words("module why -- -odd")).path).toBe("/module/-odd/why.yaml");
+  expect(callOf(words("module why -- -odd")).path).toBe("/module/-odd/why.text");
   expect(callOf(words("module list -o=json")).path).toBe("/module/list.json");
   expect(lineOf(words("lint --ha modules hooks")).args).toEqual(["modules", "hooks"]);
 });
@@ -117,7 +127,7 @@ it.each(COMMANDS)("$words --help reports its usage, flags and an example that is
 it.each(Object.keys(GROUPS))("%s --help, and help %s, list its commands", async (group) => {
   const { text } = await run([group, "-h"]);
   for (const row of COMMANDS.filter(({ words: all }) => all.startsWith(`${group} `)))
-    expect(text).toContain(row.help);
+    expect(text.replaceAll(/\s+/g, " ")).toContain(row.help);
   expect(await run(["help", group])).toEqual({ code: 0, text });
 });
 

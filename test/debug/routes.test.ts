@@ -253,6 +253,9 @@ describe("debug socket", () => {
     expect((await ask("module render web-shop")).body).toBe("kind: ConfigMap\n");
     expect((await ask("module render web-shop --diff")).body).toBe("No diff found\n");
     expect((await ask("module why web-shop")).body).toContain("will be retried (failed 2 times)\n");
+    const data = JSON.parse((await ask("module why web-shop -o json")).body) as { reasons: string[] };
+    expect(data).toMatchObject({ module: "web-shop" });
+    expect(data.reasons.join("\n")).toContain("will be retried (failed 2 times)");
     expect((await ask("raw /version")).body).toBe("version: 9.9.9\n");
   });
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import { helpFor } from "../../src/commands/help.ts";
+import { helpFor as unwrappedHelp, wrapHelp } from "../../src/commands/help.ts";
 import { renderModulesTable, renderStatus, type Style } from "../../src/commands/operator/tables.ts";
 import { COMMANDS } from "../../src/commands/table/commands.ts";
 import { T0 } from "../status/views.ts";
@@ -9,6 +9,7 @@ import { ailingOverview, calmOverview } from "../support/overviews.ts";
 
 // docs/reference/cli.md is printed by the program: `npx vitest run --project unit test/docs/cli.test.ts -u` writes it.
 
+const helpFor = (words: string): string => wrapHelp(unwrappedHelp(words));
 const style: Style = { now: T0, columns: 110, paint: (_, text) => text };
 const shell = (command: string, output: string): string =>
   `\`\`\`\n$ addon-operator ${command}\n${output}\`\`\`\n`;

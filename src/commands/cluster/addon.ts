@@ -4,7 +4,7 @@ import { systemClock, escapeControlCharacters } from "../../lib/index.ts";
 import { readyExitCode, displayOverview, type DisplayOptions } from "../operator/overview.ts";
 import { renderModulesTable, renderStatus } from "../operator/tables.ts";
 import { printUntilCondition } from "../operator/wait.ts";
-import type { CommandLine, Terminal } from "../table/row.ts";
+import { selectsJson, type CommandLine, type Terminal } from "../table/row.ts";
 import {
   describeConfigProblem,
   toCurrentModuleRow,
@@ -43,7 +43,9 @@ function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): 
 }
 
 /** Prints why a module has its state, and on stderr what makes that doubtful: a stale Lease, an invalid ConfigMap. */
-const whyCommand: Command = async (reader, { args: [name = ""] }, { print, printError }) => {
+const whyCommand: Command = async (reader, line, { print, printError }) => {
+  const [name = ""] = line.args;
+  const isJson = selectsJson(line);
   const found = await reader.module(name);
   const lease = await reader.lease();
   const stale = lease && describeStaleLease(lease, systemClock.now());
@@ -54,7 +56,9 @@ const whyCommand: Command = async (reader, { args: [name = ""] }, { print, print
     printError(`AddonModule ${name} does not exist\n`);
     return 1;
   }
-  print(`${escapeControlCharacters(explainState(found).join("\n"))}\n`);
+  const reasons = explainState(found);
+  if (isJson) print(`${JSON.stringify({ module: name, reasons })}\n`);
+  else print(`${escapeControlCharacters(reasons.join("\n"))}\n`);
   return 0;
 };
 

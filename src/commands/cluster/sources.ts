@@ -10,7 +10,7 @@ import {
   type IModuleSource,
 } from "../../status/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
-import type { CommandLine, Terminal } from "../table/row.ts";
+import { selectsJson, type CommandLine, type Terminal } from "../table/row.ts";
 import { withReader, type Reader } from "./read-resources.ts";
 
 export type SourceCommand = "list" | "sync" | "approve";
@@ -28,10 +28,21 @@ export async function runSource(name: SourceCommand, line: CommandLine, terminal
   return withReader(line, terminal, (reader) => COMMANDS[name](reader, line, terminal));
 }
 
-type Command = (reader: Reader, line: Pick<CommandLine, "args">, terminal: Terminal) => Promise<number>;
+type Command = (
+  reader: Reader,
+  line: Pick<CommandLine, "args" | "flags">,
+  terminal: Terminal,
+) => Promise<number>;
 
 /** Prints all ModuleSources. Exits with 1 if one is not Ready. */
-const listCommand: Command = async (reader, _, terminal) => printSources(await readSources(reader), terminal);
+const listCommand: Command = async (reader, line, terminal) => {
+  const isJson = selectsJson(line);
+  const sources = await readSources(reader);
+  if (!isJson) return printSources(sources, terminal);
+  const data = sources.map((source) => ({ ...namespacedName(source), ...source.status }));
+  terminal.print(`${JSON.stringify(data, undefined, 2)}\n`);
+  return readyExitCode(sources);
+};
 
 /** Requests a check of one ModuleSource or all, waits until the operator has done it, and prints the result. Exits with 1 if one is not Ready or cannot be checked. */
 const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
@@ -100,6 +111,11 @@ function namespacedName({ metadata }: IModuleSource): { readonly namespace: stri
 /** Prints ModuleSources with their modules; returns exit code 1 if one is not Ready. */
 function printSources(sources: readonly IModuleSource[], { print }: Terminal): number {
   print(escapeControlCharacters(sources.map(sourceText).join("")));
+  return readyExitCode(sources);
+}
+
+/** The exit code: 1 if a ModuleSource is not Ready. */
+function readyExitCode(sources: readonly IModuleSource[]): number {
   return sources.every(({ status }) => readyCondition(status)?.status === "True") ? 0 : 1;
 }
 

@@ -1,6 +1,5 @@
 /** The command `logs`: the log lines of the last runs (executed tasks, such as runs of modules and hooks), and with `--follow` of the next ones. */
 
-import { UsageError } from "../../config.ts";
 import {
   formatDuration,
   formatUtc,
@@ -11,7 +10,7 @@ import {
   type Clock,
 } from "../../lib/index.ts";
 import type { RunView } from "../../trace/index.ts";
-import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
+import { getFromSocket, selectsJson, type CommandLine, type Terminal } from "../table/row.ts";
 import { paint, reportRefusal } from "./query.ts";
 import { quickTimeout, parseObject, operatorClient, type SocketResponse } from "./socket.ts";
 
@@ -37,7 +36,7 @@ export async function printLogs(
 ): Promise<number> {
   const [module] = line.args;
   const follows = line.flags.follow === true;
-  const isJson = parseFormat(line) === "json";
+  const isJson = selectsJson(line);
   const query = operatorClient(line, terminal);
   const queryPath = (path: string): Promise<SocketResponse> => query(getFromSocket(path), quickTimeout());
   const printed: PrintedRuns = { starts: new Set(), ends: new Set() };
@@ -57,12 +56,6 @@ export async function printLogs(
     cursor = page.cursor;
     await sleep(clock, CHECK_MS);
   }
-}
-
-/** The format of `-o`; default text. Throws UsageError. */
-function parseFormat({ flags: { output = "text" } }: CommandLine): string {
-  if (output === "text" || output === "json") return output;
-  throw new UsageError([`-o: "${output}" is not accepted; use text or json`]);
 }
 
 /** The query for runs with log lines that are newer than the cursor `since`. */

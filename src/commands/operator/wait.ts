@@ -10,7 +10,7 @@ import {
   type Clock,
 } from "../../lib/index.ts";
 import { STALLED, type OverviewRow } from "../../status/index.ts";
-import { getFromSocket, type CommandLine, type Terminal } from "../table/row.ts";
+import { getFromSocket, selectsJson, type CommandLine, type Terminal } from "../table/row.ts";
 import { refusalMessage } from "./query.ts";
 import { quickTimeout, parseObject, operatorClient } from "./socket.ts";
 
@@ -54,16 +54,20 @@ export async function printUntilCondition(
   { clock, readStatus }: WaitOptions,
 ): Promise<number> {
   const { module, condition, timeoutMs } = parseWaitRequest(line);
+  const isJson = selectsJson(line);
   const deadline = clock.monotonic() + timeoutMs;
-  const report = (text: string): void => terminal.print(`${escapeControlCharacters(text)}\n`);
-  const reportUsual = usualTimeReporter(module, report);
+  // In JSON, the standard output has only the states.
+  const printText = isJson ? terminal.printError : terminal.print;
+  const report = (text: string): void => printText(`${escapeControlCharacters(text)}\n`);
+  const reportUsual = isJson ? () => {} : usualTimeReporter(module, report);
   let lastText = "";
   let notStalledAt = clock.monotonic();
   for (;;) {
     const status = await readStatus(module);
     if ("refusal" in status) return fail(report, status.refusal.trim());
     const text = `${module}: ${status.state}: ${status.message}`;
-    if (text !== lastText) report(text);
+    if (text !== lastText && isJson) terminal.print(`${JSON.stringify({ module, ...status })}\n`);
+    else if (text !== lastText) report(text);
     lastText = text;
     reportUsual(status);
     if (status[condition] === "True") return 0;

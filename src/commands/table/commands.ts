@@ -6,7 +6,7 @@ import { handleStopSignals } from "../../stop-signals.ts";
 import { VERSION } from "../../version.ts";
 import { OPERATOR_COMMANDS, OUTPUT_FLAG, WATCH_FLAG } from "./operator.ts";
 import { OFFLINE_COMMANDS } from "./offline.ts";
-import type { Flag, CommandRow } from "./row.ts";
+import { selectsJson, TEXT_OR_JSON_FLAG, type Flag, type CommandRow } from "./row.ts";
 
 /** The command of a line that names none. A terminal shows the help for a line without any words. */
 export const DEFAULT_COMMAND = "start";
@@ -33,6 +33,7 @@ export const SHORTCUTS: ReadonlyMap<string, string> = new Map(
 const WAIT_ENDS =
   "The exit code is 1 after the timeout or when the module has been Invalid or RolledBack for five seconds.";
 const WAIT_FLAGS: readonly Flag[] = [
+  { ...TEXT_OR_JSON_FLAG, help: "text, or json with one line for each change" },
   { flags: "--for <CONDITION>", help: "ready or healthy (default: ready)", values: ["ready", "healthy"] },
   { flags: "--timeout <DURATION>", help: "maximum time to wait (default: 5m)" },
 ];
@@ -58,12 +59,12 @@ function addonRow(
 /** The row of a command about ModuleSources. It uses the caller's own permissions in the cluster. */
 function sourceRow(
   name: "list" | "sync" | "approve",
-  row: Pick<CommandRow, "help" | "args" | "more" | "example">,
+  row: Pick<CommandRow, "help" | "args" | "more" | "example" | "flags">,
 ): CommandRow {
   return {
     ...row,
     words: `source ${name}`,
-    flags: [NAMESPACE_FLAG],
+    flags: [...(row.flags ?? []), NAMESPACE_FLAG],
     run: async (line, terminal) => (await import("../cluster/sources.ts")).runSource(name, line, terminal),
   };
 }
@@ -86,8 +87,9 @@ export const COMMANDS: readonly CommandRow[] = [
     words: "version",
     help: "print the version",
     example: "version",
-    run: (_, { print }) => {
-      print(`addon-operator ${VERSION}\n`);
+    flags: [TEXT_OR_JSON_FLAG],
+    run: (line, { print }) => {
+      print(selectsJson(line) ? `${JSON.stringify({ version: VERSION })}\n` : `addon-operator ${VERSION}\n`);
       return 0;
     },
   },
@@ -108,11 +110,7 @@ export const COMMANDS: readonly CommandRow[] = [
     example: "logs ingress-nginx --follow",
     flags: [
       { flags: "-f, --follow", help: "also print new lines until you interrupt the command" },
-      {
-        flags: "-o, --output <FORMAT>",
-        help: "text, or json with one line for each run",
-        values: ["text", "json"],
-      },
+      { ...TEXT_OR_JSON_FLAG, help: "text, or json with one line for each run" },
     ],
     run: async (line, terminal) => (await import("../operator/logs.ts")).printLogs(line, terminal),
   },
@@ -146,6 +144,7 @@ export const COMMANDS: readonly CommandRow[] = [
     help: "print the ModuleSources of a cluster, their modules, and the waiting updates with the reasons",
     more: "The exit code is 0 if all ModuleSources are Ready, or else 1.",
     example: "source list -n addon-operator",
+    flags: [TEXT_OR_JSON_FLAG],
   }),
   sourceRow("sync", {
     args: "[NAME]",
@@ -168,7 +167,11 @@ export const COMMANDS: readonly CommandRow[] = [
     help: "print the modules of a cluster with state, health, drift, version, last run, and message",
     flags: [WATCH_FLAG, OUTPUT_FLAG],
   }),
-  addonRow("why", { args: "NAME", help: "print the reasons for the state of a module from its AddonModule" }),
+  addonRow("why", {
+    args: "NAME",
+    help: "print the reasons for the state of a module from its AddonModule",
+    flags: [TEXT_OR_JSON_FLAG],
+  }),
   addonRow("wait", {
     args: "NAME",
     help: "print the state changes of a module of a cluster until the module is Ready or healthy",

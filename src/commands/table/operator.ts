@@ -173,7 +173,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   moduleRow(
     "why",
     "print why a module is enabled or disabled, what it waits for, its failures, and its missing objects",
-    { isText: true },
+    { request: requestBuilder("/module/NAME/why", "text") },
   ),
   moduleRow("status", "print the state of the AddonModule and its conditions Ready and Healthy"),
   moduleRow("diff", "print the changes that a run would make in the cluster", {

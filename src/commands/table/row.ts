@@ -1,6 +1,6 @@
 /** The types of the table of commands. */
 
-import type { Environment, ParsedSettings } from "../../config.ts";
+import { UsageError, type Environment, type ParsedSettings } from "../../config.ts";
 
 /** A flag as the help displays it, e.g. `-o, --output <FORMAT>` or `--watch`. */
 export interface Flag {
@@ -66,6 +66,21 @@ export interface CommandRow {
   readonly request?: (line: Pick<CommandLine, "args" | "flags">) => SocketRequest;
   /** Returns the exit code. It loads its code by `import()`, so that other commands start faster. */
   readonly run: (line: CommandLine, terminal: Terminal) => number | Promise<number>;
+}
+
+/** The flag of commands whose answer is text or JSON. */
+export const TEXT_OR_JSON_FLAG: Flag = {
+  flags: "-o, --output <FORMAT>",
+  help: "text or json",
+  values: ["text", "json"],
+};
+
+/** Whether `-o` selects JSON instead of text. Throws UsageError for another format. */
+export function selectsJson({ flags: { output = "text" } }: Pick<CommandLine, "flags">): boolean {
+  // `-o=json` is accepted, too.
+  const format = output.replace(/^=/, "");
+  if (format === "text" || format === "json") return format === "json";
+  throw new UsageError([`-o: "${output}" is not accepted; use text or json`]);
 }
 
 /** A request to the debug socket. */

@@ -64,6 +64,19 @@ async function cluster(...sources: readonly object[]) {
   return { api, call, patched };
 }
 
+it("list -o json prints the status of each source", async () => {
+  const { call } = await cluster(source("platform", READY), source("edge", AWAY));
+  const { code, text } = await call("list", "-o", "json");
+  expect({ code, data: JSON.parse(text) as unknown }).toEqual({
+    code: 1,
+    data: [
+      { namespace: "ops", name: "platform", ...READY },
+      { namespace: "ops", name: "edge", ...AWAY },
+    ],
+  });
+  await expect(call("list", "-o", "yaml")).rejects.toThrow('-o: "yaml" is not accepted; use text or json');
+});
+
 it("list prints sources, what waits and why, and ends with 1 unless all are Ready", async () => {
   const { call } = await cluster(source("platform", READY), source("edge", AWAY));
   expect(await call("list")).toEqual({

@@ -86,7 +86,7 @@ describe("which call a sub-command makes", () => {
     ["module config web -g", "/module/web/config.yaml?global=true"],
     ["module values web --explain -o json", "/module/web/values.json?explain=true"],
     ["module render web --diff", "/module/web/render.yaml?diff=true"],
-    ["module why web", "/module/web/why.yaml"],
+    ["module why web", "/module/web/why.text"],
     ["config list", "/config/list.yaml"],
     ["plan -o json", "/plan.json"],
     ["raw discovery", "/discovery"],

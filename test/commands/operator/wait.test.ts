@@ -64,6 +64,16 @@ it("prints what changes, once each, until the module is Ready", async () => {
   expect(lines).toEqual(["web: Running: so", "web: Ready: so"]);
 });
 
+it("prints a line of JSON for each change with -o json, and nothing else", async () => {
+  const running = { state: "Running", ready: "Unknown", usualSeconds: 6 };
+  const { wait, lines } = await terminal(running, running, { state: "Ready", ready: "True" });
+  expect(await wait("web", "-o", "json")).toBe(0);
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    { module: "web", state: "Running", ready: "Unknown", message: "so", usualSeconds: 6 },
+    { module: "web", state: "Ready", ready: "True" },
+  ]);
+});
+
 it("reports the usual duration of the current run once", async () => {
   const usualSeconds = 6.2;
   const { wait, lines } = await terminal(
