@@ -60,7 +60,7 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const release = tools.store.get(module.name);
   const owner = release === undefined ? undefined : await requireAdoptableRelease(tools, release);
   await tools.restoreChart?.(module.chartDir);
-  const chart = addReachOfValues(tools.charts.read(module), request.values);
+  const chart = addReachOfValues(await tools.charts.read(module), request.values);
   const { namespace } = tools;
   const values = objectOf(readJson(request.values));
   const inputs = { module, namespace, chart, values, capabilities: tools.capabilities.digest };

@@ -13,6 +13,7 @@ import {
   parseYaml,
   readRegularFile,
   toYaml,
+  WorkSlices,
   type Clock,
 } from "../lib/index.ts";
 import { objectOf, type JsonObject, type Module } from "../model/index.ts";
@@ -159,7 +160,7 @@ export async function renderOffline(
   request: ReconcileRequest & OfflineRenderOptions,
 ): Promise<string> {
   const { includeCrds, skipTests, kubeVersion } = request;
-  const chart = new ChartReader(tools.clock).read(request.module);
+  const chart = await new ChartReader(tools.clock).read(request.module);
   return withChartCopy(tools.tmpDir, { ...request, chart }, (options) =>
     tools.helm.template({ ...options, isUpgrade: false, includeCrds, skipTests, kubeVersion }),
   );
@@ -192,7 +193,7 @@ async function withChartCopy<T>(
   const scratch = await ScratchDir.open(tmpDir, `helm-${module.name}`);
   try {
     const valuesFile = await scratch.write("values.yaml", toHelmValues(module.name, values));
-    const chartDir = copyChart({ module, chart }, scratch);
+    const chartDir = await copyChart({ module, chart }, scratch);
     return await act({ release: module.name, overrides: module.helm, chartDir, valuesFile, signal });
   } finally {
     await scratch.dispose();
@@ -204,18 +205,21 @@ async function withChartCopy<T>(
  * module's name where helm would refuse the chart's own, keeps only the first document of `values.yaml`, and omits files of `crds/` that `--crd-filters` excludes. Returns
  * the path of the copy. Throws ChartChangedError.
  */
-export function copyChart(
+export async function copyChart(
   { module, chart }: Pick<ChartCopyRequest, "chart"> & { readonly module: ChartModule },
   scratch: ScratchDir,
-): string {
+): Promise<string> {
   const dir = scratch.path("chart");
-  const allFiles = readChartFiles(module);
+  const slices = new WorkSlices();
+  const allFiles = await readChartFiles(module, slices);
   if (hashFiles(allFiles) !== chart.digest) throw new ChartChangedError(module.name);
   const contents = allFiles.filter(([rel]) => !isExcludedCrd(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
-  for (const [rel, bytes] of contents)
+  for (const [rel, bytes] of contents) {
     writeFileSync(join(dir, rel), isValuesFile(rel) ? keepFirstDocument(bytes) : bytes, { mode: 0o600 });
+    await slices.count(bytes.length);
+  }
   if (!chart.needsChartYaml) return dir;
   const [, bytes] = contents.find(([rel]) => rel === "Chart.yaml") ?? [];
   const metadata =
@@ -241,9 +245,14 @@ function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolea
 }
 
 /** Reads all files of a chart, with their relative paths. Throws ChartChangedError if a file disappears meanwhile. */
-function readChartFiles(module: ChartModule) {
+async function readChartFiles(module: ChartModule, slices: WorkSlices) {
   try {
-    return findChartFiles(module).map(({ rel, path }) => [rel, readRegularFile(path)] as const);
+    const contents: (readonly [string, Buffer])[] = [];
+    for (const { rel, path, size } of findChartFiles(module)) {
+      contents.push([rel, readRegularFile(path)]);
+      await slices.count(size);
+    }
+    return contents;
   } catch {
     throw new ChartChangedError(module.name);
   }

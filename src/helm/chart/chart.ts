@@ -21,6 +21,7 @@ import {
   parseYaml,
   readRegularFile,
   shareCalls,
+  WorkSlices,
 } from "../../lib/index.ts";
 import type { Clock } from "../../lib/index.ts";
 import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
@@ -32,7 +33,7 @@ import {
   stat,
   type ChartFile,
 } from "../../modules/index.ts";
-import { mentionsCrds, mentionsHooks, scanTemplates, type Reach } from "./template-scan.ts";
+import { mentionsCrds, mentionsHooks, TemplateScanner, type Reach } from "./template-scan.ts";
 
 /** Facts about a module's chart, found without running helm. */
 export interface Chart {
@@ -87,7 +88,7 @@ export class ChartReader {
   }
 
   /** The facts about a chart, from the cache if no file changed. Throws UnusableChartError, or the file system's error. */
-  read(module: Pick<Module, "name"> & ChartFilesOf): Chart {
+  async read(module: Pick<Module, "name"> & ChartFilesOf): Promise<Chart> {
     const files = findUsableChartFiles(module);
     const fingerprint = computeFingerprint(files);
     const cached = this.#cache.get(module.name);
@@ -96,7 +97,7 @@ export class ChartReader {
     if (isUnchanged && cached.hasReliableTimestamps) return cached.chart;
     const lastChange = files.reduce((latest, file) => Math.max(latest, file.changedAt), 0);
     const hasReliableTimestamps = isTimestampReliable(lastChange, this.#clock.now());
-    const chart = readChart(files, module.chart);
+    const chart = await readChart(files, module.chart);
     this.#cache.set(module.name, { dir: module.chartDir, fingerprint, hasReliableTimestamps, chart });
     return chart;
   }
@@ -112,16 +113,20 @@ function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
 }
 
 /** Reads the facts about a chart from the contents of its files: digest, reach, and whether the operator has to write its Chart.yaml. */
-function readChart(files: readonly ChartFile[], kind: Module["chart"]): Chart {
-  const contents = files.map((file) => [file.rel, readRegularFile(file.path)] as const);
+async function readChart(files: readonly ChartFile[], kind: Module["chart"]): Promise<Chart> {
+  const contents: (readonly [string, Buffer])[] = [];
+  const scanner = new TemplateScanner();
+  const slices = new WorkSlices();
+  for (const { rel, path, size } of files) {
+    const bytes = readRegularFile(path);
+    contents.push([rel, bytes]);
+    if (isTemplate(rel)) scanner.add(unpackedText(rel, bytes));
+    await slices.count(size);
+  }
   const chartYaml = contents.find(([rel]) => rel === "Chart.yaml")?.[1] ?? Buffer.alloc(0);
-  const templates = contents
-    .filter(([rel]) => isTemplate(rel))
-    .map(([rel, bytes]) => unpackedText(rel, bytes));
-  const reach = scanTemplates(templates);
   return {
     digest: hashFiles(contents),
-    reach: addReachOfFiles(reach, contents),
+    reach: addReachOfFiles(scanner.finish(), contents),
     needsChartYaml: kind === "synthetic" || !hasUsableName(chartYaml),
     subChartCrds: contents.filter(([rel, bytes]) => hasSubChartCrds(rel, bytes)).map(([rel]) => rel),
   };

@@ -59,12 +59,19 @@ const INSPECTING_FUNCTIONS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "e
 /** Keywords that begin a block, which `end` closes. */
 const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
 
-/**
- * Reads which values a chart's templates can reach, so that a change of other values runs no helm. `include` with the root context needs
- * no following, because the included templates are among `templates`.
- */
+/** Reads which values a chart's templates can reach. */
 export function scanTemplates(templates: readonly string[]): Reach {
-  const scan: Scan = {
+  const scanner = new TemplateScanner();
+  for (const text of templates) scanner.add(text);
+  return scanner.finish();
+}
+
+/**
+ * Reads which values a chart's templates can reach, one template after another, so that a change of other values runs no helm. `include`
+ * with the root context needs no following, because the included templates are added, too.
+ */
+export class TemplateScanner {
+  readonly #scan: Scan = {
     keys: new Set(),
     globals: new Set(),
     dynamic: false,
@@ -74,16 +81,23 @@ export function scanTemplates(templates: readonly string[]): Reach {
     rootKeys: new Set(),
     escapingFields: new Set(),
   };
-  for (const text of templates) scanFile(scan, text);
-  // One template put the root context into a key of a `dict`, and one passes a field of this name to where the scan cannot follow.
-  const escaped = [...scan.rootKeys].some((key) => scan.escapingFields.has(key));
-  const { rootKeys: _rootKeys, escapingFields: _escapingFields, ...reach } = scan;
-  return {
-    ...reach,
-    dynamic: scan.dynamic || scan.tpl || escaped,
-    hooks: templates.some(mentionsHooks),
-    crds: templates.some(mentionsCrds),
-  };
+  #hooks = false;
+  #crds = false;
+
+  add(text: string): void {
+    scanFile(this.#scan, text);
+    this.#hooks ||= mentionsHooks(text);
+    this.#crds ||= mentionsCrds(text);
+  }
+
+  /** What the templates added so far can reach. */
+  finish(): Reach {
+    const { rootKeys, escapingFields, ...reach } = this.#scan;
+    // One template put the root context into a key of a `dict`, and one passes a field of this name to where the scan cannot follow.
+    const escaped = [...rootKeys].some((key) => escapingFields.has(key));
+    const dynamic = reach.dynamic || reach.tpl || escaped;
+    return { ...reach, dynamic, hooks: this.#hooks, crds: this.#crds };
+  }
 }
 
 /**

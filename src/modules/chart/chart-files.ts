@@ -1,6 +1,6 @@
 /** Lists the files of a chart as helm loads them: without `.helmignore` matches and git's files; follows links. */
 
-import { lstatSync, readdirSync, statSync, type Stats } from "node:fs";
+import { lstatSync, readdirSync, statSync, type Dirent, type Stats } from "node:fs";
 import { join } from "node:path";
 import { RE2JS } from "re2js";
 
@@ -40,16 +40,27 @@ function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[
   const files: ChartFile[] = [];
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
+  // Undefined for what `.helmignore` excludes.
+  const statAndCount = (rel: string, found: Dirent): Stats | undefined => {
+    // The target of a link decides whether rules for directories apply.
+    const isIgnored = !found.isSymbolicLink() && ignore(rel, found.isDirectory());
+    const stats = isIgnored ? undefined : statTargetOrLink(join(dir, rel));
+    if (stats === undefined || ignore(rel, stats.isDirectory())) {
+      limits.countIgnored();
+      return undefined;
+    }
+    limits.countEntry();
+    return stats;
+  };
   // `parents` identifies the directory `rel` and those above it, to find circular links.
   const visit = (rel: string, parents: readonly string[]): void => {
-    for (const name of readdirSync(join(dir, rel)).sort()) {
+    for (const found of listSorted(join(dir, rel))) {
       // A chart from a git checkout may contain git's files.
-      if (name === ".git") continue;
-      limits.countEntry();
-      const entry = rel === "" ? name : `${rel}/${name}`;
+      if (found.name === ".git") continue;
+      const entry = rel === "" ? found.name : `${rel}/${found.name}`;
       const path = join(dir, entry);
-      const stats = statTargetOrLink(path);
-      if (stats === undefined || ignore(entry, stats.isDirectory())) continue;
+      const stats = statAndCount(entry, found);
+      if (stats === undefined) continue;
       if (stats.isFile()) {
         limits.countFileBytes(stats.size);
         files.push({ rel: entry, size: stats.size, ...toFoundFile(path, stats) });
@@ -60,6 +71,12 @@ function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[
   };
   visit("", [identifyDirectory(dir, statSync(dir), [])]);
   return files;
+}
+
+/** The entries of a directory, sorted by their names. */
+function listSorted(dir: string): Dirent[] {
+  const entries = readdirSync(dir, { withFileTypes: true });
+  return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */

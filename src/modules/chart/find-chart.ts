@@ -111,8 +111,11 @@ function listDigestedFiles(chart: string): string[] {
   const files: string[] = [];
   const limits = new SizeLimits(chart);
   const ignore = readHelmIgnore(chart);
-  walkDirectory(chart, limits, (path, stats) => {
-    if (stats === undefined || ignore(path, stats.isDirectory())) return false;
+  walkDirectory(chart, (path, stats) => {
+    const isIgnored = ignore(path, stats?.isDirectory() === true);
+    if (isIgnored) limits.countIgnored();
+    else limits.countEntry();
+    if (stats === undefined || isIgnored) return false;
     if (stats.isFile()) {
       limits.countFileBytes(stats.size);
       files.push(path);

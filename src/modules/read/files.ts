@@ -98,6 +98,8 @@ export function isTimestampReliable(changedAt: number, now: number): boolean {
 
 /** Most paths below one directory: links can multiply a few directories into very many paths. */
 export const MOST_ENTRIES = 30_000;
+/** Most paths below one directory that `.helmignore` excludes. */
+const MOST_IGNORED = 10 * MOST_ENTRIES;
 /** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
@@ -106,6 +108,7 @@ export class SizeLimits {
   readonly #dir: string;
   readonly #remedy: string;
   #entries = 0;
+  #ignored = 0;
   #bytes = 0;
 
   /** `remedy` explains to users how to fix a directory that is too large. */
@@ -121,6 +124,13 @@ export class SizeLimits {
       this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
   }
 
+  /** Counts one file or directory that `.helmignore` excludes, which costs much less than others. Throws ProblemError if there are too many. */
+  countIgnored(): void {
+    this.#ignored += 1;
+    if (this.#ignored > MOST_IGNORED)
+      this.#refuse(`contains more than ${MOST_IGNORED} files and directories that .helmignore names`);
+  }
+
   /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */
   countFileBytes(bytes: number): void {
     this.#bytes += bytes;
@@ -134,18 +144,16 @@ export class SizeLimits {
 
 /**
  * Visits the entries below a directory in the order of their names, and enters the directories for which `visit` returns
- * true. Follows links, except to a directory that the link lies in. `path` is relative to `root`. Throws ProblemError if
- * there are too many entries.
+ * true. Follows links, except to a directory that the link lies in. `path` is relative to `root`. `visit` counts the entries
+ * against a limit, and throws beyond it.
  */
 export function walkDirectory(
   root: string,
-  limits: SizeLimits,
   visit: (path: string, stats: Stats | undefined) => boolean,
 ): void {
   // `parents` identifies `dir` and the directories above it, to find links to one of them.
   const enter = (dir: string, parents: readonly string[]): void => {
     for (const name of readdirSync(join(root, dir)).sort()) {
-      limits.countEntry();
       const path = join(dir, name);
       const stats = stat(join(root, path));
       if (!visit(path, stats) || stats === undefined) continue;

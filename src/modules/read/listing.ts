@@ -1,9 +1,10 @@
 /** Lists the files of a module's directory, hooks among them, without reading them. Equal signatures mean an unchanged file. */
 
-import { readdirSync } from "node:fs";
+import { lstatSync, readdirSync, type Stats } from "node:fs";
 import { basename, extname, join } from "node:path";
 
-import type { HookFile } from "../../model/index.ts";
+import { attempt } from "../../lib/index.ts";
+import { describeProblem, type HookFile, type Problem } from "../../model/index.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
@@ -19,6 +20,8 @@ export interface Listing {
   readonly hooks: ReadonlyMap<string, FoundFile>;
   /** Files of the chart that `addon.yaml` names, by path below the directory. */
   readonly chart: ReadonlyMap<string, FoundFile>;
+  /** Problems of entries that are of another kind than their name says, such as a directory `values.yaml`. Otherwise they would count as missing. */
+  readonly misfits: readonly Problem[];
   /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
   /** The signatures of all listed files: equal as long as none has changed. */
@@ -29,6 +32,15 @@ export interface Listing {
 
 const TOP_LEVEL_FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
 export const SCHEMA_FILES = { config: "openapi/config-values.yaml", values: "openapi/values.yaml" } as const;
+/** Without a check, the operator and helm would ignore entries of another kind; `addon.yaml` has a check of its own. */
+const MODULE_KINDS: ExpectedKinds = {
+  files: ["Chart.yaml", "requirements.yaml", "values.yaml", "enabled", ...Object.values(SCHEMA_FILES)],
+  directories: ["crds", "hooks", "openapi", "templates"],
+};
+export const GLOBAL_KINDS: ExpectedKinds = {
+  files: Object.values(SCHEMA_FILES),
+  directories: ["hooks", "openapi"],
+};
 
 /** Lists a module's directory. Throws ProblemError if it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
@@ -43,7 +55,46 @@ export function listModule(dir: string): Listing {
   const hooks = entries.includes("hooks") ? findHookFiles(join(dir, "hooks")) : new Map<string, FoundFile>();
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
-  return { dir, files, hooks, chart, addonFile, ...summarize([...files, ...hooks, ...chart]) };
+  const misfits = findMisfits(dir, MODULE_KINDS);
+  const summary = summarize([...files, ...hooks, ...chart], misfits);
+  return { dir, files, hooks, chart, misfits, addonFile, ...summary };
+}
+
+/** Names below a directory that must be plain files, or directories, if they exist. */
+interface ExpectedKinds {
+  readonly files: readonly string[];
+  readonly directories: readonly string[];
+}
+
+/** Finds entries of `dir` that are no plain file, or no directory, although their name is that of one. */
+export function findMisfits(dir: string, { files, directories }: ExpectedKinds): Problem[] {
+  return [
+    ...directories.flatMap((rel) => findMisfit(join(dir, rel), false)),
+    ...files.flatMap((rel) => findMisfit(join(dir, rel), true)),
+  ];
+}
+
+/** The problem of an existing path that is no plain file, or no directory. */
+function findMisfit(file: string, shouldBeFile: boolean): Problem[] {
+  const stats = stat(file);
+  if (stats === undefined && !isLink(file)) return [];
+  const isRight = shouldBeFile ? stats?.isFile() : stats?.isDirectory();
+  if (isRight === true) return [];
+  const what = shouldBeFile ? "plain file" : "directory";
+  const message = stats === undefined ? "is a link to nothing" : `is no ${what}, but ${describeKind(stats)}`;
+  return [{ file, message, remedy: `remove it, or replace it by a ${what}` }];
+}
+
+function isLink(path: string): boolean {
+  return attempt(() => lstatSync(path, { throwIfNoEntry: false }))?.isSymbolicLink() === true;
+}
+
+/** The kind of what a path leads to, in words. */
+function describeKind(stats: Stats): string {
+  if (stats.isDirectory()) return "a directory";
+  if (stats.isFile()) return "a file";
+  if (stats.isFIFO()) return "a pipe";
+  return stats.isSocket() ? "a socket" : "a device";
 }
 
 /**
@@ -54,12 +105,16 @@ export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
 }
 
-/** Combines the signatures of the listed files into one fingerprint, and finds the time of their latest change. */
+/** Combines the signatures of the listed files, and the problems of others, into one fingerprint, and finds the time of their latest change. */
 function summarize(
   entries: readonly (readonly [string, FoundFile])[],
+  misfits: readonly Problem[],
 ): Pick<Listing, "fingerprint" | "changedAt"> {
   return {
-    fingerprint: entries.map(([rel, file]) => `${rel}\0${file.signature}`).join("\n"),
+    fingerprint: [
+      ...entries.map(([rel, file]) => `${rel}\0${file.signature}`),
+      ...misfits.map(describeProblem),
+    ].join("\n"),
     changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),
   };
 }
@@ -81,7 +136,9 @@ export function listOwnCrds(dir: string): string[] {
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readHelmIgnore(dir);
   const all: string[] = [];
-  walkDirectory(crds, new SizeLimits(crds), (rel, stats) => {
+  const limits = new SizeLimits(crds);
+  walkDirectory(crds, (rel, stats) => {
+    limits.countEntry();
     if (/\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel)) all.push(`crds/${rel}`);
     return stats?.isDirectory() === true;
   });
@@ -112,7 +169,9 @@ export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
   if (rootStats?.isDirectory() !== true) return new Map();
   // Several links may lead to one directory: its hooks are listed once.
   const seen = new Set([identifyFile(rootStats)]);
-  walkDirectory(root, new SizeLimits(root), (rel, stats) => {
+  const limits = new SizeLimits(root);
+  walkDirectory(root, (rel, stats) => {
+    limits.countEntry();
     const name = basename(rel);
     if (stats === undefined || name.startsWith(".")) return false;
     if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel)))

@@ -35,6 +35,7 @@ export async function readModule(
   // The first problem becomes the module's `problem`, all others become warnings.
   const problems: Problem[] = origin?.problem === undefined ? [] : [origin.problem];
   const readOrReport = createFallbackReader(problems, candidate.dir);
+  problems.push(...listed.misfits);
   const { name, order, dir, common } = candidate;
   const listing = readOrReport({ ...listed, ...NO_FILES }, () => checkOuterLinks(listed));
   // `findChart` handles `chart` and `problem`.
@@ -144,7 +145,14 @@ export function unreadableModule(reading: Reading, candidate: ModuleCandidate): 
   const lenient = { ...reading, options: { ...reading.options, strict: false } };
   const { dir } = candidate;
   const addonFile = { accountIsUnknown: true };
-  return readModule(lenient, candidate, { dir, ...NO_FILES, addonFile, fingerprint: "", changedAt: 0 });
+  return readModule(lenient, candidate, {
+    dir,
+    ...NO_FILES,
+    misfits: [],
+    addonFile,
+    fingerprint: "",
+    changedAt: 0,
+  });
 }
 
 /** Reads the OpenAPI schemas among `files`, and the files that they reference, without a check of their content. */
@@ -250,11 +258,12 @@ const UNREADABLE_VALUES: ModuleValues = { ...EMPTY_VALUES, isUnreadable: true };
 
 /** The module's own `values.yaml`. A missing file is an error in strict mode only. */
 function readOwnValues({ options }: Reading, candidate: ModuleCandidate, listing: Listing): ModuleValues {
-  const path = listing.files.get("values.yaml")?.path;
-  if (path !== undefined)
+  const path = join(candidate.dir, "values.yaml");
+  if (listing.files.has("values.yaml"))
     return parseModuleValues(readText(path), path, { valuesKey: camelCase(candidate.name) });
+  if (listing.misfits.some(({ file }) => file === path)) return UNREADABLE_VALUES;
   if (!options.strict) return EMPTY_VALUES;
-  throw new ProblemError(missingValuesFile(join(candidate.dir, "values.yaml")));
+  throw new ProblemError(missingValuesFile(path));
 }
 
 /** The version in Chart.yaml; undefined without one. Does not check the name, which the operator does not use. */

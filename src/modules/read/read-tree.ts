@@ -13,7 +13,14 @@ import { compileSchemas } from "../../values/index.ts";
 import { findFirstPosition, mergeCommonValues, mergeGlobals, readCommonFiles } from "./common-values.ts";
 import type { CommonFile } from "./common-values.ts";
 import { fileProblem, findFiles } from "./files.ts";
-import { findHookFiles, toHookFiles, findNonExecutableScripts, SCHEMA_FILES } from "./listing.ts";
+import {
+  findHookFiles,
+  findMisfits,
+  GLOBAL_KINDS,
+  toHookFiles,
+  findNonExecutableScripts,
+  SCHEMA_FILES,
+} from "./listing.ts";
 import { loadRuleLanguage, notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
 import {
   beginReading,
@@ -239,6 +246,8 @@ async function readGlobalDir(reading: Reading, dir: string): Promise<GlobalHooks
   }
   const root = existsSync(join(dir, "hooks")) ? join(dir, "hooks") : dir;
   try {
+    const misfits = findMisfits(dir, GLOBAL_KINDS);
+    if (misfits.length > 0) throw new ProblemError(...misfits);
     const hooks = findHookFiles(root);
     const schemaFiles = findFiles(dir, Object.values(SCHEMA_FILES));
     const schemas = readSchemas(reading, dir, schemaFiles);

@@ -81,7 +81,7 @@ function classifyEntry(path: string, name: string): DirEntry {
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
-    if (stats.isDirectory()) return { type: "directory" };
+    if (stats.isDirectory() && name !== "values.yaml") return { type: "directory" };
     if (name === "values.yaml") return { type: "values", file: toFoundFile(path, stats) };
     const isText = IGNORED_EXTENSIONS.has(extname(name));
     const warnings = isText ? [] : [`${path}: is neither a module directory nor values.yaml`];

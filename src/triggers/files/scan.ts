@@ -6,7 +6,7 @@
 import { lstatSync, readdirSync, readlinkSync, type Dirent, type Stats } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
-import { attempt, yieldToEventLoop, digestAll, readRegularFile } from "../../lib/index.ts";
+import { attempt, WorkSlices, yieldToEventLoop, digestAll, readRegularFile } from "../../lib/index.ts";
 import { ADDON_FILE, toFoundFile, MODULE_FILE, stat } from "../../modules/index.ts";
 import { MOST_BYTES, MOST_ENTRIES, readHelmIgnore } from "../../modules/index.ts";
 
@@ -60,9 +60,6 @@ export interface ScanLimits {
 }
 
 export const SCAN_LIMITS: ScanLimits = { entries: MOST_ENTRIES, bytes: MOST_BYTES };
-/** The scan yields to the event loop after this many entries; this many bytes cost as much as an entry. */
-const ENTRIES_PER_SLICE = 100;
-const BYTES_PER_ENTRY = 10_000;
 
 const DISCOVERY_FILES: ReadonlySet<string> = new Set(["enabled", ADDON_FILE, MODULE_FILE]);
 /** Whether discovery or other modules depend on a file; `rel` is its path in the module. */
@@ -140,8 +137,7 @@ interface ScannedFile {
 async function digestContent(files: readonly ScannedFile[], bytes: number): Promise<string> {
   const parts: string[] = [];
   let bytesLeft = bytes;
-  // Since the last yield to the event loop.
-  let workDone = 0;
+  const slices = new WorkSlices();
   for (const file of files) {
     const isRead = file.size <= MAX_READ_BYTES && file.size <= bytesLeft;
     if (isRead) bytesLeft -= file.size;
@@ -150,10 +146,7 @@ async function digestContent(files: readonly ScannedFile[], bytes: number): Prom
       ? digestAll([attempt(() => readRegularFile(file.path)) ?? file.stamp])
       : file.stamp;
     parts.push(file.rel, String(file.mode), content);
-    workDone += 1 + (isRead ? file.size / BYTES_PER_ENTRY : 0);
-    if (workDone < ENTRIES_PER_SLICE) continue;
-    workDone = 0;
-    await yieldToEventLoop();
+    await slices.count(isRead ? file.size : 0);
   }
   return digestAll(parts);
 }
@@ -161,11 +154,10 @@ async function digestContent(files: readonly ScannedFile[], bytes: number): Prom
 /** Lists all files below an entry. Walks breadth first, so that the deepest files are left out beyond the limit. */
 async function listFiles(options: ScanOptions, entry: string): Promise<ScannedFile[]> {
   const walk = new FileWalk(options, entry);
-  let count = 0;
+  const slices = new WorkSlices();
   // The walk appends to its queue during the loop.
   for (const item of walk.queue) {
-    count += 1;
-    if (count % ENTRIES_PER_SLICE === 0) await yieldToEventLoop();
+    await slices.count();
     walk.visit(item);
   }
   if (walk.isTooLarge) options.onTooLarge(entry);
@@ -210,14 +202,22 @@ class FileWalk {
     if (this.#visitedDirs.has(id)) return;
     this.#visitedDirs.add(id);
     this.#options.onDir({ dir: path, entry: this.#entry, id });
-    const children = listEntries(path);
+    const children = listEntries(path).flatMap((each) => {
+      const child = { path: join(path, each.name), rel: rel === "" ? each.name : `${rel}/${each.name}` };
+      return this.#isExcluded(child.rel, each) ? [] : [{ ...child, isLink: each.isSymbolicLink() }];
+    });
     const { entries } = this.#options.limits;
     this.isTooLarge ||= this.queue.length + children.length > entries;
     if (this.isTooLarge) return;
     for (const each of children) {
-      if (each.isSymbolicLink()) watchPathSteps(this.#options, this.#entry, join(path, each.name));
-      this.queue.push({ path: join(path, each.name), rel: rel === "" ? each.name : `${rel}/${each.name}` });
+      if (each.isLink) watchPathSteps(this.#options, this.#entry, each.path);
+      this.queue.push(each);
     }
+  }
+
+  /** Whether `.helmignore` excludes an entry. The target of a link decides whether rules for directories apply. */
+  #isExcluded(rel: string, entry: Dirent): boolean {
+    return !entry.isSymbolicLink() && isPartOfChart(rel) && this.#isIgnored(rel, entry.isDirectory());
   }
 }
 

@@ -1,13 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, readFile, readdir, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { Module } from "../../../src/model/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
 import { ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
+import { listChartInputs } from "../../../src/modules/chart/find-chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/chart-files.ts";
 import { ChartChangedError, copyChart } from "../../../src/helm/rendering.ts";
 import { ManualClock } from "../../support/clock.ts";
@@ -61,23 +62,23 @@ describe("a link in a chart", () => {
 
   test("that leads to nothing is refused, as helm refuses it, unless .helmignore leaves it out", async () => {
     await symlink("nowhere", join(root, "templates/lost.yaml"));
-    expect(read).toThrow(`${root}/templates/lost.yaml: is a link to nothing`);
+    await expect(read()).rejects.toThrow(`${root}/templates/lost.yaml: is a link to nothing`);
     await put(".helmignore", "templates/lost.yaml\n");
-    expect(read).not.toThrow();
+    await expect(read()).resolves.toBeDefined();
   });
 
   test("that leads to a directory is followed, not in a circle", async () => {
-    const before = read().digest;
+    const before = (await read()).digest;
     await mkdir(join(root, "charts"));
     await symlink("../templates", join(root, "charts/linked"));
-    expect(read().digest).not.toBe(before);
+    expect((await read()).digest).not.toBe(before);
     await symlink("..", join(root, "templates/up"));
-    expect(read).toThrow(/\/up: is a link to a directory that it lies in/);
+    await expect(read()).rejects.toThrow(/\/up: is a link to a directory that it lies in/);
   });
 
   test("to itself is refused", async () => {
     await symlink("self", join(root, "templates/self"));
-    expect(read).toThrow("templates/self: cannot be read: ELOOP");
+    await expect(read()).rejects.toThrow("templates/self: cannot be read: ELOOP");
   });
 
   test("is followed so often, and no more", async () => {
@@ -86,35 +87,69 @@ describe("a link in a chart", () => {
       for (const name of ["a", "b"]) await symlink(`../d${n + 1}`, join(root, `d${n}/${name}`));
     }
     await put("d20/x", "");
-    expect(read).toThrow("contains more than 30000 files and directories");
+    await expect(read()).rejects.toThrow("contains more than 30000 files and directories");
     await put(".helmignore", "d0\n");
-    expect(read).toThrow("contains more than 30000 files and directories");
+    await expect(read()).rejects.toThrow("contains more than 30000 files and directories");
     await put(".helmignore", "d[0-9]*\n");
-    expect(read).not.toThrow();
+    await expect(read()).resolves.toBeDefined();
+  });
+
+  test("that helm does not load counts towards no limit", async () => {
+    await put(".helmignore", "*.bin\n/data/\n");
+    const [large, many] = [join(root, "large.bin"), join(root, "many")];
+    await put("large.bin", "");
+    await truncate(large, 101 * 1024 * 1024);
+    await mkdir(join(root, "data"));
+    for (let n = 0; n < 20; n += 1) await symlink("..", join(root, `data/${n}`));
+    // 16 paths to a directory of 2,000 files.
+    await mkdir(many);
+    for (let n = 0; n < 2000; n += 1) await symlink("../Chart.yaml", join(many, `${n}.bin`));
+    for (let n = 0; n < 15; n += 1) await symlink("many", join(root, `many-${n}`));
+    await expect(read()).resolves.toBeDefined();
+    expect(listChartInputs(dirname(root), { path: basename(root), digest: "sha256:0" }).size).toBe(3);
+    await put(".helmignore", "*.bin\n");
+    await expect(read()).rejects.toThrow("data/0: is a link to a directory that it lies in");
   });
 
   test("to more bytes than a chart can hold is refused before anything is read", async () => {
     await put("large", "");
     await truncate(join(root, "large"), 101 * 1024 * 1024);
-    expect(read).toThrow(
+    await expect(read()).rejects.toThrow(
       `${root}: contains more than 100 MiB (remove what leads to them from the chart, or name it in .helmignore)`,
     );
   });
+});
+
+test("a chart of many files is read and copied in slices, between which the event loop goes on", async () => {
+  for (let n = 0; n < 1000; n += 1) await put(`templates/${n}.yaml`, "{{ .Values.m.a }}");
+  let turns = 0;
+  const count = (): void => {
+    turns += 1;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  const module = { name: "m", chartDir: root, chart: "own" } as const;
+  const chart = await new ChartReader(clock).read(module);
+  const readTurns = turns;
+  await copyChart({ module, chart }, await ScratchDir.open(scratches, "slices"));
+  clearImmediate(next);
+  expect(readTurns).toBeGreaterThanOrEqual(9);
+  expect(turns - readTurns).toBeGreaterThanOrEqual(18);
 });
 
 test("a module's chart in another place is read anew", async () => {
   await put("next/Chart.yaml", "apiVersion: v2\nname: x\nversion: 2.0.0\n");
   const reader = new ChartReader(clock);
   const read = (chartDir: string) => reader.read({ name: "m", chartDir, chart: "own" });
-  const [before, after] = [read(root), read(join(root, "next"))];
+  const [before, after] = [await read(root), await read(join(root, "next"))];
   expect(after.digest).not.toBe(before.digest);
-  expect(read(join(root, "next"))).toBe(after);
-  expect(read(root)).not.toBe(before);
+  expect(await read(join(root, "next"))).toBe(after);
+  expect(await read(root)).not.toBe(before);
 });
 
-test("a chart that is missing is a state that a converge ends", () => {
+test("a chart that is missing is a state that a converge ends", async () => {
   const read = () => new ChartReader(clock).read({ name: "m", chartDir: join(root, "old"), chart: "root" });
-  expect(read).toThrow(
+  await expect(read()).rejects.toThrow(
     `${root}/old: the chart in force is missing: the files of its module have changed since they were read (converge with kubectl annotate`,
   );
 });
@@ -126,7 +161,7 @@ describe("the inputs digest", () => {
     return computeInputsDigest({
       module: { name: "m", valuesKey: "m" },
       namespace: "ns",
-      chart: reader.read({ name: "m", chartDir: root, chart: "own" }),
+      chart: await reader.read({ name: "m", chartDir: root, chart: "own" }),
       values,
       helm: "helm",
       capabilities: async () => "server",
@@ -174,10 +209,11 @@ describe("the inputs digest", () => {
 });
 
 describe("what else reads values", () => {
-  const read = () => new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).reach;
+  const read = async () =>
+    (await new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" })).reach;
   test("conditions of sub-charts", async () => {
     await put("Chart.yaml", "name: x\ndependencies:\n- name: y\n  condition: y.on,global.y.on\n");
-    expect([...read().globals]).toContain("y.on");
+    expect([...(await read()).globals]).toContain("y.on");
   });
   const spellings: Record<string, string> = {
     "in flow style": "dependencies: [{name: y, condition: global.y.on}]",
@@ -191,10 +227,10 @@ describe("what else reads values", () => {
   };
   test.each(Object.entries(spellings))("conditions of sub-charts, %s", async (_, text) => {
     await put("Chart.yaml", `name: x\n${text}\n`);
-    expect([...read().globals]).toContain("y.on");
+    expect([...(await read()).globals]).toContain("y.on");
     await put("Chart.yaml", "name: x\n");
     await put("charts/sub/requirements.yaml", `${text}\n`);
-    expect([...read().globals]).toContain("y.on");
+    expect([...(await read()).globals]).toContain("y.on");
   });
   test("conditions in packed sub-charts, and schemas in them", async () => {
     await put("pack/z/Chart.yaml", "name: z\ndependencies: [{name: y, condition: global.y-1.on}]\n");
@@ -202,32 +238,32 @@ describe("what else reads values", () => {
       execFileSync("tar", ["-czf", join(root, "charts/z-1.0.0.tgz"), "-C", join(root, "pack"), "z"]);
     await mkdir(join(root, "charts"));
     pack();
-    expect([...read().globals].sort()).toEqual(["used.deep", "y-1.on"]);
-    expect(read().dynamic).toBe(false);
+    expect([...(await read()).globals].sort()).toEqual(["used.deep", "y-1.on"]);
+    expect((await read()).dynamic).toBe(false);
     await put("pack/z/values.schema.json", `{"properties": {"global": {}}}`);
     pack();
-    expect(read().dynamic).toBe(true);
+    expect((await read()).dynamic).toBe(true);
   });
   test("a Chart.yaml that cannot be read reaches all globals", async () => {
     await put("Chart.yaml", "name: [x\n");
-    expect(read().dynamic).toBe(true);
+    expect((await read()).dynamic).toBe(true);
   });
   test("a schema that speaks of globals", async () => {
     await put("values.schema.json", `{"properties": {"global": {}}}`);
-    expect(read().dynamic).toBe(true);
+    expect((await read()).dynamic).toBe(true);
   });
   test("templates of sub-charts, packed ones too", async () => {
     await put("charts/y/templates/_h.tpl", "{{ .Values.global.fromSub }}");
     await put("pack/z/templates/a.yaml", "{{ .Values.global.fromPacked }}");
     execFileSync("tar", ["-czf", join(root, "charts/z-1.0.0.tgz"), "-C", join(root, "pack"), "z"]);
     await rm(join(root, "pack"), { recursive: true });
-    expect([...read().globals].sort()).toEqual(["fromPacked", "fromSub", "used.deep"]);
+    expect([...(await read()).globals].sort()).toEqual(["fromPacked", "fromSub", "used.deep"]);
   });
   test("with tpl any file", async () => {
     await put("templates/b.yaml", "{{ tpl (.Files.Get `x`) . }}");
-    expect(read()).toMatchObject({ dynamic: true, lookup: false });
+    expect(await read()).toMatchObject({ dynamic: true, lookup: false });
     await put("x", "{{ lookup `v1` `Secret` `a` `b` }}");
-    expect(read()).toMatchObject({ lookup: true });
+    expect(await read()).toMatchObject({ lookup: true });
   });
 });
 
@@ -239,9 +275,8 @@ test.each<[string, boolean]>([
   ["name: [1]\n", true],
 ])("Chart.yaml %j needs a stage: %s", async (text, needed) => {
   await put("Chart.yaml", text);
-  expect(new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" }).needsChartYaml).toBe(
-    needed,
-  );
+  const { needsChartYaml } = await new ChartReader(clock).read({ name: "m", chartDir: root, chart: "own" });
+  expect(needsChartYaml).toBe(needed);
 });
 
 async function staged(
@@ -251,7 +286,7 @@ async function staged(
 ): Promise<string> {
   const crdFiles = crds?.map((rel) => join(root, rel));
   const module = { name: "m", chartDir: root, chart, ...(crdFiles && { crdFiles }) };
-  const read = new ChartReader(clock).read(module);
+  const read = await new ChartReader(clock).read(module);
   await meanwhile();
   return copyChart({ module, chart: read }, await ScratchDir.open(scratches, "stage"));
 }

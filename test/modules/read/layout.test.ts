@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
@@ -92,6 +93,65 @@ describe("which files of a module count", () => {
     });
     await on.put("m/x/later.yaml");
     expect((await on.read(broken)).modules[0]?.problem).toBeUndefined();
+  });
+
+  it.each([
+    ["values.yaml", "plain file"],
+    ["Chart.yaml", "plain file"],
+    ["requirements.yaml", "plain file"],
+    ["enabled", "plain file"],
+    ["openapi/values.yaml", "plain file"],
+    ["openapi/config-values.yaml", "plain file"],
+    ["hooks", "directory"],
+    ["openapi", "directory"],
+    ["crds", "directory"],
+    ["templates", "directory"],
+  ])("names %s that is no %s, for it does not count as missing", async (rel, right) => {
+    const on = await directories();
+    const path = `m/x/${rel}`;
+    const problem = async (): Promise<unknown> => (await on.read()).modules[0]?.problem;
+    const file = on.at(path);
+    const remedy = `remove it, or replace it by a ${right}`;
+    if (right === "directory") await on.put(path);
+    else await on.put(`${path}/file`);
+    const kind = right === "directory" ? "a file" : "a directory";
+    expect(await problem()).toEqual({ file, message: `is no ${right}, but ${kind}`, remedy });
+    await on.remove(path);
+    execFileSync("mkfifo", [file]);
+    expect(await problem()).toEqual({ file, message: `is no ${right}, but a pipe`, remedy });
+    await on.remove(path);
+    await on.link(path, "nowhere");
+    expect(await problem()).toEqual({ file, message: "is a link to nothing", remedy });
+  });
+
+  it.each(["hooks", "openapi"])("reports a file %s of the global hooks", async (rel) => {
+    const on = await directories();
+    await on.put("m/x/values.yaml", "x: {}\n");
+    await on.put(`global/${rel}`);
+    const { problems } = await on.read();
+    expect(problems).toMatchObject([
+      { file: on.at(`global/${rel}`), message: "is no directory, but a file" },
+    ]);
+  });
+
+  it("forgets the problem of a directory values.yaml when it is gone, without a change of any file", async () => {
+    const on = await directories();
+    await on.put("m/x/values.yaml/file");
+    await on.put("m/x/hooks/h.sh", "", 0o755);
+    const broken = await on.read();
+    expect(broken.modules[0]).toMatchObject({ problem: { file: on.at("m/x/values.yaml") } });
+    expect(broken.modules[0]?.own.isUnreadable).toBe(true);
+    await on.remove("m/x/values.yaml");
+    expect((await on.read(broken)).modules[0]).toMatchObject({ problem: undefined });
+  });
+
+  it("takes a directory values.yaml beside the modules for no module", async () => {
+    const on = await directories();
+    await on.put("m/x/values.yaml", "x: {}\n");
+    await on.put("m/values.yaml/values.yaml");
+    const { modules, problems } = await on.read();
+    expect(modules.map(({ name }) => name)).toEqual(["x"]);
+    expect(problems).toMatchObject([{ file: on.at("m/values.yaml") }]);
   });
 
   it("refuses too many files in hooks/ and crds/, and reads the other modules", async () => {

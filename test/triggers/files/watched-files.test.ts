@@ -280,6 +280,13 @@ describe("a link to a directory that is too large", () => {
     expect(moved()).toEqual(["a"]);
   });
 
+  test("is no reason for a warning if .helmignore names its files", async () => {
+    for (let n = 0; n < 40; n += 1) await put(module(`010-a/many/${n}.bin`), "x");
+    await put(module("010-a/.helmignore"), "/linked\n*.bin\n");
+    await start(watch, { entries: 30, bytes: 1000 });
+    expect(lines).toEqual([]);
+  });
+
   test("beyond so many bytes, stamps stand for what files hold", async () => {
     await start(watch, { entries: 1000, bytes: 10 });
     await put(module("010-a/values.yaml"), "a: {x: 1}\n");
