@@ -62,6 +62,8 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly maxBytes: number;
   /** Registries and repositories whose charts may be unsigned. */
   readonly unsignedCharts: readonly string[];
+  /** Longest time of a request to a registry; tests shorten it. */
+  readonly registryTimeoutMs?: number | undefined;
 }
 
 /** Longest time for one list of ModuleSources. */

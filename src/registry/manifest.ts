@@ -69,7 +69,8 @@ export function parseManifest(bytes: Uint8Array): Manifest {
 
 /** Parses the descriptors of an image index. Leaves out invalid descriptors. Throws Error if the bytes are no index. */
 export function parseIndex(bytes: Uint8Array): Descriptor[] {
-  const { manifests = null } = parseJsonObject(bytes);
+  // Without the key, another program has answered. Go programs write an empty list as null.
+  const { manifests } = parseJsonObject(bytes);
   if (manifests !== null && !Array.isArray(manifests)) throw new Error("its manifests are not a list");
   return (manifests ?? []).flatMap((each) => attempt(() => parseDescriptor(each)) ?? []);
 }

@@ -183,7 +183,8 @@ export class Repository {
   /** Parses one page of the list of tags; leaves out invalid tags. Throws RegistryError if the answer is no list. */
   #parseTags(bytes: Buffer): string[] {
     try {
-      const { tags = null } = parseJsonObject(bytes);
+      // Without the key, another program has answered. Go programs write an empty list as null.
+      const { tags } = parseJsonObject(bytes);
       if (tags !== null && !Array.isArray(tags)) throw new Error("its tags are not a list");
       return (tags ?? []).filter((tag): tag is string => typeof tag === "string" && isTag(tag));
     } catch (error) {

@@ -47,6 +47,8 @@ export interface SourcesLab {
   refuse: (request: ApiRequest) => Error | undefined;
   /** In how many steps time passes: fewer are faster. */
   rounds: number;
+  /** Longest time of a request to a registry. */
+  registryTimeoutMs: number | undefined;
   /** As `--sources-max`. */
   maxBytes: number;
   /** The process that starts next does not end its first converge by itself. */
@@ -126,6 +128,7 @@ export async function sourcesLab(
     crd: "crd-1",
     refuse: () => undefined,
     rounds: 200,
+    registryTimeoutMs: undefined,
     maxBytes: 1_000_000,
     isConverging: false,
     config: {},
@@ -284,6 +287,7 @@ function buildModuleSources(it: SourcesLab): ModuleSources {
     keysConfigMap: "addon-operator-keys",
     timeZone: "UTC",
     maxBytes: it.maxBytes,
+    registryTimeoutMs: it.registryTimeoutMs,
     unsignedCharts: it.unsignedCharts,
   });
 }

@@ -1,48 +1,76 @@
 import { expect, it } from "vitest";
 
-import { PASSWORD, USER, type Switches } from "../support/registry.ts";
+import { PASSWORD, USER, type ScriptedAnswer, type Switches } from "../support/registry.ts";
 import { keyPair, moduleDir } from "../registry/artifact/lab.ts";
+import { chartOf, chartServer } from "../registry/charts/lab.ts";
 import { filesOf, sourcesLab, SOURCES, type SourcesLab } from "./lab.ts";
 
 // docs/guides/module-sources.md, "Check the status": what a user sees when a request of a check fails, and the locked version runs.
 
 const MINUTE = 60_000;
-const HTML = { status: 200, headers: { "content-type": "text/html" }, body: "<html>Log in</html>" };
-const FAULTS: Readonly<Record<string, { status: number; headers?: Record<string, string>; body?: string }>> =
-  {
-    401: { status: 401 },
-    403: { status: 403 },
-    404: { status: 404 },
-    405: { status: 405 },
-    409: { status: 409 },
-    410: { status: 410 },
-    422: { status: 422 },
-    429: { status: 429 },
-    "429 with a pause": { status: 429, headers: { "retry-after": "3600" } },
-    500: { status: 500 },
-    503: { status: 503 },
-    HTML,
-  };
+/** Longer than each answer of the servers here, and short enough to wait for. */
+const TIMEOUT_MS = 250;
+const PAGE = { headers: { "content-type": "text/html" }, body: "<html>Log in</html>" };
+/** The answers, in the order of the checks. */
+const FAULTS: readonly (readonly [name: string, answer: ScriptedAnswer])[] = [
+  ["401", { status: 401 }],
+  ["403", { status: 403 }],
+  ["405", { status: 405 }],
+  ["409", { status: 409 }],
+  ["410", { status: 410 }],
+  ["422", { status: 422 }],
+  ["429", { status: 429 }],
+  ["429 with a pause", { status: 429, headers: { "retry-after": "3600" } }],
+  ["500", { status: 500 }],
+  ["503", { status: 503 }],
+  ["HTML", { status: 200, ...PAGE }],
+  ["503 as HTML", { status: 503, ...PAGE }],
+  ["nothing", { status: 200 }],
+  ["other JSON", { status: 200, body: '{"login":true}' }],
+  ["cut", "cut"],
+  ["cut within", "half"],
+  ["never", "never"],
+  ["never ends", "stalls"],
+  ["404", { status: 404 }],
+  ["503 after that", { status: 503 }],
+  ["slow", "slow"],
+];
 
-/** The requests of a check, each as a part of its line, and the versions that the source names. */
-const REQUESTS: Readonly<Record<string, { part: RegExp; request: { version?: string; tag?: string } }>> = {
+interface Asked {
+  /** A part of the line of the request. */
+  readonly part: RegExp;
+  readonly request: { version?: string; tag?: string };
+  /** It goes to a chart repository. */
+  readonly isChart?: true;
+}
+
+/** The requests of a check, and the versions that the source names. */
+const REQUESTS: Readonly<Record<string, Asked>> = {
   token: { part: /token/, request: { version: "^1" } },
   "tag list": { part: /tags/, request: { version: "^1" } },
   tag: { part: /(?:HEAD|GET) .*manifests\/(?:stable|1\.)/, request: { tag: "stable" } },
   manifest: { part: /manifests\/sha256:/, request: { version: "^1" } },
   blob: { part: /blobs/, request: { version: "^1" } },
   signatures: { part: /referrers|manifests\/sha256-/, request: { version: "^1" } },
+  "index.yaml": { part: /index\.yaml/, request: { version: "^1" }, isChart: true },
+  archive: { part: /\.tgz/, request: { version: "^1" }, isChart: true },
 };
 
 const conditionsOf = (lab: SourcesLab) =>
   Object.fromEntries((lab.status().conditions ?? []).map(({ type, ...each }) => [type, each]));
+
+/** Whether the status, the lock and the disk all have this version. */
+function isInUse(lab: SourcesLab, version: string): boolean {
+  const all = [lab.status().modules?.[0]?.version, lab.locked("web")?.["version"], lab.content("web")];
+  return all.every((each) => each === version);
+}
 
 /** What a user sees: the version in use, the conditions, and the reason of the module's check. */
 function seen(lab: SourcesLab): string {
   const { Ready, Reachable, CheckFailed, Stalled } = conditionsOf(lab);
   const [module] = lab.status().modules ?? [];
   const words = [
-    module?.version === "1.0.0" ? "kept" : "updated",
+    ["1.0.0", "1.1.0", "1.5.0"].find((version) => isInUse(lab, version)) ?? "SEVERAL",
     `Ready=${Ready?.status}`,
     `Reachable=${Reachable?.reason}`,
     CheckFailed && "CheckFailed",
@@ -87,89 +115,100 @@ async function running(request: object, switches: Switches = {}): Promise<Source
   return lab;
 }
 
-/** What a user sees after each fault of one request. */
-async function seenAfterFaults(name: string): Promise<Record<string, string>> {
-  const { part, request } = REQUESTS[name] ?? { part: /$/, request: {} };
+interface Place {
+  readonly lab: SourcesLab;
+  /** Answers all requests with such a line. */
+  readonly answer: (part: RegExp, answer: ScriptedAnswer) => void;
+}
+
+/** A registry with a newer version than the one that runs. */
+async function registryPlace(request: object): Promise<Place> {
   const lab = await running(request, { auth: "bearer", hasReferrers: true });
   await lab.push("1.1.0");
   await lab.lab.tag("web:1.1.0", "stable");
+  const { registry } = lab.lab;
+  const answer: Place["answer"] = (part, scripted) =>
+    void (registry.instead = (line) => (part.test(line) ? scripted : undefined));
+  return { lab, answer };
+}
+
+/** A chart repository with a newer version than the one that runs. */
+async function chartPlace(request: object): Promise<Place> {
+  const lab = await sourcesLab();
+  const server = await chartServer();
+  lab.unsignedCharts = [server.url];
+  server.publish(chartOf("web", "1.0.0"));
+  lab.charts({ charts: server.url, unsigned: true, plainHttp: true, modules: { web: request } });
+  await lab.start();
+  await lab.pass(MINUTE, () => lab.content("web") === "1.0.0" && lab.status().summary === "1/1");
+  server.publish(chartOf("web", "1.1.0"));
+  const answer: Place["answer"] = (part, scripted) =>
+    void (server.instead = (path) => (part.test(path) ? scripted : undefined));
+  return { lab, answer };
+}
+
+/** A restart with this limit for requests: the default is too long to wait for, and a short one too short for a busy machine. */
+async function limitTime(lab: SourcesLab, registryTimeoutMs: number | undefined): Promise<void> {
+  if (lab.registryTimeoutMs === registryTimeoutMs) return;
+  lab.registryTimeoutMs = registryTimeoutMs;
+  await lab.start();
+}
+
+/** What a user sees after each fault of one request. */
+async function seenAfterFaults(name: string): Promise<Record<string, string>> {
+  const { part, request, isChart } = REQUESTS[name] as Asked;
+  const { lab, answer } = await (isChart === true ? chartPlace(request) : registryPlace(request));
   const table: Record<string, string> = {};
-  for (const [fault, answer] of Object.entries(FAULTS)) {
-    lab.lab.registry.instead = (line) => (part.test(line) ? answer : undefined);
+  for (const [fault, scripted] of FAULTS) {
+    await limitTime(lab, scripted === "never" || scripted === "stalls" ? TIMEOUT_MS : undefined);
+    answer(part, scripted);
     await sync(lab);
     table[fault] = seen(lab);
   }
-  lab.lab.registry.instead = () => undefined;
-  await sync(lab);
-  table["none"] = seen(lab);
   return table;
 }
 
-const REFUSED = "kept Ready=True Reachable=Refused CheckFailed CheckFailed";
-const FAILED = "kept Ready=True Reachable=Answered CheckFailed CheckFailed";
-const BROKEN = "kept Ready=True Reachable=NoAnswer CheckFailed CheckFailed";
-const NONE = "updated Ready=True Reachable=Answered";
-const WITHDRAWN = "kept Ready=True Reachable=Answered Withdrawn";
+const REFUSED = "1.0.0 Ready=True Reachable=Refused CheckFailed CheckFailed";
+const FAILED = "1.0.0 Ready=True Reachable=Answered CheckFailed CheckFailed";
+const BROKEN = "1.0.0 Ready=True Reachable=NoAnswer CheckFailed CheckFailed";
+const DONE = "1.1.0 Ready=True Reachable=Answered";
+const WITHDRAWN = "1.0.0 Ready=True Reachable=Answered Withdrawn";
 /** As long as checks fail, what the registry has confirmed stays: here, the answer 404 before. */
-const still = (seenBefore: string, reason: string): string =>
-  `${seenBefore.replace(/ CheckFailed$/, "")} ${reason}`;
-const AFTER_404 = {
-  405: still(FAILED, "Withdrawn"),
-  409: still(FAILED, "Withdrawn"),
-  410: still(FAILED, "Withdrawn"),
-  422: still(FAILED, "Withdrawn"),
-  429: still(REFUSED, "Withdrawn"),
-  "429 with a pause": still(REFUSED, "Withdrawn"),
-  500: still(BROKEN, "Withdrawn"),
-  503: still(BROKEN, "Withdrawn"),
-  HTML: still(FAILED, "Withdrawn"),
-};
-const PLAIN = {
-  401: REFUSED,
-  403: REFUSED,
-  404: FAILED,
-  405: FAILED,
-  409: FAILED,
-  410: FAILED,
-  422: FAILED,
-  429: REFUSED,
-  "429 with a pause": REFUSED,
-  500: BROKEN,
-  503: BROKEN,
-  HTML: FAILED,
-  none: NONE,
-};
-const NOT_VERIFIED = "kept Ready=False Reachable=Answered Stalled NotVerified";
+const WITHDRAWN_BEFORE = "1.0.0 Ready=True Reachable=NoAnswer CheckFailed Withdrawn";
+const NOT_VERIFIED = "1.0.0 Ready=False Reachable=Answered Stalled NotVerified";
 const unverified = (reachable: string): string =>
-  `kept Ready=False Reachable=${reachable} CheckFailed Stalled NotVerified`;
+  `1.0.0 Ready=False Reachable=${reachable} CheckFailed Stalled NotVerified`;
 
-/** By request and fault: what a user sees. */
+/** By fault: what a user sees, whichever request it is. */
+const PLAIN: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(FAULTS.map(([fault]) => [fault, FAILED])),
+  ...Object.fromEntries(["401", "403", "429", "429 with a pause"].map((fault) => [fault, REFUSED])),
+  ...Object.fromEntries(
+    ["500", "503", "503 as HTML", "cut", "never", "503 after that"].map((fault) => [fault, BROKEN]),
+  ),
+  slow: DONE,
+};
+const GONE = { 404: WITHDRAWN, "503 after that": WITHDRAWN_BEFORE };
+
+/** By request: what is different. */
 const SEEN: Readonly<Record<string, object>> = {
-  token: { ...PLAIN, HTML: BROKEN },
-  "tag list": { ...PLAIN, 404: WITHDRAWN, ...AFTER_404 },
-  tag: { ...PLAIN, 404: WITHDRAWN, ...AFTER_404 },
-  manifest: PLAIN,
-  blob: PLAIN,
+  // Without a token, the registry itself gives no answer.
+  token: Object.fromEntries(
+    ["HTML", "nothing", "other JSON", "cut within", "never ends"].map((fault) => [fault, BROKEN]),
+  ),
+  "tag list": GONE,
+  // The head of an answer has no body that could be cut.
+  tag: { ...GONE, "cut within": BROKEN, "never ends": BROKEN },
+  manifest: {},
+  blob: {},
   // Where no list of signatures exists (404), nobody has signed. That stays so while checks fail.
-  signatures: {
-    401: REFUSED,
-    403: REFUSED,
-    404: NOT_VERIFIED,
-    405: unverified("Answered"),
-    409: unverified("Answered"),
-    410: unverified("Answered"),
-    422: unverified("Answered"),
-    429: unverified("Refused"),
-    "429 with a pause": unverified("Refused"),
-    500: unverified("NoAnswer"),
-    503: unverified("NoAnswer"),
-    HTML: unverified("Answered"),
-    none: NONE,
-  },
+  signatures: { 404: NOT_VERIFIED, "503 after that": unverified("NoAnswer") },
+  "index.yaml": {},
+  archive: {},
 };
 
 it.each(Object.keys(REQUESTS))("a fault of the request for the %s is visible", async (name) => {
-  expect(await seenAfterFaults(name)).toEqual(SEEN[name]);
+  expect(await seenAfterFaults(name)).toEqual({ ...PLAIN, ...SEEN[name] });
 });
 
 it("what the registry has refused stays refused while it is away, also after a restart, until it answers", async () => {
@@ -189,7 +228,7 @@ it("what the registry has refused stays refused while it is away, also after a r
   lab.lab.registry.instead = () => undefined;
   await lab.lab.tag("web:1.0.0", "stable");
   await lab.pass(20 * MINUTE, () => conditionsOf(lab)["Ready"]?.status === "True");
-  expect(seen(lab)).toBe("kept Ready=True Reachable=Answered");
+  expect(seen(lab)).toBe("1.0.0 Ready=True Reachable=Answered");
   expect(lab.state.view.sourceProblems).toEqual([]);
 });
 
@@ -254,5 +293,5 @@ it("content of another version than the spec named is used once the spec is corr
   await lab.pass(MINUTE, () => lab.status().modules?.[0]?.check?.reason === "NotVerified");
   lab.source({ web: { version: "1.5.0", digest } });
   await lab.pass(MINUTE, () => lab.status().modules?.[0]?.check === undefined);
-  expect([lab.content("web"), seen(lab)]).toEqual(["1.5.0", NONE]);
+  expect([lab.content("web"), seen(lab)]).toEqual(["1.5.0", "1.5.0 Ready=True Reachable=Answered"]);
 });

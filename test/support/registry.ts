@@ -11,10 +11,27 @@ interface Stored {
   readonly mediaType: string;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly headers?: Record<string, string>;
-  readonly body?: Buffer | string;
+/** What a server does with a connection: ends it at once, or within the answer; never answers, or not to the end; answers late. */
+export type WireFault = "cut" | "half" | "never" | "stalls" | "slow";
+
+/** A scripted answer, or a fault of the connection. */
+export type ScriptedAnswer =
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: Buffer | string }
+  | WireFault;
+
+const SLOW_MS = 50;
+
+/** Does to a connection what the fault says; true: the answer is to follow. */
+export async function breakConnection(fault: WireFault, response: ServerResponse): Promise<boolean> {
+  if (fault === "slow") {
+    await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
+    return true;
+  }
+  if (fault === "cut") response.destroy();
+  if (fault !== "half" && fault !== "stalls") return false;
+  response.writeHead(200, { "content-length": "1000" });
+  response.write('{"', () => fault === "half" && response.destroy());
+  return false;
 }
 
 interface Call {
@@ -34,7 +51,7 @@ export interface Switches {
   /** Answers this status to the first calls, so many. */
   failures?: { status: number; left: number; retryAfter?: string };
   /** Answers a call (`GET /v2/…`), if it returns something. */
-  instead?: (line: string, call: Call) => Answer | undefined;
+  instead?: (line: string, call: Call) => ScriptedAnswer | undefined;
   /** Serves TLS. */
   tls?: { readonly key: string; readonly cert: string };
   /** Cuts blobs after so many bytes. */
@@ -111,7 +128,8 @@ async function answer(fake: FakeRegistry, request: IncomingMessage, response: Se
   const send = (status: number, headers: Record<string, string> = {}, bytes: Buffer | string = ""): void =>
     void response.writeHead(status, headers).end(request.method === "HEAD" ? "" : bytes);
   const other = fake.instead?.(`${request.method} ${url.pathname}`, { authorization, search: url.search });
-  if (other !== undefined) return send(other.status, other.headers, other.body);
+  if (typeof other === "string" && !(await breakConnection(other, response))) return;
+  if (typeof other === "object") return send(other.status, other.headers, other.body);
   if (url.pathname === "/token") return send(200, {}, tokenAnswer(url, authorization));
   if (fake.failures !== undefined && fake.failures.left > 0) {
     fake.failures.left -= 1;

@@ -29,6 +29,8 @@ export interface AccessOptions {
   readonly indexes?: Memo<{ known: KnownIndex | undefined }>;
   /** Pauses that registries have asked for. */
   readonly pauses?: RegistryPauses;
+  /** Longest time of a request to a registry; tests shorten it. */
+  readonly registryTimeoutMs?: number | undefined;
 }
 
 type Registry = SourceSpec["registry"];
@@ -152,7 +154,7 @@ export class RegistryAccess {
   /** Creates the clients of mirrors and registry, or of the chart repository, with their credentials. */
   async #openRegistries(): Promise<readonly OpenRegistry[]> {
     const { registry, mirrors, plainHttp, ca, charts } = this.#spec;
-    const { clock, env: proxies, pauses } = this.#options;
+    const { clock, env: proxies, pauses, registryTimeoutMs: timeoutMs } = this.#options;
     const secret = await this.#readSecret();
     // A chart repository has no token server, and its URL says whether it uses TLS.
     const chartRepository = charts !== undefined && isChartRepository(charts) ? charts : undefined;
@@ -163,6 +165,7 @@ export class RegistryAccess {
       proxies,
       clock,
       pauses,
+      timeoutMs,
       onAnswer: this.#onAnswer,
     };
     const open = (each: Registry): OpenRegistry => {

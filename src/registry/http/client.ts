@@ -21,7 +21,7 @@ import {
   RegistryError,
   toRegistryError,
 } from "../errors.ts";
-import { Connections, type ConnectionOptions } from "./connections.ts";
+import { Connections, REGISTRY_TIMEOUT_MS, type ConnectionOptions } from "./connections.ts";
 import { RegistryPauses, TRANSIENT_STATUSES, readRetryAfter } from "./pauses.ts";
 import { CHART_REPOSITORY_SCHEMES, findChallenge, REGISTRY_SCHEMES, RegistryAuth } from "./tokens.ts";
 import { AddressGuard } from "./trust.ts";
@@ -43,8 +43,6 @@ export interface ClientOptions extends ConnectionOptions {
   readonly pauses?: RegistryPauses | undefined;
   /** Called with the HTTP status of each answer, or with `error` if there is no answer; for metrics. */
   readonly onAnswer?: ((code: string) => void) | undefined;
-  /** Longest time of a request without much content, including its answer. */
-  readonly timeoutMs?: number;
 }
 
 /** One request to a registry. It is sent again after a transient failure. */
@@ -75,7 +73,6 @@ const RETRY_DELAY = { firstMs: 250, maxMs: 3000 };
 const MAX_RETRY_AFTER_MS = 10_000;
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 5;
-const TIMEOUT_MS = 30_000;
 /** The slowest accepted transfer of a long body; a slower registry could block a check for days. */
 const MIN_BYTES_PER_MS = 64;
 /** Challenges of one request that are answered: a registry may demand Basic first, and then Bearer. */
@@ -98,7 +95,7 @@ export class RegistryClient {
   constructor(options: ClientOptions) {
     const { host, plainHttp = false, readLogin = () => undefined } = options;
     const { clock = systemClock, usesBasicAuth = false, pauses = new RegistryPauses() } = options;
-    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#timeoutMs = options.timeoutMs ?? REGISTRY_TIMEOUT_MS;
     this.#onAnswer = options.onAnswer ?? (() => {});
     this.registryUrl = new URL(`${plainHttp ? "http" : "https"}://${host}/`);
     this.#clock = clock;

@@ -13,12 +13,15 @@ export interface ConnectionOptions {
   readonly ca?: string | undefined;
   /** `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case. */
   readonly proxies?: Readonly<Record<string, string | undefined>> | undefined;
+  /** Longest time to connect, to wait for an answer, and without a byte of it. */
+  readonly timeoutMs?: number | undefined;
 }
 
 type HttpRequest = Pick<Dispatcher.RequestOptions, "method" | "headers" | "body" | "signal">;
 
 const MAX_CONNECTIONS = 4;
-const TIMEOUT_MS = 30_000;
+/** Longest time of a request without much content, including its answer. */
+export const REGISTRY_TIMEOUT_MS = 30_000;
 
 /** The pools of connections of one client. Each pool is created with its first request. */
 export class Connections {
@@ -71,8 +74,9 @@ export class Connections {
   /** Creates a pool of direct connections, or of connections through a proxy. Throws RegistryError for an invalid proxy. */
   #createPool(variable: string): Dispatcher {
     const tls = { secureContext: getTrust(this.#options.ca) };
-    const connect = { ...tls, timeout: TIMEOUT_MS };
-    const options = { connections: MAX_CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS };
+    const { timeoutMs = REGISTRY_TIMEOUT_MS } = this.#options;
+    const connect = { ...tls, timeout: timeoutMs };
+    const options = { connections: MAX_CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
     if (variable === "") return new Agent({ ...options, connect });
     const text = this.#readVariable(variable);
     const uri = URL.parse(/^[a-z0-9]+:\/\//i.test(text) ? text : `http://${text}`)?.href;

@@ -56,6 +56,13 @@ test.each([
   expect((await repositoryAt(server).listTags())?.tags).toEqual(["1.0.0"]);
 });
 
+test("an index and an archive can take longer than other answers, as long as bytes arrive", async () => {
+  const server = await chartServer({ pieceMs: 150 });
+  const digest = server.publish(chartOf("web", "1.0.0"));
+  const repository = repositoryAt(server, { timeoutMs: 500 });
+  expect(sha256(await save(repository, digest))).toBe(digest);
+});
+
 test("an index that has not changed is not sent again", async () => {
   const server = await chartServer();
   server.publish(chartOf("web", "1.0.0"));

@@ -10,19 +10,13 @@ import { RegistryClient } from "../../../src/registry/index.ts";
 import { toYaml } from "../../../src/lib/index.ts";
 import type { Json } from "../../../src/model/index.ts";
 import { packChart, type Published } from "../../support/chart-repository.ts";
-import { PASSWORD, sha256, USER } from "../../support/registry.ts";
+import { breakConnection, PASSWORD, sha256, USER, type ScriptedAnswer } from "../../support/registry.ts";
 import { hurried, tempDir } from "../artifact/lab.ts";
-
-interface Answer {
-  readonly status: number;
-  readonly headers?: Record<string, string>;
-  readonly body?: Buffer | string;
-}
 
 /** What the server does; all off by default. */
 export interface Switches {
   /** Answers a path, if it returns something. */
-  instead?: (path: string) => Answer | undefined;
+  instead?: (path: string) => ScriptedAnswer | undefined;
   /** Only whoever has the password sees something; all others get 404. */
   isHidden?: boolean;
   isGzipped?: boolean;
@@ -31,6 +25,8 @@ export interface Switches {
   /** Beginning of the archives' URLs; by default they are relative. */
   archivesAt?: string;
   isAway?: boolean;
+  /** Each answer arrives in five pieces, with this time before each. */
+  pieceMs?: number;
 }
 
 export interface Server extends Switches {
@@ -48,7 +44,7 @@ export interface Server extends Switches {
 /** Serves `/charts/index.yaml` and archives beside it, until the test ends; as a proxy, for `charts.example`. */
 export async function chartServer(switches: Switches = {}): Promise<Server> {
   const entries: Record<string, Json[]> = {};
-  const server = createServer((request, response) => answer(it, request, response));
+  const server = createServer((request, response) => void answer(it, request, response));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(
     () =>
@@ -83,21 +79,24 @@ export async function chartServer(switches: Switches = {}): Promise<Server> {
   return it;
 }
 
-function answer(
+async function answer(
   it: Server & { made: () => string },
   request: IncomingMessage,
   response: ServerResponse,
-): void {
+): Promise<void> {
   const { url = "", headers } = request;
   const path = url.replace(/^http:\/\/charts\.example(?=\/)/, "");
   const { authorization } = headers;
   const send = (status: number, more: Record<string, string> = {}, body: Buffer | string = ""): void => {
     it.calls.push({ path, status, authorization });
-    response.writeHead(status, more).end(body);
+    response.writeHead(status, more);
+    if (it.pieceMs === undefined) response.end(body);
+    else void sendInPieces(response, Buffer.from(body), it.pieceMs);
   };
   if (it.isAway === true) return void request.socket.destroy();
   const other = it.instead?.(path);
-  if (other !== undefined) return send(other.status, other.headers, other.body);
+  if (typeof other === "string" && !(await breakConnection(other, response))) return;
+  if (typeof other === "object") return send(other.status, other.headers, other.body);
   const wanted = `Basic ${Buffer.from(`${USER}:${PASSWORD}`).toString("base64")}`;
   if (it.isHidden === true && authorization !== wanted) return send(404);
   const archive = it.archives.get(path);
@@ -110,10 +109,23 @@ function answer(
   return send(200, { etag }, text);
 }
 
+async function sendInPieces(response: ServerResponse, bytes: Buffer, pieceMs: number): Promise<void> {
+  const length = Math.ceil(bytes.length / 5);
+  for (let begin = 0; begin < bytes.length; begin += length) {
+    response.write(bytes.subarray(begin, begin + length));
+    await new Promise((resolve) => setTimeout(resolve, pieceMs));
+  }
+  response.end();
+}
+
 /** A client for the server. */
 export function clientOf(
   { host }: Pick<Server, "host">,
-  { login = false, proxies = {} }: { login?: boolean; proxies?: Record<string, string> } = {},
+  {
+    login = false,
+    proxies = {},
+    timeoutMs,
+  }: { login?: boolean; proxies?: Record<string, string>; timeoutMs?: number } = {},
 ): RegistryClient {
   const user = login ? { username: USER, password: PASSWORD } : undefined;
   const client = new RegistryClient({
@@ -123,6 +135,7 @@ export function clientOf(
     proxies,
     readLogin: () => user,
     clock: hurried,
+    timeoutMs,
   });
   onTestFinished(() => client.close());
   return client;

@@ -385,12 +385,15 @@ it("at most 20 pages and 10,000 tags are read, and it is known that there are mo
   expect(registry.calls).toHaveLength(22);
 });
 
-it.each(["<html>", "[]", '{"tags":{}}'])("a list of tags that is %s is an error", async (body) => {
-  const registry = await registryWith({ instead: () => ({ status: 200, body }) });
-  await expect(repositoryAt(registry.host).listTags()).rejects.toThrow(
-    "the list of tags of a/b cannot be read",
-  );
-});
+it.each(["<html>", "[]", '{"tags":{}}', '{"login":true}'])(
+  "a list of tags that is %s is an error",
+  async (body) => {
+    const registry = await registryWith({ instead: () => ({ status: 200, body }) });
+    await expect(repositoryAt(registry.host).listTags()).rejects.toThrow(
+      "the list of tags of a/b cannot be read",
+    );
+  },
+);
 
 it("the digest of a tag costs one HEAD, or a GET where the registry does not answer that", async () => {
   const registry = await registryWith();
