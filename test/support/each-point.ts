@@ -1,99 +1,13 @@
-import { onTestFinished } from "vitest";
-
-import { eventually } from "./cluster.ts";
 import type { FalseAnswer, Seen } from "./fault-proxy.ts";
-import { atRest, pictureOf } from "./final-state.ts";
+import { atRest, expectNothingLeft, pictureOf } from "./final-state.ts";
 import type { OperatorProcess } from "./operator.ts";
-import { converge, base } from "./scene-addons.ts";
-import { ACTS, prepare } from "./scene-story.ts";
+import { prepare } from "./scene-story.ts";
 import type { PageState } from "./scene.ts";
+import { RELEASE_STORIES } from "./stories-releases.ts";
+import type { Cast, Story } from "./story.ts";
 
-/** Something that people do with an operator, whose requests are counted so that each of them can be disturbed. */
-export interface Story {
-  readonly name: string;
-  readonly args?: readonly string[];
-  /** Adds files to the scene before the first start. */
-  readonly furnish?: (pageState: PageState) => Promise<void> | void;
-  /** What is done after the first converge. Without it, the first converge is the story. */
-  readonly act?: (pageState: PageState) => Promise<void>;
-  /** Objects that the picture of the namespace does not contain. */
-  readonly look?: (pageState: PageState) => Promise<unknown>;
-}
-
-const CRD_GROUP = (pageState: PageState): string => `${pageState.namespace}.example.com`;
-
-function writeCrd(pageState: PageState, field: string): void {
-  const group = CRD_GROUP(pageState);
-  const schema = { type: "object", properties: { [field]: { type: "string" } } };
-  const crd = {
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `things.${group}` },
-    spec: {
-      group,
-      names: { kind: "Thing", plural: "things", singular: "thing" },
-      scope: "Namespaced",
-      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema } }],
-    },
-  };
-  pageState.file("modules/030-base/crds/things.yaml", JSON.stringify(crd));
-}
-
-/** The names of the ConfigMaps and releases in the namespace to which a story moves a release. */
-async function lookAtMoved({ cluster, namespace }: PageState): Promise<unknown> {
-  const names = async (kind: string, selector: string): Promise<string> =>
-    cluster.kubectl(["get", kind, "-n", `${namespace}-moved`, "-l", selector, "-o", "name"]);
-  return [
-    await names("configmaps", "app.kubernetes.io/managed-by=Helm"),
-    await names("secrets", "owner=helm"),
-  ];
-}
-
-/** In the order of a module's life. Each leaves a state that does not depend on the order of independent writes. */
-export const STORIES: readonly Story[] = [
-  { name: "install" },
-  { name: "upgrade", act: ACTS.upgrade },
-  { name: "delete", act: ACTS.delete },
-  { name: "purge", act: ACTS.purge },
-  {
-    name: "rollback",
-    args: ["--on-failure=rollback"],
-    furnish: (pageState) => {
-      base(pageState);
-      const name = '{{ .Values.base.other | default "other" }}';
-      pageState.file(
-        "modules/030-base/templates/other.yaml",
-        `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`,
-      );
-    },
-    act: (pageState) => pageState.configure({ base: "size: 5\nother: IN.VALID_NAME\n" }),
-  },
-  {
-    name: "crd",
-    furnish: (pageState) => writeCrd(pageState, "before"),
-    act: async (pageState) => {
-      writeCrd(pageState, "after");
-      await converge(pageState);
-    },
-    look: async (pageState) => {
-      const name = `things.${CRD_GROUP(pageState)}`;
-      const crd = await pageState.cluster.json<{ spec: { versions: { schema: unknown }[] } }>([
-        "get",
-        "crd",
-        name,
-      ]);
-      return crd.spec.versions.map(({ schema }) => schema);
-    },
-  },
-  {
-    name: "move",
-    act: async (pageState) => {
-      pageState.file("modules/030-base/addon.yaml", `namespace: ${pageState.namespace}-moved\n`);
-      await converge(pageState);
-    },
-    look: lookAtMoved,
-  },
-];
+/** In no order of their own: each plays in a namespace of its own. */
+export const STORIES: readonly Story[] = [...RELEASE_STORIES];
 
 /** Writes that belong to no act: those of tests, of leases that are renewed, of Events and of questions about rights. */
 const isCounted = ({ method, path, agent, watch }: Seen): boolean =>
@@ -124,46 +38,61 @@ const POLLS_AT_REST = 4;
 /** Plays a story without disturbance, waits until its state stays the same, and counts its requests. */
 export async function playUndisturbed(story: Story): Promise<Undisturbed> {
   const stage = await openStage(story);
-  const begin = stage.pageState.proxy.seen.length;
+  const { seen } = stage.pageState.proxy;
+  const begin = seen.length;
   const operator = await stage.play();
-  await atRest(operator);
   let last = "";
   let same = 0;
-  await eventually(
-    async () => {
-      const state = JSON.stringify(await stateOf(story, stage.pageState));
-      same = state === last ? same + 1 : 0;
-      last = state;
-      return same >= POLLS_AT_REST;
+  await settle(stage, operator, {
+    isSettled: (state) => {
+      const now = `${seen.filter(isWrite).length} ${state}`;
+      same = now === last ? same + 1 : 0;
+      last = now;
+      return same >= POLLS_AT_REST && story.isOver(state);
     },
-    `${story.name}: the state stays the same`,
-    { intervalMs: 250 },
-  );
-  const seen = stage.pageState.proxy.seen.slice(begin);
-  return { writes: seen.filter(isWrite).length, requests: seen.filter(isRequest).length, state: last };
+    what: `${story.name}: the end, and no change any more`,
+    intervalMs: 250,
+  });
+  const during = seen.slice(begin);
+  await expectNothingLeft(stage.pageState, operator);
+  const state = last.slice(last.indexOf(" ") + 1);
+  return { writes: during.filter(isWrite).length, requests: during.filter(isRequest).length, state };
 }
 
-interface Stage {
+interface Stage extends Cast {
   readonly story: Story;
   readonly pageState: PageState;
-  /** Starts an operator, or does what the story does; resolves to the operator. */
-  readonly play: () => Promise<OperatorProcess>;
-  readonly restart: () => Promise<OperatorProcess>;
 }
 
-/** Everything before the story: for all but `install`, a first converge. */
+/** Everything before the story: for all but those of a first start, a first converge. */
 async function openStage(story: Story): Promise<Stage> {
   const pageState = await prepare("each");
   await story.furnish?.(pageState);
-  const restart = (): Promise<OperatorProcess> => pageState.start({ args: [...(story.args ?? [])] });
-  if (story.act === undefined) return { story, pageState, play: restart, restart };
-  const operator = await restart();
-  await atRest(operator);
+  return { story, pageState, ...(await (story.cast ?? castOne(story))(pageState)) };
+}
+
+const castOne = (story: Story) => async (pageState: PageState) => {
+  const start = (): Promise<OperatorProcess> => pageState.start({ args: [...(story.args ?? [])] });
+  if (story.act === undefined) return { play: start, replace: start };
+  const operator = await start();
+  await installed(pageState, operator);
   const play = async (): Promise<OperatorProcess> => {
     await story.act?.(pageState);
     return operator;
   };
-  return { story, pageState, play, restart };
+  return { play, replace: start };
+};
+
+const READY = ["AddonModule app", "AddonModule base", "AddonOperator addon-operator"];
+
+/** Resolves when the first converge has ended, and the statuses say so: their writes belong to no act. */
+async function installed(pageState: PageState, operator: OperatorProcess): Promise<void> {
+  await atRest(operator);
+  const areReady = async (): Promise<boolean> => {
+    const { statuses } = await pictureOf(pageState);
+    return READY.every((name) => statuses[name] === "Ready Current");
+  };
+  await operator.until(areReady, "the statuses of the first converge");
 }
 
 /** Matches the request number `n` of those that `counts` accepts, counted from 1. */
@@ -172,25 +101,39 @@ function nth(n: number, counts: (seen: Seen) => boolean): (seen: Seen) => boolea
   return (seen) => counts(seen) && ++count === n;
 }
 
-async function expectState(
+interface Settling {
+  readonly isSettled: (state: string) => boolean;
+  readonly what: string;
+  readonly intervalMs: number;
+}
+
+/** Waits until the operator is at rest in a state that is as it should be. */
+async function settle(
   { story, pageState }: Stage,
-  { state }: Undisturbed,
   operator: OperatorProcess,
+  { isSettled, what, intervalMs }: Settling,
 ): Promise<void> {
   await atRest(operator);
-  await eventually(
-    async () => {
-      const found = JSON.stringify(await stateOf(story, pageState));
-      if (found !== state) throw new Error(`expected ${state}\nfound    ${found}`);
-    },
-    "the state of an undisturbed run",
-    { intervalMs: 200, context: () => operator.log().slice(-4000) },
-  );
+  const isThere = async (): Promise<boolean> => isSettled(JSON.stringify(await stateOf(story, pageState)));
+  await operator.until(isThere, what, { intervalMs });
+  await atRest(operator);
+}
+
+/** The operator reaches the state of an undisturbed run and stays there, and nothing of its predecessor is left. */
+async function expectState(stage: Stage, truth: Undisturbed, operator: OperatorProcess): Promise<void> {
+  let found = "";
+  const isSettled = (state: string): boolean => (found = state) === truth.state;
+  try {
+    await settle(stage, operator, { isSettled, what: "the state of an undisturbed run", intervalMs: 100 });
+  } catch (error) {
+    throw new Error(`expected ${truth.state}\nfound    ${found}`, { cause: error });
+  }
+  await expectNothingLeft(stage.pageState, operator);
 }
 
 /**
  * Plays a story, kills the operator and its helm after the API server has done write `n` and before the answer arrives,
- * starts another operator, and compares the state. Resolves to the write, or undefined if there was none.
+ * has another operator take its place, and compares the state. Resolves to the write, or undefined if there was none.
  */
 export async function crashAfterWrite(
   story: Story,
@@ -207,13 +150,12 @@ export async function crashAfterWrite(
     return true;
   }, "after");
   const first = await stage.play();
-  await Promise.race([held, atRest(first)]);
+  const over = { isSettled: story.isOver, what: "the end, or the write", intervalMs: 100 };
+  await Promise.race([held, settle(stage, first, over)]);
   await first.kill9();
   stage.pageState.killHelm();
-  const second = await stage.restart();
-  onTestFinished(() => void second.kill9());
-  await expectState(stage, truth, second);
-  await second.kill9();
+  proxy.forgetHolds();
+  await expectState(stage, truth, await stage.replace());
   return write;
 }
 
@@ -235,8 +177,6 @@ export async function answerFalsely(
     answer,
     1,
   );
-  const operator = await stage.play();
-  await expectState(stage, truth, operator);
-  await operator.kill9();
+  await expectState(stage, truth, await stage.play());
   return request;
 }

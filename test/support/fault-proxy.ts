@@ -146,6 +146,11 @@ export class FaultProxy {
     });
   }
 
+  /** Lets requests through that nobody has made yet. Those that are kept wait on. */
+  forgetHolds(): void {
+    this.#holds.clear();
+  }
+
   /** How many false answers are still to be given. */
   get due(): number {
     return this.#rules.reduce((sum, { left }) => sum + left, 0);

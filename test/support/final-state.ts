@@ -93,16 +93,12 @@ function describeRecord({ metadata: { labels = {} } }: Seen): string {
 /** Resolves when the operator has nothing left to do. */
 export async function atRest(operator: OperatorProcess): Promise<void> {
   await operator.waitReady();
-  await eventually(
-    async () => {
-      const converge = await operator.http("/status/converge?output=json");
-      expect(JSON.parse(converge.body)).toMatchObject({ CONVERGE_WAIT_TASK: true });
-      const queue = await operator.http("/queue?output=json");
-      expect(JSON.parse(queue.body)).toMatchObject({ summary: { totalTasks: 0 } });
-    },
-    "the operator is at rest",
-    { context: () => operator.log().slice(-6000) },
-  );
+  await operator.until(async () => {
+    const converge = await operator.http("/status/converge?output=json");
+    expect(JSON.parse(converge.body)).toMatchObject({ CONVERGE_WAIT_TASK: true });
+    const queue = await operator.http("/queue?output=json");
+    expect(JSON.parse(queue.body)).toMatchObject({ summary: { totalTasks: 0 } });
+  }, "the operator is at rest");
 }
 
 /** The state is, or soon becomes, the one expected. */

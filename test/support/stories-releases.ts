@@ -1,0 +1,100 @@
+import { ACTS } from "./scene-story.ts";
+import { base, converge } from "./scene-addons.ts";
+import type { PageState } from "./scene.ts";
+import type { Story } from "./story.ts";
+
+const CRD_GROUP = (pageState: PageState): string => `${pageState.namespace}.example.com`;
+
+function writeCrd(pageState: PageState, field: string): void {
+  const group = CRD_GROUP(pageState);
+  const schema = { type: "object", properties: { [field]: { type: "string" } } };
+  const crd = {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `things.${group}` },
+    spec: {
+      group,
+      names: { kind: "Thing", plural: "things", singular: "thing" },
+      scope: "Namespaced",
+      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+    },
+  };
+  pageState.file("modules/030-base/crds/things.yaml", JSON.stringify(crd));
+}
+
+/** The ConfigMaps of charts and the last record of each release in the namespace to which a story moves a release. */
+async function lookAtMoved({ cluster, namespace }: PageState): Promise<unknown> {
+  const list = async (kind: string, selector: string): Promise<Labeled[]> =>
+    (await cluster.json<{ items: Labeled[] }>(["get", kind, "-n", `${namespace}-moved`, "-l", selector]))
+      .items;
+  const maps = await list("configmaps", "app.kubernetes.io/managed-by=Helm");
+  const records = await list("secrets", "owner=helm,status!=superseded");
+  return [
+    ...maps.map(({ metadata }) => `configmap/${metadata.name}`),
+    ...records.map(({ metadata: { labels } }) => `release ${labels?.["name"]} ${labels?.["status"]}`),
+  ];
+}
+
+interface Labeled {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+}
+
+const hasBoth = (state: string): boolean =>
+  state.includes('"app":"deployed inputs managed-by","base":"deployed inputs managed-by"');
+
+/** What becomes of releases, in the order of a module's life. Each leaves a state that does not depend on the order of independent writes. */
+export const RELEASE_STORIES: readonly Story[] = [
+  { name: "install", isOver: hasBoth },
+  {
+    name: "upgrade",
+    act: ACTS.upgrade,
+    isOver: (state) => hasBoth(state) && state.includes('"size":"2"'),
+  },
+  {
+    name: "delete",
+    act: ACTS.delete,
+    isOver: (state) => state.includes('"AddonModule app":"Disabled Current"'),
+  },
+  { name: "purge", act: ACTS.purge, isOver: (state) => !state.includes('"app":"deployed') },
+  {
+    name: "rollback",
+    args: ["--on-failure=rollback"],
+    furnish: (pageState) => {
+      base(pageState);
+      const name = '{{ .Values.base.other | default "other" }}';
+      pageState.file(
+        "modules/030-base/templates/other.yaml",
+        `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`,
+      );
+    },
+    act: (pageState) => pageState.configure({ base: "size: 5\nother: IN.VALID_NAME\n" }),
+    isOver: (state) => !state.includes('"AddonModule base":"Ready Current"'),
+  },
+  {
+    name: "crd",
+    furnish: (pageState) => writeCrd(pageState, "before"),
+    act: async (pageState) => {
+      writeCrd(pageState, "after");
+      await converge(pageState);
+    },
+    look: async (pageState) => {
+      const name = `things.${CRD_GROUP(pageState)}`;
+      const crd = await pageState.cluster.json<{ spec: { versions: { schema: unknown }[] } }>([
+        "get",
+        "crd",
+        name,
+      ]);
+      return crd.spec.versions.map(({ schema }) => schema);
+    },
+    isOver: (state) => state.includes('"after"'),
+  },
+  {
+    name: "move",
+    act: async (pageState) => {
+      pageState.file("modules/030-base/addon.yaml", `namespace: ${pageState.namespace}-moved\n`);
+      await converge(pageState);
+    },
+    look: lookAtMoved,
+    isOver: (state) => state.includes("configmap/base") && state.includes("release base deployed"),
+  },
+];

@@ -1,0 +1,25 @@
+import type { OperatorProcess } from "./operator.ts";
+import type { PageState } from "./scene.ts";
+
+/** Who plays a story from its first disturbed request on, and who takes the place of an operator that was killed. */
+export interface Cast {
+  /** Starts an operator, or does what the story does; resolves to the operator whose requests count. */
+  readonly play: () => Promise<OperatorProcess>;
+  readonly replace: () => Promise<OperatorProcess>;
+}
+
+/** Something that people do with an operator, whose requests are counted so that each of them can be disturbed. */
+export interface Story {
+  readonly name: string;
+  readonly args?: readonly string[];
+  /** Adds files and objects to the scene before the first start. */
+  readonly furnish?: (pageState: PageState) => Promise<void> | void;
+  /** What is done after the first converge. Without it, the first converge is the story. */
+  readonly act?: (pageState: PageState) => Promise<void>;
+  /** Several operators, in place of one that its like replaces. */
+  readonly cast?: (pageState: PageState) => Promise<Cast>;
+  /** Objects that the picture of the namespace does not contain. */
+  readonly look?: (pageState: PageState) => Promise<unknown>;
+  /** Says of the state at rest, as JSON, that nothing is left to do. */
+  readonly isOver: (state: string) => boolean;
+}
