@@ -2,7 +2,7 @@
 import { analyzeMetafile, build } from "esbuild";
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { packageDirectories, thirdPartyLicenses } from "./build/licenses.mjs";
+import { packageDirectories, spdxDocument, thirdPartyLicenses } from "./build/licenses.mjs";
 import { slim } from "./build/slim.mjs";
 import { buildVersion } from "./build/version.mjs";
 import { root } from "./setup/versions.mjs";
@@ -126,6 +126,9 @@ export async function bundle() {
   const page = await bundlePage();
   const packages = packageDirectories(root, [result.metafile, page], ["koffi", NATIVE]);
   writeFileSync(join(dist, "THIRD-PARTY-LICENSES"), thirdPartyLicenses(root, packages));
+  const { name, license } = packageOf();
+  const sbom = spdxDocument(root, packages, { name, license, version: buildVersion(root) });
+  writeFileSync(join(dist, "sbom.spdx.json"), `${JSON.stringify(sbom, undefined, 2)}\n`);
   cpSync(join(root, "LICENSE"), join(dist, "LICENSE"));
   return { outfile, bytes: sizeOf(result.metafile) + sizeOf(page), metafile: result.metafile, packages };
 }

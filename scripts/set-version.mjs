@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// `npm version X.Y.Z --no-git-tag-version` calls this script after it has changed package.json and package-lock.json.
-// It writes the new version in all other files that name the version, and gives the release its section in the changelog.
+// `npm run set-version -- X.Y.Z` writes the version in all files that name it, and gives the release its section in the changelog.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,8 +16,10 @@ const PLACES = [
   "test/fixtures/charts",
 ];
 
-const { npm_old_version: before, npm_new_version: after } = process.env;
-if (!before || !after) throw new Error("run npm version X.Y.Z --no-git-tag-version");
+const [after = ""] = process.argv.slice(2);
+if (!/^\d+\.\d+\.\d+$/.test(after)) throw new Error("run npm run set-version -- X.Y.Z");
+const { version: before } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+execFileSync("npm", ["version", after, "--no-git-tag-version", "--allow-same-version"], { cwd: root });
 
 const edit = (file, change) => {
   const path = join(root, file);

@@ -1,4 +1,4 @@
-// The licence texts of the packages whose code is in the bundle.
+// The licence texts of the packages whose code is in the bundle, and the list of these packages in SPDX.
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -67,4 +67,58 @@ const RULE = `\n\n${"=".repeat(80)}\n\n`;
 export function thirdPartyLicenses(root, directories) {
   const intro = "This program contains the code of the following packages, under these licences.";
   return `${[intro, ...directories.map((dir) => section(root, dir))].join(RULE)}\n`;
+}
+
+/**
+ * The SBOM of the bundle in the format of SPDX 2.3: the program `about` (name, version, license), and the packages in
+ * `directories`. `npm sbom --omit=dev` would leave out packages that development dependencies need, too.
+ */
+export function spdxDocument(root, directories, about) {
+  const packages = directories.map((dir) =>
+    JSON.parse(readFileSync(join(root, dir, "package.json"), "utf8")),
+  );
+  const [program, ...parts] = [about, ...packages].map(spdxPackage);
+  const created = new Date(Number(process.env.SOURCE_DATE_EPOCH) * 1000 || Date.now());
+  return {
+    spdxVersion: "SPDX-2.3",
+    dataLicense: "CC0-1.0",
+    SPDXID: "SPDXRef-DOCUMENT",
+    name: `${about.name}@${about.version}`,
+    documentNamespace: `https://spdx.org/spdxdocs/${about.name}-${about.version}`,
+    creationInfo: {
+      created: `${created.toISOString().slice(0, 19)}Z`,
+      creators: [`Tool: ${about.name}-build`],
+    },
+    packages: [program, ...parts],
+    relationships: [
+      relate("SPDXRef-DOCUMENT", "DESCRIBES", program),
+      ...parts.map((part) => relate(program.SPDXID, "CONTAINS", part)),
+    ],
+  };
+}
+
+const relate = (spdxElementId, relationshipType, { SPDXID: relatedSpdxElement }) => ({
+  spdxElementId,
+  relationshipType,
+  relatedSpdxElement,
+});
+
+function spdxPackage({ name, version, license = "NOASSERTION" }) {
+  return {
+    SPDXID: `SPDXRef-Package-${`${name}-${version}`.replaceAll(/[^\w.-]+/g, "-")}`,
+    name,
+    versionInfo: version,
+    downloadLocation: "NOASSERTION",
+    filesAnalyzed: false,
+    licenseConcluded: license,
+    licenseDeclared: license,
+    copyrightText: "NOASSERTION",
+    externalRefs: [
+      {
+        referenceCategory: "PACKAGE-MANAGER",
+        referenceType: "purl",
+        referenceLocator: `pkg:npm/${name.replace("@", "%40")}@${version}`,
+      },
+    ],
+  };
 }

@@ -28,11 +28,10 @@ function packagesOf(file) {
   }
 }
 
-/** The environment for npm: no download of a jq that is there already, and not the node that is about to be replaced. */
+/** The environment for npm: not the node that is about to be replaced. */
 export function npmEnv(env) {
   const path = (env.PATH ?? "").split(delimiter).filter((dir) => !dir.endsWith(`node_modules${sep}.bin`));
-  const own = { ...env, PATH: path.join(delimiter) };
-  return ownTool("jq", own) ? { ...own, NODE_JQ_SKIP_INSTALL_BINARY: "true" } : own;
+  return { ...env, PATH: path.join(delimiter) };
 }
 
 function remedyOf(output) {
@@ -61,5 +60,5 @@ export async function installDependencies(root, env, { dev = true } = {}) {
   const { ok, output } = await step("npm ci", "npm", { args, cwd: root, env: npmEnv(env) });
   if (!ok) throw new Error(`npm ci failed:\n${output}\n${remedyOf(output)}`);
   if (!ownTool("jq", env))
-    say("no jq 1.6 or later on PATH: the one of node-jq is used where its download was possible");
+    say("no jq 1.6 or later on PATH: install it with the package manager of your system");
 }

@@ -13,7 +13,7 @@ export interface FilterEngineOptions {
   readonly children: Children;
   /** `--jq-bin`; undefined = `jq` on PATH, else node-jq's. */
   readonly jqBin: string | undefined;
-  /** The operator's environment: PATH, TZ and node-jq's variables are read from it; filters do not see it. */
+  /** The operator's environment: PATH and TZ are read from it; filters do not see it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -74,7 +74,7 @@ export class FilterEngine {
     if (evaluateInJavaScript !== undefined)
       return { text, namesManagedFields, evaluate: evaluateInJavaScript };
     const jq = await this.#findJq();
-    await checkSyntax(jq, text, this.#options.env);
+    await checkSyntax(jq, text);
     const { clock, timeLimitMs = TIME_LIMIT_MS } = this.#options;
     const onStart = (started: JqProcess): void => this.#stopExcessIdleProcesses(started);
     // Starts with the first evaluation, and again after it was stopped while idle.

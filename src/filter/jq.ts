@@ -56,58 +56,14 @@ export function findNodeJqFile(): readonly string[] {
   return packageFile === undefined ? [] : [resolve(packageFile, "..", "..", "bin", "jq")];
 }
 
-/**
- * Checks the syntax of a filter by running jq without input, so nothing is evaluated. The package node-jq does that, if it is
- * installed and would start the same jq; for evaluations it is too slow. Throws FilterError `syntax` with jq's message in
- * one line.
- */
-export async function checkSyntax(jq: Jq, text: string, env: Env): Promise<void> {
-  // node-jq itself reads these variables when it is loaded.
-  const fileOfNodeJq = env["JQ_PATH"] ?? env["npm_config_jq_path"] ?? findNodeJqFile()[0];
-  const nodeJq = fileOfNodeJq === jq.file ? await loadNodeJq() : undefined;
-  const problem = nodeJq === undefined ? await checkWithJq(jq, text) : await checkWithNodeJq(nodeJq, text);
-  if (problem !== undefined) throw new FilterError("syntax", shortenJqError(problem));
-}
-
-/** Checks the syntax with jq; returns the error text, undefined = it is correct. */
-async function checkWithJq(jq: Jq, text: string): Promise<string | undefined> {
-  const { children, file, env } = jq;
-  const args = ["-c", toJqArgument(text)];
+/** Checks the syntax of a filter by running jq without input, so nothing is evaluated. Throws FilterError `syntax` with jq's message in one line. */
+export async function checkSyntax({ children, file, env }: Jq, text: string): Promise<void> {
+  // The blank in front: jq reads an argument that begins with a minus sign as an option.
+  const args = ["-c", ` ${text}`];
   const result = await children.run({ file, args, cwd: "/", env, timeoutMs: CHECK_TIMEOUT_MS });
-  if (result.outcome === "succeeded") return undefined;
+  if (result.outcome === "succeeded") return;
   if (result.exitCode === undefined) throw new FilterError("engine", `${file}: ${result.message}`);
-  return result.stderr;
-}
-
-/** The filter as an argument of jq, with a blank in front: jq reads an argument that begins with a minus sign as an option. */
-function toJqArgument(text: string): string {
-  return ` ${text}`;
-}
-
-interface NodeJq {
-  run(filter: string, json: string, options: object, cwd?: string): Promise<unknown>;
-}
-
-/** Loads the package node-jq; undefined if it is not installed. */
-async function loadNodeJq(): Promise<NodeJq | undefined> {
-  try {
-    // Loaded when first needed: it takes tens of milliseconds. Optional, so its types may be missing too.
-    const name: string = "node-jq";
-    return (await import(name)) as NodeJq;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Checks the syntax through node-jq; returns the error text, undefined = it is correct. Without a value in its input, jq only compiles the filter. */
-async function checkWithNodeJq(nodeJq: NodeJq, text: string): Promise<string | undefined> {
-  try {
-    // The last argument is the working directory, as for the other processes of jq. A blank, not an empty text: node-jq closes jq's stdin only when it has something to write.
-    await nodeJq.run(toJqArgument(text), " ", { input: "string", output: "string" }, "/");
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
+  throw new FilterError("syntax", shortenJqError(result.stderr));
 }
 
 /**

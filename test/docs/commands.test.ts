@@ -71,7 +71,7 @@ test("there are commands, and nothing is named that is not printed", () => {
 function isThere(line: string): boolean {
   return line.split(" && ").every((part) => {
     const [program = "", first = "", second = ""] = part.split(" ");
-    if (program === "npm" && ["pack", "ci", "install"].includes(first)) return true;
+    if (program === "npm" && ["pack", "ci", "install", "rebuild"].includes(first)) return true;
     if (program === "npm") return Object.hasOwn(scripts, first === "run" ? second : first);
     const file = program === "docker" ? "Dockerfile" : first;
     return file === "dist/main.js" || existsSync(join(root, file));

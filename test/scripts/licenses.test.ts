@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
-import { packageDirectories, thirdPartyLicenses } from "../../scripts/build/licenses.mjs";
+import { packageDirectories, spdxDocument, thirdPartyLicenses } from "../../scripts/build/licenses.mjs";
 import { bundlePage } from "../../scripts/build.mjs";
 
 const root = join(import.meta.dirname, "../..");
@@ -60,4 +60,26 @@ test("the packages of the page have licence texts", async () => {
   const directories = packageDirectories(root, [await bundlePage(to)]);
   expect(directories).toContain("node_modules/preact");
   expect(thirdPartyLicenses(root, directories)).toMatch(/^preact \S+ \(MIT\)\n\nThe MIT License/m);
+});
+
+test("the SBOM lists the program and each package of the bundle, with its licence", () => {
+  const dir = packagesIn({
+    "node_modules/@s/b/package.json": JSON.stringify({ name: "@s/b", version: "2.0.0", license: "ISC" }),
+  });
+  const about = { name: "addon-operator", version: "1.2.3", license: "Apache-2.0" };
+  const { name, packages, relationships } = spdxDocument(dir, ["node_modules/@s/b"], about);
+  expect(name).toBe("addon-operator@1.2.3");
+  expect(packages).toMatchObject([
+    { SPDXID: "SPDXRef-Package-addon-operator-1.2.3", licenseDeclared: "Apache-2.0" },
+    {
+      SPDXID: "SPDXRef-Package--s-b-2.0.0",
+      versionInfo: "2.0.0",
+      licenseDeclared: "ISC",
+      externalRefs: [{ referenceLocator: "pkg:npm/%40s/b@2.0.0" }],
+    },
+  ]);
+  expect(relationships.map((each) => Object.values(each).join(" "))).toEqual([
+    "SPDXRef-DOCUMENT DESCRIBES SPDXRef-Package-addon-operator-1.2.3",
+    "SPDXRef-Package-addon-operator-1.2.3 CONTAINS SPDXRef-Package--s-b-2.0.0",
+  ]);
 });

@@ -282,15 +282,6 @@ describe("npm dependencies", () => {
     expect(dependenciesCurrent(dir, { dev: false })).toBe(true);
   });
 
-  test("a jq on PATH that is new enough spares the download of another", () => {
-    const jq = executable("bin", "jq");
-    writeFileSync(jq, "#!/bin/sh\necho jq-1.6\n");
-    expect(npmEnv({ PATH: join(dir, "bin") })).toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY", "true");
-    writeFileSync(executable("old", "jq"), "#!/bin/sh\necho jq-1.5\n");
-    expect(npmEnv({ PATH: join(dir, "old") })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
-    expect(npmEnv({ PATH: dir })).not.toHaveProperty("NODE_JQ_SKIP_INSTALL_BINARY");
-  });
-
   /**
    * What comes of an `npm` that does this, in a process of its own: without the rights of root, who could write anything.
    * Another user may not be able to read the checkout.

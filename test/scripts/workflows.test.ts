@@ -8,7 +8,7 @@ const text = (path: string): string => readFileSync(new URL(path, root), "utf8")
 const { scripts } = JSON.parse(text("package.json")) as { scripts: Record<string, string> };
 
 interface Job {
-  readonly needs?: string;
+  readonly needs?: string | readonly string[];
   readonly permissions?: Record<string, string>;
   readonly steps: readonly {
     readonly uses?: string;
@@ -99,7 +99,13 @@ describe("a release", () => {
 
   test("what is signed is built where no development dependencies ran, after they found nothing wrong", () => {
     expect(stepsOf(jobs["build"] as Job).filter((step) => /npm |setup-node/.test(step))).toEqual([]);
-    expect([jobs["build"]?.needs, jobs["publish"]?.needs]).toEqual(["check", "build"]);
+    const installs = stepsOf(jobs["cli"] as Job).filter((step) => /npm (ci|install)/.test(step));
+    expect(installs).toEqual(["npm ci --omit=dev --ignore-scripts"]);
+    expect([jobs["build"]?.needs, jobs["cli"]?.needs, jobs["publish"]?.needs]).toEqual([
+      "check",
+      "check",
+      ["build", "cli"],
+    ]);
   });
 
   test("what is signed has the version of the tag, whatever the build says", () => {
@@ -114,11 +120,11 @@ describe("a release", () => {
     expect(text(".github/workflows/release.yaml")).not.toContain("cache: npm");
   });
 
-  test("image and chart are signed and have SLSA provenance", () => {
+  test("image, chart, and command line are signed and have SLSA provenance", () => {
     const steps = stepsOf(jobs["publish"] as Job);
     const attested = steps.filter((step) => step.startsWith("actions/attest-build-provenance@"));
-    expect(attested).toHaveLength(2);
-    expect(steps.join("\n").match(/cosign sign /g)).toHaveLength(2);
+    expect(attested).toHaveLength(3);
+    expect(steps.join("\n").match(/cosign sign(?:-blob)? /g)).toHaveLength(3);
     expect(jobs["publish"]?.permissions).toMatchObject({ "id-token": "write", attestations: "write" });
   });
 });
