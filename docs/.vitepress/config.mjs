@@ -1,7 +1,8 @@
 // The documentation site, from the same Markdown files that a repository browser shows. `npm run docs` serves it
 // locally; `npm run docs:build` fails on a dead link.
-import { readFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { redirectPage, redirects } from "./redirects.mjs";
 import { sidebar } from "./sidebar.mjs";
 
 const docs = join(import.meta.dirname, "..");
@@ -52,6 +53,15 @@ function nameFences(md) {
   };
 }
 
+/** Writes a page at each address that a page had before. */
+function writeRedirects({ outDir, site }) {
+  for (const [from, target] of Object.entries(redirects)) {
+    const file = join(outDir, `${from}.html`);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, redirectPage(target, site.base));
+  }
+}
+
 export default {
   title: "addon-operator",
   description: "Keeps the addons of a Kubernetes cluster in the state that files and one ConfigMap describe",
@@ -60,6 +70,7 @@ export default {
   // Old paths that a released version prints.
   srcExclude: ["INSTALL.md", "MODULES.md"],
   outDir: join(root, "build/docs"),
+  buildEnd: writeRedirects,
   cacheDir: join(root, "build/docs-cache"),
   markdown: {
     anchor: { slugify },

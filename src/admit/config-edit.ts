@@ -1,6 +1,6 @@
 /**
- * Decides about edits of the operator's ConfigMap before they are stored (docs/guides/refuse-edits.md). The ConfigMap has for each module a
- * key with its values (its *section*) and a key `…Enabled`. A simulation is a copy of the operator's state, in which an edit is tried.
+ * Decides about edits of the operator's ConfigMap before they are stored (docs/guides/webhooks.md, "Reject wrong edits"). The ConfigMap has a
+ * key with the values of each module (its *section*) and a key `…Enabled`. A simulation is a copy of the operator's state, in which an edit is tried.
  */
 
 import { sameJson } from "../lib/index.ts";

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 
 import { RUNBOOKS, getRunbookPath } from "../../src/status/models/runbook.ts";
 
+import { redirectPage, redirects } from "../../docs/.vitepress/redirects.mjs";
 import { sidebar } from "../../docs/.vitepress/sidebar.mjs";
 
 const docs = join(import.meta.dirname, "../../docs");
@@ -44,6 +45,20 @@ test("the on-call guide has each section that a status or an alert leads to", ()
   expect(read("docs/guides/module-sources.md")).toContain("\n## When something is missing\n");
   expect(getRunbookPath("ReloadHeldUp")).toBe("docs/guides/on-call.md#a-hook-fails");
   expect(getRunbookPath("unknown")).toBe("docs/guides/on-call.md");
+});
+
+test.each(Object.entries(redirects))("the old address %s leads to a heading that exists", (from, target) => {
+  expect(pages).not.toContain(`${from}.md`);
+  const [path = "", heading] = target.split("#");
+  const page = readFileSync(join(docs, `${path}.md`), "utf8");
+  const anchors = [...page.matchAll(/^#+ (.+)$/gm)].map(([, each = ""]) =>
+    each
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+  expect([undefined, ...anchors]).toContain(heading);
+  expect(redirectPage(target, "/base/")).toContain(`url=/base/${target.replace(/(?=#|$)/, ".html")}"`);
 });
 
 /** Pages for users; internals are for contributors. */

@@ -11,7 +11,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { launchOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/guides/refuse-edits.md: wrong edits are refused by a real API server, with kubectl as people use it.
+// docs/guides/webhooks.md: wrong edits are refused by a real API server, with kubectl as people use it.
 
 interface Result {
   readonly failed: boolean;
@@ -27,7 +27,7 @@ interface Mirror {
 }
 
 /** Its sessions have the output of these tests. */
-const GUIDE = readFileSync(join(import.meta.dirname, "../../docs/guides/refuse-edits.md"), "utf8");
+const GUIDE = readFileSync(join(import.meta.dirname, "../../docs/guides/webhooks.md"), "utf8");
 const NAMES = ["web", "db", "cache", "queue", "mail"];
 const SCHEMA = "type: object\nadditionalProperties: false\nproperties: {size: {type: integer}}\n";
 const CONFIG = {

@@ -1,0 +1,17 @@
+/** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
+export const redirects = {
+  "guides/refuse-edits": "guides/webhooks#reject-wrong-edits",
+};
+
+/** The page at an old address. It leads browsers on, also without JavaScript. */
+export function redirectPage(target, base) {
+  const [path, heading] = target.split("#");
+  const url = `${base}${path}.html${heading === undefined ? "" : `#${heading}`}`;
+  return `<!doctype html>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url=${url}">
+<link rel="canonical" href="${url}">
+<title>Moved</title>
+<p>This page has moved to <a href="${url}">${target}</a>.</p>
+`;
+}
