@@ -1,5 +1,6 @@
 /** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
 export const redirects = {
+  "reference/traces": "reference/metrics#traces",
   "guides/refuse-edits": "guides/webhooks#reject-wrong-edits",
 };
 

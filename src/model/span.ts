@@ -1,4 +1,4 @@
-/** A span of a trace: what went on, and when (docs/reference/traces.md). */
+/** A span of a trace: what went on, and when (docs/reference/metrics.md, "Traces"). */
 
 type SpanKind = "cause" | "task" | "wait" | "hook" | "helm" | "api" | "status";
 

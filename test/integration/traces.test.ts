@@ -114,7 +114,7 @@ async function collector(): Promise<{ endpoint: string; file: string }> {
   return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, file };
 }
 
-const page = readFileSync(join(import.meta.dirname, "../../docs/reference/traces.md"), "utf8");
+const page = readFileSync(join(import.meta.dirname, "../../docs/reference/metrics.md"), "utf8");
 /** The program for jq that prints a tree, and the tree. */
 const [, program = "", drawn = ""] =
   /jq -rs '\n([^']*)' traces\.json\n```\n\n[^`\n]*\n\n```\n([^`]*)```/.exec(page) ?? [];

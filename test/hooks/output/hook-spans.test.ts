@@ -50,7 +50,7 @@ async function within(script: string) {
   return { lines, result, spans: ended.filter(({ parentId }) => parentId === hook?.spanId) };
 }
 
-const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/traces.md"), "utf8");
+const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/metrics.md"), "utf8");
 
 describe("spans that a hook leaves", () => {
   test("become spans within its run, also where it fails", async () => {
