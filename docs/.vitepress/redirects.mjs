@@ -1,6 +1,8 @@
 /** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
 export const redirects = {
   "reference/traces": "reference/metrics#traces",
+  "guides/module-updates": "guides/module-sources#control-when-updates-begin",
+  "guides/registries": "guides/module-sources#push-and-pull-modules",
   "guides/refuse-edits": "guides/webhooks#reject-wrong-edits",
 };
 

@@ -9,7 +9,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/guides/module-updates.md: ranges, channels, approval; a module never goes back by itself.
+// docs/guides/module-sources.md: ranges, channels, approval; a module never goes back by itself.
 
 test("a range, an approval, and a channel that moves back", { timeout: 180_000 }, async () => {
   await installCrds();

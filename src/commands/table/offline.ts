@@ -153,7 +153,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
       return run({ dirs, ...flags }, settings(env).settings, env);
     },
   }),
-  // Modules as artifacts in a registry (docs/guides/registries.md).
+  // Modules as artifacts in a registry (docs/guides/module-sources.md, "Push and pull modules").
   offlineRow({
     words: "source push",
     args: "DIR TARGET",
