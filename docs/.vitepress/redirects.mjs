@@ -1,5 +1,6 @@
 /** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
 export const redirects = {
+  "reference/operation": "guides/running#probes",
   "reference/traces": "reference/metrics#traces",
   "guides/module-updates": "guides/module-sources#control-when-updates-begin",
   "guides/registries": "guides/module-sources#push-and-pull-modules",

@@ -48,7 +48,6 @@ export const sidebar = [
       reference("hooks", "Hooks"),
       reference("values", "Values"),
       reference("lifecycle", "Lifecycle"),
-      reference("operation", "Operation"),
       reference("status", "Status"),
       reference("metrics", "Metrics and traces"),
       reference("contract", "Contract"),

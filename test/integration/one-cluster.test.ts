@@ -7,7 +7,7 @@ import { FakeApi } from "../support/fake-api.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/reference/operation.md, "Credentials": one process works with one cluster.
+// docs/guides/running.md, "Credentials": one process works with one cluster.
 
 interface Config {
   readonly clusters: readonly { cluster: object }[];

@@ -11,7 +11,7 @@ import type { Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import type { OperatorProcess } from "../support/operator.ts";
 
-// docs/reference/operation.md, "Permissions": the operator names what it may not do and goes on with the rest.
+// docs/guides/running.md, "Permissions": the operator names what it may not do and goes on with the rest.
 
 const { kubectl, apply, json } = cluster();
 const ALL = { apiGroups: ["*"], resources: ["*"] };

@@ -9,7 +9,7 @@ import type { Cluster } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/reference/operation.md, "Credentials": tokens and certificates are replaced under a running operator.
+// docs/guides/running.md, "Credentials": tokens and certificates are replaced under a running operator.
 
 /** A kubeconfig as text; paths in it are relative to its folder. */
 function config(server: string, ca: object, user: object): string {

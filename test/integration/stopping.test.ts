@@ -6,7 +6,7 @@ import { eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/reference/operation.md, "Stopping".
+// docs/guides/running.md, "Stopping".
 
 /** The process whose id a hook wrote into a file; 0 before that. */
 function pidIn(lab: Lab, file: string): number {

@@ -6,7 +6,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
-// docs/reference/operation.md, "Temporary files".
+// docs/guides/running.md, "Temporary files".
 
 test.each(["main", "own"])(
   "a temp directory that was emptied is filled again for hooks and helm, with modules in the queue %s",

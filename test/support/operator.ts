@@ -37,7 +37,7 @@ async function endOrphans({ dir }: OperatorProcess): Promise<void> {
   await endOrphanedProcesses(isOf, { clock: systemClock, graceMs: 1000 });
 }
 
-/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/reference/operation.md, "Stopping"), as the operator reports them. */
+/** Milliseconds from SIGTERM to the end with nothing running and nothing to write (docs/guides/running.md, "Stopping"), as the operator reports them. */
 const PROMISED_MS = 300;
 /** What one stop may take: a machine that stands still for a moment is no fault of the operator's. */
 const LONGEST_MS = 3000;

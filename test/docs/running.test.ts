@@ -7,9 +7,9 @@ import { KnownSecrets } from "../../src/lib/index.ts";
 import { viewOf } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
 
-const text = readFileSync(new URL("../../docs/reference/operation.md", import.meta.url), "utf8");
+const text = readFileSync(new URL("../../docs/guides/running.md", import.meta.url), "utf8");
 
-test("docs/reference/operation.md names every page of the HTTP port", async () => {
+test("docs/guides/running.md names every page of the HTTP port", async () => {
   const nothing = () => Promise.resolve("");
   const server = await servePublic(
     { address: "127.0.0.1", port: 0 },
@@ -33,7 +33,7 @@ test("docs/reference/operation.md names every page of the HTTP port", async () =
   );
 });
 
-test("the limits of the port and the socket are those that docs/reference/operation.md says", () => {
+test("the limits of the port and the socket are those that docs/guides/running.md says", () => {
   const { connections, headerBytes, bodyBytes, headMs, requestMs } = DEFAULT_LIMITS;
   const cells = {
     "Headers of a request": `${headerBytes / 1024} KiB, ${headMs / 1000} s`,
