@@ -4,8 +4,8 @@
  */
 
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
-import { canonicalJson, readRegularFile } from "../lib/index.ts";
-import { isJsonObject, type Json, type Module } from "../model/index.ts";
+import { canonicalJson, readRegularFile, sameJson } from "../lib/index.ts";
+import { isContainer, isJsonObject, valueAt, type Json, type Module } from "../model/index.ts";
 import { findChartFiles, formatApiVersion, listApiVersions, unpackedText } from "./chart/chart.ts";
 import {
   listObjectRefs,
@@ -39,12 +39,15 @@ type DocumentsByText = ReadonlyMap<string, Json>;
 /** What APIs that are down change in the manifest of a chart. */
 interface EffectOfDownApis {
   readonly apis: readonly string[];
+  /** All documents that the chart renders while the APIs do not answer. */
+  readonly without: DocumentsByText;
   /** Documents that the chart renders only if the APIs answer. */
   readonly onlyWithApis: DocumentsByText;
   /** Documents that the chart renders only while they do not answer. */
   readonly onlyWithout: DocumentsByText;
   /** Documents of the installed revision that an upgrade now would delete or change. */
   readonly affected: readonly Json[];
+  /** All documents of the installed revision, with the random content of `without`. */
   readonly recorded: readonly Json[];
 }
 
@@ -58,12 +61,14 @@ export async function differsOnlyByDownApis(
 ): Promise<boolean> {
   const effect = await findEffectOfDownApis(reconciliation, rendered);
   if (effect === undefined) return false;
-  const { apis, onlyWithApis, onlyWithout, affected, recorded } = effect;
+  const { apis, without, onlyWithApis, onlyWithout, affected, recorded } = effect;
   if (affected.length === 0) return false;
   const expected = indexByText(recorded);
   for (const text of onlyWithApis.keys()) expected.delete(text);
   for (const [text, document] of onlyWithout) expected.set(text, document);
-  if (manifestChecksum([...expected.values()]) === rendered.checksum) return true;
+  const checksum = manifestChecksum([...expected.values()]);
+  // Random content differs from that of `rendered`, but not from that of `without`.
+  if (checksum === rendered.checksum || checksum === manifestChecksum([...without.values()])) return true;
   throw new DownApiError(apis, nameObjects(affected));
 }
 
@@ -75,8 +80,9 @@ export async function requireNoEffectOfDownApis(reconciliation: Reconciliation):
 }
 
 /**
- * Renders the chart twice without the server, with the APIs that are down and without them. Undefined if no API is down or the chart does
- * not read `.Capabilities`. Templates with `lookup` find nothing in these renderings, so that all recorded objects that `rendered` lacks count.
+ * Renders the chart without the server, with the APIs that are down and without them. Undefined if no API is down or the chart does not read
+ * `.Capabilities`. Templates with `lookup` find nothing in these renderings, so that all recorded objects that `rendered` lacks count. Random
+ * content, such as a generated password, differs in each rendering without an effect of the APIs, so it does not count.
  */
 async function findEffectOfDownApis(
   reconciliation: Reconciliation,
@@ -89,12 +95,17 @@ async function findEffectOfDownApis(
   const down = versions.filter(({ isDown }) => isDown);
   if (down.length === 0) return undefined;
   const kubeVersion = await tools.capabilities.kubeVersion();
-  const render = async (apiVersions: readonly string[]): Promise<Map<string, Json>> =>
-    indexByText(parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions })));
+  const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
+    parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions }));
   const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
   const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(request, down)];
-  const [without, withApis] = [await render(served), await render([...served, ...unknown])];
-  const recorded = (await tools.store.readManifests(release, request.signal)).flatMap(parseDocuments);
+  const [incomplete, complete] = [await render(served), await render([...served, ...unknown])];
+  const withoutRandom = sameJson(incomplete, complete)
+    ? (document: Json): Json => document
+    : createRandomFilter(incomplete, await render(served));
+  const [without, withApis] = [indexByText(incomplete), indexByText(complete.map(withoutRandom))];
+  const manifests = await tools.store.readManifests(release, request.signal);
+  const recorded = manifests.flatMap(parseDocuments).map(withoutRandom);
   const onlyWithApis = new Map([...withApis].filter(([text]) => !without.has(text)));
   const onlyWithout = new Map([...without].filter(([text]) => !withApis.has(text)));
   const keys = new Set([...onlyWithApis.values(), ...onlyWithout.values()].flatMap(listKeys));
@@ -104,7 +115,32 @@ async function findEffectOfDownApis(
       !without.has(canonicalJson(document)) &&
       listKeys(document).some((key) => keys.has(key) || lookedUp.has(key)),
   );
-  return { apis: down.map(formatApiVersion), onlyWithApis, onlyWithout, affected, recorded };
+  return { apis: down.map(formatApiVersion), without, onlyWithApis, onlyWithout, affected, recorded };
+}
+
+/**
+ * From two renderings for the same APIs, creates the function that replaces random content of a document, which is where the two renderings
+ * differ, with that of the first rendering.
+ */
+function createRandomFilter(first: readonly Json[], second: readonly Json[]): (document: Json) => Json {
+  const indexByKeys = (documents: readonly Json[]): Map<string, Json> =>
+    new Map(documents.map((document) => [listKeys(document).join("\n"), document]));
+  const [firstByKeys, secondByKeys] = [indexByKeys(first), indexByKeys(second)];
+  return (document) => {
+    const keys = listKeys(document).join("\n");
+    return replaceWhereDifferent(document, firstByKeys.get(keys), secondByKeys.get(keys));
+  };
+}
+
+/** Replaces the parts of a value where two others differ with those of the first. */
+function replaceWhereDifferent(value: Json, first: Json | undefined, second: Json | undefined): Json {
+  if (!isContainer(value) || !isContainer(first) || !isContainer(second))
+    return sameJson(first, second) ? value : (first ?? null);
+  const replaced = Object.entries(value).map(([key, each]) => {
+    const part = replaceWhereDifferent(each as Json, valueAt(first, [key]), valueAt(second, [key]));
+    return [key, part] as const;
+  });
+  return Array.isArray(value) ? replaced.map(([, part]) => part) : Object.fromEntries(replaced);
 }
 
 /** The keys of recorded objects that a rendering lacks. */
