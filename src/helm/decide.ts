@@ -65,12 +65,17 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const values = objectOf(readJson(request.values));
   const inputs = { module, namespace, chart, values, capabilities: tools.capabilities.digest };
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: await tools.helm.getVersion() });
+  const recordedDigest = release?.labels[RELEASE_LABELS.inputs];
+  const hasFormerDigest =
+    recordedDigest !== undefined &&
+    recordedDigest !== inputsDigest &&
+    recordedDigest === (await computeInputsDigest({ ...inputs, helm: tools.helm.getBinaryId() }));
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
   // Without a policy, failed upgrades are retried and never rolled back.
   const retries = retriesOf(module, tools.onFailure);
   const policy = retries === undefined ? undefined : { retries, userInputsDigest, contentDigest };
-  return { tools, request, release, chart, inputsDigest, userInputsDigest, policy, owner };
+  return { tools, request, release, chart, inputsDigest, hasFormerDigest, userInputsDigest, policy, owner };
 }
 
 /**
@@ -78,10 +83,11 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
  * where only the rendered manifest shows whether the release has to change.
  */
 export function decideBeforeRendering(reconciliation: Reconciliation): ReleaseDecision {
-  const { tools, release, chart, inputsDigest } = reconciliation;
+  const { tools, release, chart, inputsDigest, hasFormerDigest } = reconciliation;
   const { managedBy } = tools;
   const refusal = findRefusal(reconciliation);
-  return decide({ release, inputsDigest, managedBy, usesLookup: chart.reach.lookup, refusal });
+  const usesLookup = chart.reach.lookup;
+  return decide({ release, inputsDigest, hasFormerDigest, managedBy, usesLookup, refusal });
 }
 
 /**
@@ -122,6 +128,8 @@ export type ReleaseDecision =
 export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
   readonly inputsDigest: string;
+  /** The release has the digest of the same inputs as version 0.2 computed it. */
+  readonly hasFormerDigest?: boolean;
   readonly managedBy: string;
   readonly usesLookup: boolean;
   /** Why these inputs are not applied. */
@@ -133,7 +141,7 @@ export interface DecisionInput {
  * `nothing` has its reason for the log. `computeInputsDigest` lists the inputs.
  */
 export function decide(input: DecisionInput): ReleaseDecision {
-  const { release, inputsDigest, managedBy } = input;
+  const { release, inputsDigest, hasFormerDigest = false, managedBy } = input;
   if (release === undefined) return { act: "install", why: "there is no release" };
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
@@ -144,7 +152,8 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
   if (labels[RELEASE_LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };
-  if (labels[RELEASE_LABELS.inputs] !== inputsDigest) return { act: "compare", why: "inputs changed" };
+  if (labels[RELEASE_LABELS.inputs] !== inputsDigest && !hasFormerDigest)
+    return { act: "compare", why: "inputs changed" };
   // The digest of the inputs does not cover the objects that templates look up.
   return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
 }

@@ -37,7 +37,7 @@ import {
   rollBack,
 } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
-import { recordArtifact, updateLabels } from "./update-labels.ts";
+import { recordLabels, updateLabels } from "./update-labels.ts";
 
 type ReconcileResult = Omit<ReleaseOutcome, "release">;
 type ActionResult = Omit<ReconcileResult, "wasRecovered">;
@@ -98,7 +98,7 @@ function addMissingRollbackTarget(
 async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<ActionResult> {
   switch (decision.act) {
     case "nothing":
-      recordArtifact(reconciliation);
+      recordLabels(reconciliation);
       return { action: "unchanged" };
     case "label":
       return { action: await updateLabels(reconciliation, decision.release, decision.rendered.checksum) };

@@ -131,6 +131,8 @@ export interface Reconciliation {
   readonly release: ReleaseMeta | undefined;
   readonly chart: Chart;
   readonly inputsDigest: string;
+  /** The release has the digest of the same inputs as version 0.2 computed it, with the helm binary instead of its version. */
+  readonly hasFormerDigest: boolean;
   /** Digest of the chart and of the values without changes by hooks. */
   readonly userInputsDigest: string;
   /** Undefined where failed upgrades are only retried. */

@@ -28,11 +28,13 @@ export async function updateLabels(
 }
 
 /**
- * Labels the release with the artifact of a registry that its module comes from now. A new artifact may contain the same chart and
- * other hooks of the module, so that no upgrade writes the label.
+ * Labels the release of equal inputs with their digest, which may have the form of version 0.2, and with the artifact of a registry that its
+ * module comes from now. A new artifact may contain the same chart and other hooks of the module, so that no upgrade writes the label.
  */
-export function recordArtifact({ tools, request, release }: Reconciliation): void {
-  const labels = buildArtifactLabels({ request });
+export function recordLabels(reconciliation: Reconciliation): void {
+  const { tools, request, release, hasFormerDigest, inputsDigest } = reconciliation;
+  const inputsLabel = hasFormerDigest ? { [RELEASE_LABELS.inputs]: inputsDigest } : {};
+  const labels: Record<string, string> = { ...inputsLabel, ...buildArtifactLabels({ request }) };
   if (release === undefined) return;
   const isLabelled = Object.entries(labels).every(([key, value]) => release.labels[key] === value);
   if (isLabelled) return;

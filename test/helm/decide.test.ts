@@ -29,6 +29,11 @@ describe("decide", () => {
       "compare: inputs changed",
     ],
     [
+      "equal inputs by the digest of version 0.2",
+      { release: { ...deployed, labels: labels(OURS, "v1-old") }, hasFormerDigest: true },
+      "nothing",
+    ],
+    [
       "no labels of ours",
       { release: { ...deployed, labels: {} } },
       "compare: the release has no labels of ours",

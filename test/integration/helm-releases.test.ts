@@ -1,10 +1,11 @@
-import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { RELEASE_VARIABLE } from "../../src/helm/binary/binary.ts";
+import { ChartReader, computeInputsDigest } from "../../src/helm/chart/chart.ts";
 import { RELEASE_LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
@@ -160,6 +161,41 @@ describe.each(HELMS)("releases with %s", (which) => {
       action: "unchanged",
     });
     expect(helmRuns).toBe(before);
+  });
+
+  test("the digest of version 0.2, with the helm binary instead of its version, counts as equal inputs", async () => {
+    await putChart(CONFIG_MAP.replace(".Values.global.used", "randAlphaNum 9"));
+    const recorded = (): Promise<string> =>
+      kubectl(
+        "get",
+        "secret",
+        "sh.helm.release.v1.m.v1",
+        "-o",
+        "jsonpath={.metadata.labels.addon-operator\\.io/inputs}",
+      );
+    await reconcile({ m: { a: 1 } });
+    const digest = await recorded();
+    const { size, mtimeMs } = await stat(bin());
+    const chartDir = join(lab.root, "m");
+    const formerDigest = await computeInputsDigest({
+      module: { name: "m", valuesKey: "m" },
+      namespace: lab.namespace,
+      chart: await new ChartReader(systemClock).read({ name: "m", chartDir, chart: "own" }),
+      values: { global: {}, m: { a: 1 } },
+      helm: `${bin()}:${size}:${mtimeMs}`,
+      capabilities: () => Promise.resolve(""),
+    });
+    const label = `${RELEASE_LABELS.inputs}=${formerDigest}`;
+    await kubectl("label", "--overwrite", "secret", "sh.helm.release.v1.m.v1", label);
+    await restart();
+    const before = helmRuns;
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged", release: { revision: 1 } });
+    expect(await recorded()).toBe(digest);
+    expect(helmRuns).toBe(before);
+    // It is the digest of these inputs only.
+    await kubectl("label", "--overwrite", "secret", "sh.helm.release.v1.m.v1", label);
+    await restart();
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded", release: { revision: 2 } });
   });
 
   test("an aggregated API that is down is no API that was removed", async () => {

@@ -120,6 +120,11 @@ export class Helm {
     this.#binary.locate();
   }
 
+  /** Path, size and time of the helm binary, which digests of inputs of version 0.2 contain instead of the version of helm. */
+  getBinaryId(): string {
+    return this.#binary.locate().id;
+  }
+
   /** The version of helm, such as `v4.2.4`. */
   getVersion(): Promise<string> {
     return this.#binary.getVersion(async () => {
