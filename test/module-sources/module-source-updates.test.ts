@@ -2,7 +2,8 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
-import { filesOf, sourcesLab, type SourcesLab } from "./lab.ts";
+import { ApiError } from "../../src/kube/index.ts";
+import { filesOf, LOCK, sourcesLab, type SourcesLab } from "./lab.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -212,6 +213,23 @@ describe("updates of one source", () => {
     lab.state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
     await lab.pass(MINUTE, () => lab.content("db") === "1.1.0");
     expect(lab.content("db")).toBe("1.1.0");
+    expect(lab.locked("web")).not.toHaveProperty("isNew");
+  });
+
+  it("are recorded as proven although the API server fails once, and nothing changes after that", async () => {
+    const lab = await running();
+    await lab.push("1.5.0");
+    await until(lab, has(lab, "1.5.0"));
+    await lab.pass(MINUTE);
+    await read(lab);
+    let failures = 0;
+    lab.refuse = ({ method, path }) =>
+      path === LOCK && method === "PATCH" && (failures += 1) === 1
+        ? new ApiError({ status: 500, reason: "InternalError", message: "etcd has no leader" })
+        : undefined;
+    lab.state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
+    await lab.pass(MINUTE);
+    expect(failures).toBe(2);
     expect(lab.locked("web")).not.toHaveProperty("isNew");
   });
 });

@@ -70,7 +70,7 @@ export class SourceController {
     const onError = (error: Error | undefined): void => this.#onWatchError(error);
     const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
-      this.#observeState({ runInBackground, commit }),
+      this.#observeState({ commit }),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
       new LockKeeper(context, runInBackground),
@@ -83,20 +83,28 @@ export class SourceController {
    * Reacts to changes of the operator's state: an update has worked or failed, a user has approved one, a removed module is
    * deleted, or the first converge has ended.
    */
-  #observeState(ports: Pick<UpdateObserverPorts, "runInBackground" | "commit">): { close(): void } {
+  #observeState(ports: Pick<UpdateObserverPorts, "commit">): { close(): void } {
     const context = this.#context;
     const { state, clock } = context.options;
     const approvals = new ApprovalObserver();
     const onDecided = (source: string): void => this.#scheduleCheck(source, 0);
-    const updates = new UpdateObserver(context, { ...ports, onDecided });
-    return reviewAfterChanges(state, clock, () => {
-      this.#runInBackground(() => this.#removals.deleteEntriesOfDeleted());
+    const runInBackground = (work: () => Promise<void>): void =>
+      this.#runInBackground(() =>
+        work().catch((error: unknown) => {
+          reviews.repeat();
+          throw error;
+        }),
+      );
+    const updates = new UpdateObserver(context, { ...ports, runInBackground, onDecided });
+    const reviews = reviewAfterChanges(state, clock, () => {
+      runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
       this.#startDelayedChecks();
       const readApproval = (module: string): string | undefined => getApproval(context, module);
       for (const source of approvals.findNewlyApproved(context.sources.requested, readApproval))
         this.#scheduleCheck(source, 0);
     });
+    return reviews;
   }
 
   /** Reports that the watch of ModuleSources fails; without an error, that it works again. */

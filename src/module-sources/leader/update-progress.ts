@@ -169,24 +169,38 @@ export class ApprovalObserver {
 /** Changes of the state within this time cause one review, in ms: a converge changes the state many times. */
 const REVIEW_DELAY_MS = 50;
 
-/** Calls `review` once soon after several changes of the state, until the result is closed. */
+/** Time until a review is repeated whose work has failed, in ms: at rest, no change of the state would cause another one. */
+const REPEAT_MS = 10_000;
+
+/** Reviews after changes of the state, until it is closed. */
+interface Reviews {
+  close(): void;
+  /** Reviews again in a while, although the state may not change. */
+  repeat(): void;
+}
+
+/** Calls `review` once soon after several changes of the state. */
 export function reviewAfterChanges(
   state: Pick<State, "onChange">,
   clock: Clock,
   review: () => void,
-): { close(): void } {
-  let timer: Timer | undefined;
+): Reviews {
+  const timers = new Map<number, Timer>();
   let isClosed = false;
-  state.onChange(() => {
-    if (isClosed) return;
-    timer ??= clock.setTimer(REVIEW_DELAY_MS, () => {
-      timer = undefined;
+  const schedule = (ms: number): void => {
+    if (isClosed || timers.has(ms)) return;
+    const timer = clock.setTimer(ms, () => {
+      timers.delete(ms);
       review();
     });
-  });
-  const close = (): void => {
-    isClosed = true;
-    timer?.cancel();
+    timers.set(ms, timer);
   };
-  return { close };
+  state.onChange(() => schedule(REVIEW_DELAY_MS));
+  return {
+    close() {
+      isClosed = true;
+      for (const timer of timers.values()) timer.cancel();
+    },
+    repeat: () => schedule(REPEAT_MS),
+  };
 }
