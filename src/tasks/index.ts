@@ -5,5 +5,6 @@ export type { Ports, Recorder } from "./ports.ts";
 export { RateLimits, runTask, taskQueues } from "./run-task.ts";
 export { describeForbiddenEffect } from "./hooks/execute-hook.ts";
 export { ReviewRuns, answerProblem, conversionPath } from "./reviews/answer-review.ts";
-export { HookWebhooks, findDuplicateWebhooks, removeLeftoverWebhooks } from "./reviews/hook-webhooks.ts";
+export { HookWebhooks, findDuplicateWebhooks } from "./reviews/hook-webhooks.ts";
+export { removeLeftoverWebhooks } from "./reviews/leftover-webhooks.ts";
 export { findForbiddenWebhooks, listPermissions } from "./reviews/webhook-access.ts";

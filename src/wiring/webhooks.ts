@@ -44,6 +44,8 @@ export class WebhookWiring {
   readonly #scope: Scope;
   #opened: Promise<Webhooks> | undefined;
   #ownUserName: string | undefined;
+  /** Aborted when a server opens, whose registrar then removes what earlier processes have registered, and at the end. */
+  readonly #serverNeeded = new AbortController();
   /** Called when webhooks need more permissions than before. */
   #onMorePermissions: () => void = () => {};
 
@@ -63,6 +65,7 @@ export class WebhookWiring {
     this.#base = base;
     this.#parts = parts;
     this.#scope = scope;
+    scope.addRelease(() => this.#serverNeeded.abort());
     const { clock, settings } = base;
     const { state } = parts;
     const runs = new ReviewRuns({
@@ -184,8 +187,25 @@ export class WebhookWiring {
     this.hooks.markComplete();
     const isServerOpen = this.#base.settings.webhooks || !this.hooks.isEmpty;
     if (isServerOpen) return;
+    const { signal } = this.#serverNeeded;
     const name = makeConfigurationName(this.#base);
-    void removeLeftoverWebhooks(this.#base, [`${name}-hooks`, `${name}-operator`]);
+    const makeRegistrar = (): Promise<webhooksModule.Registrar> => this.#makeEmptyRegistrar(name);
+    void removeLeftoverWebhooks({ ...this.#base, name, signal, makeRegistrar });
+  }
+
+  /** Makes a registrar without a server, which removes all webhooks of this operator. */
+  async #makeEmptyRegistrar(name: string): Promise<webhooksModule.Registrar> {
+    const { Registrar } = await import("../webhooks/index.ts");
+    const registrar = new Registrar({
+      ...this.#base,
+      name,
+      target: readTarget(this.#base),
+      readOwnUser: () => this.#readOwnUser(),
+      onIssues: (issues) => this.#recordIssues(issues),
+    });
+    registrar.registerWithCa("");
+    registrar.markComplete();
+    return registrar;
   }
 
   /** Opens the server as the leader. Records a failure as an issue in the operator's status, and throws it; the next call tries again. */
@@ -204,6 +224,7 @@ export class WebhookWiring {
 
   /** Opens the server at the first call; later calls return the same server. */
   #openOnce(): Promise<Webhooks> {
+    this.#serverNeeded.abort();
     this.#opened ??= this.#createServer();
     return this.#opened;
   }

@@ -284,8 +284,8 @@ describe("a conversion", () => {
     schema: { openAPIV3Schema: { type: "object" } },
   });
 
-  test("is withdrawn only when all objects are stored as one version", async () => {
-    const { webhooks, issues } = await start();
+  test("is withdrawn only when all objects are stored as one version, also by the next process", async () => {
+    const { webhooks, issues, namespace } = await start();
     webhooks.registrar.set("one", { group: "hooks", conversions: [{ crdName, path: "/c" }] });
     await webhooks.registrar.flush();
     expect(issues).toEqual([expect.stringContaining("does not exist yet")]);
@@ -324,9 +324,17 @@ describe("a conversion", () => {
     await webhooks.registrar.flush();
     expect(await strategy()).toBe("Webhook");
     expect(issues).toEqual([expect.stringContaining("objects may be stored as v1, v2")]);
+    await webhooks.close();
+    const next = await start({ namespace });
+    await next.webhooks.registrar.flush();
+    expect(next.issues).toEqual([]);
+    // Its hook may not be loaded before.
+    next.webhooks.registrar.markComplete();
+    await next.webhooks.registrar.flush();
+    expect(next.issues).toEqual([expect.stringContaining("objects may be stored as v1, v2")]);
     await store("v1");
     await eventually(async () => expect(await strategy()).toBe("None"), "it is withdrawn");
-    await eventually(() => expect(issues).toEqual([]), "nothing is wrong");
+    await eventually(() => expect(next.issues).toEqual([]), "nothing is wrong");
   });
 });
 

@@ -15,17 +15,7 @@ import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
 import type { ReviewRuns, ConversionStep } from "./answer-review.ts";
-import {
-  MANAGED_BY_OPERATOR,
-  MUTATING_WEBHOOKS,
-  VALIDATING_WEBHOOKS,
-  ignoreNotFound,
-  formatLabelSelector,
-  listMetadata,
-  remove,
-  type KubeAccess,
-} from "../../kube/index.ts";
-import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import type { Clock, Logger } from "../../lib/index.ts";
 import {
   accountModuleOf,
   assertMayRegister,
@@ -368,27 +358,4 @@ function webhookKeys(hook: Hook, accessOf: AccessOf): string[] {
       ),
     ),
   ];
-}
-
-/**
- * Called when neither hooks nor the operator serve webhooks. Deletes the webhook configurations of an earlier start, which have the operator's
- * label and one of these names: nobody answers them. A failure is only logged, because the operator may lack the permissions.
- */
-export async function removeLeftoverWebhooks(
-  { client, logger }: Pick<KubeAccess, "client" | "logger">,
-  names: readonly string[],
-): Promise<void> {
-  const labelSelector = formatLabelSelector({ matchLabels: MANAGED_BY_OPERATOR });
-  try {
-    for (const resource of [VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]) {
-      const { items } = await listMetadata(client, { resource }, { labelSelector });
-      for (const { metadata } of items.filter((each) => names.includes(each.metadata.name))) {
-        const { name, uid = "" } = metadata;
-        await remove(client, { resource, name }, { preconditions: { uid } }).catch(ignoreNotFound);
-        logger.info("Webhooks of an earlier start are removed", { kind: resource.kind, name });
-      }
-    }
-  } catch (error) {
-    logger.debug("Webhooks of an earlier start could not be looked for", { error: oneLine(error) });
-  }
 }

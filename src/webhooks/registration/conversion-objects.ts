@@ -1,7 +1,7 @@
 /** Writes the wanted conversion webhooks into CustomResourceDefinitions. */
 
-import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, replace } from "../../kube/index.ts";
-import type { WatchedObject } from "../../kube/index.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, listMetadata, replace } from "../../kube/index.ts";
+import { formatLabelSelector, type KubeClient, type WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
 import type { ContestedObjects } from "./contested-objects.ts";
@@ -10,12 +10,21 @@ import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } f
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
 /** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
 export const CONVERSION_ANNOTATION = "addon-operator.io/conversion";
+/** Label of the same CRDs, by which an operator finds them without reading all CRDs. */
+const CONVERSION_LABEL = { [CONVERSION_ANNOTATION]: "true" };
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
 interface ConversionObjectsOptions extends RegistrationOptions {
   /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
   readonly contested: ContestedObjects;
+}
+
+/** Lists the CRDs whose conversion an operator of this name has configured. Throws ApiError, ConnectionError. */
+export async function listConvertedCrds(client: KubeClient, operatorName: string): Promise<string[]> {
+  const labelSelector = formatLabelSelector({ matchLabels: CONVERSION_LABEL });
+  const { items } = await listMetadata(client, { resource: RESOURCE }, { labelSelector });
+  return items.filter((crd) => isAnnotated(crd, operatorName)).map(({ metadata }) => metadata.name);
 }
 
 /**
@@ -62,7 +71,7 @@ export class ConversionObjects {
     const id = `CustomResourceDefinition ${crdName}`;
     const isSame = sameJson(found, conversion);
     if (isSame) contested.recordSettled(id);
-    if (isSame && this.#isAnnotated(crd))
+    if (isSame && isAnnotated(crd, this.#options.name) && isLabeled(crd))
       return contested.recordWritten(id, { wanted: conversion, stored: conversion });
     const field = ["f:spec", "f:conversion"];
     if (!contested.mayWrite({ id, wanted: conversion, found, object: crd, field })) return;
@@ -93,28 +102,28 @@ export class ConversionObjects {
     return get<WatchedObject>(this.#options.client, { resource: RESOURCE, name }).catch(ignoreNotFound);
   }
 
-  /** Writes conversion and annotation into the CRD; `operatorName` undefined removes the annotation. A newer version is a conflict. */
+  /** Writes conversion, annotation and label into the CRD; `operatorName` undefined removes both. A newer version is a conflict. */
   async #writeConversion(
     crd: WatchedObject,
     conversion: JsonObject,
     operatorName: string | undefined,
   ): Promise<void> {
-    const annotations = { ...objectOf(crd.metadata["annotations"]) };
-    if (operatorName === undefined) delete annotations[CONVERSION_ANNOTATION];
-    else annotations[CONVERSION_ANNOTATION] = operatorName;
-    const metadata = { ...crd.metadata, annotations };
+    const { [CONVERSION_ANNOTATION]: _, ...annotations } = objectOf(crd.metadata["annotations"]);
+    const { [CONVERSION_ANNOTATION]: __, ...labels } = objectOf(crd.metadata["labels"]);
+    if (operatorName !== undefined) {
+      annotations[CONVERSION_ANNOTATION] = operatorName;
+      Object.assign(labels, CONVERSION_LABEL);
+    }
+    const metadata = { ...crd.metadata, annotations, labels };
     const body = { ...crd, metadata, spec: { ...objectOf(crd["spec"]), conversion } };
     await replace(this.#options.client, { resource: RESOURCE, name: crd.metadata.name }, { body });
   }
 
   /** Whether the conversion of the CRD is one that this operator configured. */
   #isOwn(crd: WatchedObject): boolean {
-    return hasConversionWebhook(crd) && (this.#isAnnotated(crd) || this.#pointsToThisServer(crd));
-  }
-
-  /** Whether the annotation names this operator. */
-  #isAnnotated({ metadata }: WatchedObject): boolean {
-    return objectOf(metadata["annotations"])[CONVERSION_ANNOTATION] === this.#options.name;
+    return (
+      hasConversionWebhook(crd) && (isAnnotated(crd, this.#options.name) || this.#pointsToThisServer(crd))
+    );
   }
 
   /** Whether the webhook of the CRD calls the address of this operator. */
@@ -132,4 +141,13 @@ export class ConversionObjects {
 function hasConversionWebhook(crd: WatchedObject): boolean {
   const conversion = objectOf(crd["spec"])["conversion"];
   return isJsonObject(conversion) && conversion["strategy"] === "Webhook";
+}
+
+/** Whether the annotation of the CRD names this operator. */
+function isAnnotated({ metadata }: WatchedObject, operatorName: string): boolean {
+  return objectOf(metadata["annotations"])[CONVERSION_ANNOTATION] === operatorName;
+}
+
+function isLabeled({ metadata }: WatchedObject): boolean {
+  return CONVERSION_ANNOTATION in objectOf(metadata["labels"]);
 }

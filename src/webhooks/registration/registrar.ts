@@ -1,13 +1,13 @@
 /** Registers webhooks at the API server, and keeps them registered as their owners want. Owners are hooks, and the operator itself. */
 
 import { CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, SERVICES } from "../../kube/index.ts";
-import { apiVersionOf, get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
+import { apiVersionOf, get, getMetadata, ignoreNotFound, isForbidden } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
-import { ConversionObjects } from "./conversion-objects.ts";
+import { ConversionObjects, listConvertedCrds } from "./conversion-objects.ts";
 import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
 /** The webhooks of one owner, such as a hook. */
@@ -44,6 +44,8 @@ export class Registrar {
   readonly #refusals = new Map<string, string>();
   #ca: string | undefined;
   #isComplete = false;
+  /** Whether conversions that an earlier process has configured were looked for. */
+  #hasFoundFormer = false;
   /** Why the API server cannot reach the server: its Service does not exist. */
   #targetIssue: string | undefined;
   readonly #timers: Timers<"target" | "revert">;
@@ -136,6 +138,7 @@ export class Registrar {
     const hasTarget = owners.length === 0 || (await this.#hasTarget());
     const ownerReference = owners.length === 0 || !hasTarget ? undefined : await this.#readOwner();
     const mayAdd = hasTarget && this.#targetIssue === undefined;
+    if (this.#isComplete && !this.#hasFoundFormer) await this.#findFormerConversions();
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
     this.#watches.watchOnly([
@@ -150,6 +153,23 @@ export class Registrar {
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
       this.#withdrawn.delete(crdName);
       this.#conversionIssues.delete(crdName);
+    }
+  }
+
+  /**
+   * Finds conversions that an earlier process has configured and no owner wants, so that this reconcile removes them. Without the permission,
+   * later reconciles try again. Throws other errors of the API.
+   */
+  async #findFormerConversions(): Promise<void> {
+    const { client, name } = this.#options;
+    try {
+      const former = await listConvertedCrds(client, name);
+      const conversions = [...this.#wanted.values()].flatMap((each) => each.conversions ?? []);
+      const wanted = new Set(conversions.map(({ crdName }) => crdName));
+      for (const crdName of former) if (!wanted.has(crdName)) this.#withdrawn.add(crdName);
+      this.#hasFoundFormer = true;
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
     }
   }
 
