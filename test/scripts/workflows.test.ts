@@ -28,8 +28,8 @@ const read = (file: string): Workflow =>
 
 const files = readdirSync(new URL(".github/workflows/", root));
 
-test("there are three of them", () => {
-  expect(files.toSorted()).toEqual(["ci.yaml", "docs.yaml", "release.yaml"]);
+test("there are four of them", () => {
+  expect(files.toSorted()).toEqual(["ci.yaml", "docs.yaml", "nightly.yaml", "release.yaml"]);
 });
 
 describe.each(files)("%s", (file) => {
@@ -136,4 +136,16 @@ test("the image is built on bases named by digest, without scripts of dependenci
   expect(bases.filter((base) => !/^\w+:[\w.-]+@sha256:[0-9a-f]{64}$/.test(base))).toEqual([]);
   const installs = dockerfile.match(/npm ci.*/g) ?? [];
   expect(installs.filter((line) => !line.includes("--ignore-scripts"))).toEqual([]);
+});
+
+describe("a night", () => {
+  const { jobs } = read("nightly.yaml");
+
+  test("has one seed, which its first job prints and the others use", () => {
+    expect(jobs["seed"]?.steps[0]?.run).toContain("tee");
+    const seeded = Object.entries(jobs).filter(([, job]) => job.needs === "seed");
+    expect(seeded.map(([name]) => name)).toEqual(["units", "integration", "fuzz"]);
+    for (const [, job] of seeded)
+      expect(JSON.stringify(job)).toContain('"SEED":"${{ needs.seed.outputs.seed }}"');
+  });
 });

@@ -3,7 +3,10 @@ import { describe, expect, test } from "vitest";
 import { answerFalsely, playUndisturbed, STORIES } from "../../support/each-point.ts";
 import type { FalseAnswer } from "../../support/fault-proxy.ts";
 
-/** All requests with all answers; otherwise some by chance, by SEED. With STORY, REQUEST and ANSWER, one of them. */
+/**
+ * All requests, each with an answer that SEED determines; with ANSWER=all, with all answers. Otherwise some by chance, by SEED. With STORY,
+ * REQUEST and ANSWER, one of them.
+ */
 const LONG = process.env["LONG"] !== undefined;
 const { STORY, REQUEST, ANSWER } = process.env;
 const SEED = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
@@ -37,13 +40,15 @@ function random(seed: number): (below: number) => number {
 }
 
 function points(requests: number): { n: number; kind: string }[] {
-  const kinds = Object.keys(ANSWERS).filter((kind) => ANSWER === undefined || kind === ANSWER);
+  const isOpen = ANSWER === undefined || ANSWER === "all";
+  const kinds = Object.keys(ANSWERS).filter((kind) => isOpen || kind === ANSWER);
   const all = Array.from({ length: requests }, (_, i) => i + 1).filter(
     (n) => REQUEST === undefined || n === Number(REQUEST),
   );
   const pairs = all.flatMap((n) => kinds.map((kind) => ({ n, kind })));
-  if (LONG || REQUEST !== undefined) return pairs;
+  if (ANSWER !== undefined || REQUEST !== undefined) return pairs;
   const pick = random(SEED);
+  if (LONG) return all.map((n) => ({ n, kind: kinds[pick(kinds.length)] as string }));
   return Array.from({ length: POINTS }, () => pairs[pick(pairs.length)] as { n: number; kind: string });
 }
 
