@@ -38,6 +38,22 @@ const filesWith = (version: string, bytes: number): Record<string, string> => ({
   "data.txt": randomBytes(bytes).toString("hex"),
 });
 
+it("the CRD that the lock follows is recorded although the API server fails at first", async () => {
+  const lab = await sourcesLab();
+  let failures = 0;
+  lab.refuse = ({ path }) =>
+    path.includes("customresourcedefinitions") && (failures += 1) < 6
+      ? new ApiError({ status: 500, reason: "InternalError", message: "no" })
+      : undefined;
+  await lab.push("1.4.2");
+  lab.source({ web: { version: "1.4.2" } });
+  await lab.start();
+  await lab.pass(2 * MINUTE);
+  expect(lab.api.get(LOCK)).toMatchObject({
+    metadata: { annotations: { "addon-operator.io/modulesources-crd-uid": lab.crd } },
+  });
+});
+
 describe("a disk", () => {
   it("has no more than --sources-max", async () => {
     const lab = await running();

@@ -4,7 +4,7 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { Memo, oneLine } from "../../lib/index.ts";
+import { exponentialDelay, Memo, oneLine, type Timer } from "../../lib/index.ts";
 import { RegistryPauses } from "../../registry/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
@@ -22,6 +22,8 @@ import { StatusWriter } from "./status-writer.ts";
 const MAX_REFUSALS = 1000;
 /** Most indexes of chart repositories that are kept in memory between checks. */
 const MAX_INDEXES = 100;
+/** Until the uid of the CRD is read again after an error. */
+const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
 
 /**
  * The controller of ModuleSources on the leader. Each source has a timer for its next check, which looks for newer content.
@@ -37,6 +39,8 @@ export class SourceController {
   readonly #statusWriter: StatusWriter;
   readonly #startedAt: number;
   readonly #pauses = new RegistryPauses();
+  #crdTimer: Timer | undefined;
+  #crdFailures = 0;
   #isReconcileScheduled = false;
   /** The first converge has ended. */
   #isStartOver = false;
@@ -120,6 +124,7 @@ export class SourceController {
   close(): void {
     this.#closed = true;
     this.#removals.close();
+    this.#crdTimer?.cancel();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { timer } of this.#checkStates.values()) timer?.cancel();
     this.#statusWriter.close();
@@ -160,12 +165,20 @@ export class SourceController {
     await this.#recordCrdUid();
   }
 
-  /** Records in the lock which CRD the ModuleSources belong to. An error only delays that: the next check tries again. */
+  /** Records in the lock which CRD the ModuleSources belong to, without which no module is removed. Tries again after an error. */
   async #recordCrdUid(): Promise<void> {
-    await this.#removals.recordCrdUid().catch((error: unknown) => {
-      const { logger } = this.#context.options;
+    const { logger, clock } = this.#context.options;
+    try {
+      await this.#removals.recordCrdUid();
+      this.#crdFailures = 0;
+    } catch (error) {
       logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
-    });
+      this.#crdFailures += 1;
+      const retry = (): void => this.#runInBackground(() => this.#recordCrdUid());
+      this.#crdTimer?.cancel();
+      if (!this.#closed)
+        this.#crdTimer = clock.setTimer(exponentialDelay(this.#crdFailures, CRD_RETRY), retry);
+    }
   }
 
   /**
