@@ -56,8 +56,7 @@ export class AddressGuard {
 
   /** Explains why `url` must not be called; undefined if it may be called. */
   async explainRefusal(url: URL): Promise<string | undefined> {
-    if (url.protocol !== "https:" && url.protocol !== this.#registry.protocol)
-      return `${url.protocol}// is not allowed`;
+    if (url.protocol !== "https:" && url.protocol !== this.#registry.protocol) return explainProtocol(url);
     if (url.username !== "" || url.password !== "") return "the address contains credentials";
     if (url.host === this.#registry.host) return undefined;
     const address = toAddress(url);
@@ -77,6 +76,15 @@ export class AddressGuard {
     const addresses = await this.#registryAddresses;
     return addresses.length > 0 && addresses.every((each) => containsHost(network, each));
   }
+}
+
+/**
+ * Explains why a registry with TLS may not lead to another protocol. The digest proves the content of a blob, but on plain HTTP anyone on
+ * the way reads private content, and the signature in the URL, with which everyone can get it.
+ */
+function explainProtocol({ protocol }: URL): string {
+  if (protocol !== "http:") return `${protocol}// is not allowed`;
+  return "a registry with TLS may not lead to plain HTTP, where others could read the content; give its storage TLS, or let the registry send blobs itself";
 }
 
 /** The IP address in a URL, or that of localhost; undefined for another name. */

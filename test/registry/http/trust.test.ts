@@ -63,7 +63,10 @@ it("a registry on a private address may name itself, without TLS only where it h
   expect(await refused("http://127.0.0.1:5000/blobs", local)).toBeUndefined();
   expect(await refused("http://127.0.0.1:5001/blobs", local)).toBeUndefined();
   expect(await refused("http://10.0.0.1/blobs", local)).toContain("the address is private");
-  expect(await refused("http://registry.example.com/blobs")).toBe("http:// is not allowed");
+  expect(await refused("http://registry.example.com/blobs")).toBe(
+    "a registry with TLS may not lead to plain HTTP, where others could read the content; give its storage TLS, or let the registry send blobs itself",
+  );
+  expect(await refused("ftp://registry.example.com/blobs")).toBe("ftp:// is not allowed");
 });
 
 const SITE = ["https://10.2.3.4/", "https://192.168.1.1:9000/", "https://[fd00::2]/", "https://100.64.0.1/"];
