@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 import { onTestFinished, describe, expect, test } from "vitest";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
@@ -335,6 +337,35 @@ describe("a conversion", () => {
     await store("v1");
     await eventually(async () => expect(await strategy()).toBe("None"), "it is withdrawn");
     await eventually(() => expect(next.issues).toEqual([]), "nothing is wrong");
+  });
+
+  test("that an operator has left behind is found and removed with the commands of the guide", async () => {
+    const guide = readFileSync("docs/guides/webhooks.md", "utf8");
+    const [, template] = /^kubectl get crds -o (jsonpath='[^']*')$/m.exec(guide) ?? [];
+    const [, patch] = /^kubectl patch crd \S+ --type=merge -p '([^']*)'$/m.exec(guide) ?? [];
+    const name = "leftovers.conversion.example.com";
+    await apply({
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name, annotations: { "addon-operator.io/conversion": "uninstalled" } },
+      spec: {
+        group: "conversion.example.com",
+        scope: "Namespaced",
+        names: { plural: "leftovers", singular: "leftover", kind: "Leftover" },
+        versions: [version("v1", true), version("v2", false)],
+        conversion: {
+          strategy: "Webhook",
+          webhook: { clientConfig: { url: "https://127.0.0.1:1/c" }, conversionReviewVersions: ["v1"] },
+        },
+      },
+    });
+    onTestFinished(async () => void (await kubectl(["delete", "crd", name, "--wait=false"])));
+    const list = () => kubectl(["get", "crds", "-o", template?.replaceAll("'", "") ?? ""]);
+    await eventually(async () => expect(await list()).toContain(`${name} ["v1"]`), "it is listed");
+    await kubectl(["patch", "crd", name, "--type=merge", "-p", patch ?? ""]);
+    expect(await list()).not.toContain(name);
+    const crd = await json<{ spec: { conversion: unknown } }>(["get", "crd", name]);
+    expect(crd.spec.conversion).toEqual({ strategy: "None" });
   });
 });
 
