@@ -4,8 +4,11 @@
  */
 
 import {
+  areListsApplied,
   compareObjects,
+  describeDuplicateItems,
   digestFieldManagers,
+  findDuplicateItems,
   findReplacedItems,
   HELM,
   mayBeAutoscaled,
@@ -14,6 +17,7 @@ import {
   withoutFields,
   withoutReplacedItems,
   type Comparison,
+  type DuplicateItems,
   type FieldManagers,
   type ReplacedItems,
 } from "../../drift/index.ts";
@@ -158,29 +162,56 @@ export class LiveObjectClient {
 export interface Inspection extends Comparison {
   /** The field managers at the time of the comparison. */
   readonly fieldManagers: FieldManagers;
+  /** Parts of the object that are neither compared nor repaired, with the reason. */
+  readonly notCompared: string | undefined;
   /** Writes the object back as recorded, without ignored fields; returns the field managers after that. Throws as `inspect`. */
   readonly repair: () => Promise<FieldManagers>;
 }
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
+/** Most lists with duplicate keys that are left out: the server may name only some of them at once. */
+const MAX_LEFT_OUT = 10;
+
+interface TriedApply {
+  readonly applied: JsonObject;
+  /** The recorded object without the lists with duplicate keys. */
+  readonly recorded: JsonObject;
+  readonly replaced: readonly ReplacedItems[];
+  readonly duplicates: readonly DuplicateItems[];
+}
+
 /**
  * Tries what an apply of a recorded object makes of the live one. If the server refuses it, because others have changed keys of list items,
- * tries it without these items (`replaced`). Throws ApiError, ConnectionError.
+ * tries it without these items (`replaced`); because of lists with duplicate keys, without these lists (`duplicates`). Throws ApiError,
+ * ConnectionError.
  */
 async function tryApply(
   served: LiveObjectClient,
-  { live, recorded }: { readonly live: JsonObject; readonly recorded: JsonObject },
+  {
+    live,
+    recorded,
+    duplicates = [],
+  }: { readonly live: JsonObject } & Pick<TriedApply, "recorded"> & Partial<Pick<TriedApply, "duplicates">>,
   call: CallOptions,
-): Promise<{ readonly applied: JsonObject; readonly replaced: readonly ReplacedItems[] }> {
+): Promise<TriedApply> {
   const dryRun = { ...call, dryRun: true };
   try {
-    return { applied: await served.apply(recorded, dryRun), replaced: [] };
+    return { applied: await served.apply(recorded, dryRun), recorded, replaced: [], duplicates };
   } catch (error) {
+    const found = error instanceof ApiError ? findDuplicateItems(error.message) : [];
+    if (found.length > 0 && duplicates.length < MAX_LEFT_OUT) {
+      const rest = withoutFields(
+        recorded,
+        found.map(({ path }) => path),
+      );
+      return tryApply(served, { live, recorded: rest, duplicates: [...duplicates, ...found] }, call);
+    }
     const isInvalid = error instanceof ApiError && error.status === 422;
     const replaced = isInvalid ? findReplacedItems(live, recorded) : [];
     if (replaced.length === 0) throw error;
-    return { applied: await served.apply(withoutReplacedItems(recorded, replaced), dryRun), replaced };
+    const applied = await served.apply(withoutReplacedItems(recorded, replaced), dryRun);
+    return { applied, recorded, replaced, duplicates };
   }
 }
 
@@ -212,8 +243,10 @@ export class RecordedObjects {
     const call = { signal, timeoutMs: REQUEST_TIMEOUT_MS };
     const live = await served.get(call);
     if (live === undefined || !this.#belongsToRelease(live)) return undefined;
-    const recorded = this.#toHelmObject(body, live);
-    const tried = await tryApply(served, { live, recorded: withEncodedData(recorded) }, call);
+    const helmObject = this.#toHelmObject(body, live);
+    const tried = await tryApply(served, { live, recorded: withEncodedData(helmObject) }, call);
+    const { duplicates } = tried;
+    const recorded = duplicates.length === 0 ? helmObject : tried.recorded;
     const isAutoscaled = mayBeAutoscaled(live) && (await hasAutoscaler(this.#tools.client, live, call));
     const comparison = compareObjects(live, tried.applied, { ignore, isAutoscaled, ...tried });
     const { ignored, replaced } = comparison;
@@ -225,7 +258,10 @@ export class RecordedObjects {
     return {
       ...comparison,
       fieldManagers: digestFieldManagers(live),
+      notCompared: duplicates.length === 0 ? undefined : describeDuplicateItems(duplicates),
       repair: async () => {
+        if (areListsApplied(live, duplicates))
+          throw new Error(`it cannot be repaired without ${describeDuplicateItems(duplicates)}`);
         const { metadata } = await served.takeItems(live, replaced, call);
         const { resourceVersion } = objectOf(metadata);
         // Optimistic concurrency: a slow repair must not overwrite a later write of a run.

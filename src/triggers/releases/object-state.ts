@@ -106,6 +106,8 @@ export interface ObjectDrift {
   /** The repair waits for its back-off, since others changed the object repeatedly. */
   isRepairDelayed: boolean;
   checkError: string | undefined;
+  /** Parts of the object that the last check did not compare, with the reason. */
+  notCompared: string | undefined;
   checkBackoff: Backoff;
   repairBackoff: Backoff;
   repairedAt: number;
@@ -151,15 +153,20 @@ export function getNextCheckTime({ checkBackoff, repairBackoff, isRepairDelayed 
   return isRepairDelayed ? Math.max(checkBackoff.dueAt, repairBackoff.dueAt) : checkBackoff.dueAt;
 }
 
+interface CheckResult extends Comparison {
+  readonly notCompared?: string | undefined;
+}
+
 /**
  * Records the result of a check; true if it found drift that was not reported before. `isShared`: another manager owns a field that helm sets, so
  * each of its later writes must be checked.
  */
-export function recordCheck(drift: ObjectDrift, comparison: Comparison | undefined, now: number): boolean {
+export function recordCheck(drift: ObjectDrift, comparison: CheckResult | undefined, now: number): boolean {
   const { fields = [], isShared = false } = comparison ?? {};
   const isNewDrift = fields.length > 0 && JSON.stringify(drift.fields) !== JSON.stringify(fields);
   drift.checkBackoff.record(now);
   drift.checkError = undefined;
+  drift.notCompared = comparison?.notCompared;
   drift.isRepairDelayed = false;
   drift.mustCheckEveryWrite = isShared || fields.length > 0;
   drift.fields = fields;
@@ -174,6 +181,7 @@ export function newObjectDrift(fieldManagers: FieldManagers): ObjectDrift {
     fields: [],
     isRepairDelayed: false,
     checkError: undefined,
+    notCompared: undefined,
     checkBackoff: new Backoff(MIN_CHECK_INTERVAL_MS, TRIES_WITHOUT_DELAY),
     repairBackoff: new Backoff(MIN_REPAIR_INTERVAL_MS, TRIES_WITHOUT_DELAY),
     repairedAt: -Infinity,

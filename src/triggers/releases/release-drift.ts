@@ -260,6 +260,8 @@ export class ReleaseDrift implements Analyzer {
       if (driftedObject.fields.length > 0) drifted.push(driftedObject);
       if (drift.checkError !== undefined)
         issue ??= `${driftedObject.title} cannot be compared with its release: ${drift.checkError}`;
+      else if (drift.notCompared !== undefined)
+        issue ??= `${driftedObject.title} is compared with its release except for ${drift.notCompared}`;
     }
     return summarizeDrift(drifted, issue);
   }

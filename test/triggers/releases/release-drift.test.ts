@@ -56,6 +56,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     /** Of repairs. */
     refusal: undefined as Error | undefined,
     gate: undefined as Promise<void> | undefined,
+    notCompared: undefined as string | undefined,
     most: 0,
   };
   let now = 0;
@@ -73,6 +74,7 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
       ignored: [],
       isShared: false,
       fieldManagers: digestFieldManagers(object),
+      notCompared: seen.notCompared,
       repair: () => {
         if (seen.refusal !== undefined) return Promise.reject(seen.refusal);
         seen.repairs.push(clock.now());
@@ -296,6 +298,18 @@ test("a server that fails is asked less and less often, and the log has it once"
   // Meanwhile it is not known whether it has drifted.
   const unknown = "one 0: ConfigMap ns/a cannot be compared with its release: no dry run";
   expect(seen.reported).toEqual([unknown, "one 1: ConfigMap ns/a"]);
+});
+
+test("a part that cannot be compared is named, and hides no drift of the others", async () => {
+  const { seen, begin, write, fields, clock } = driftLab();
+  await begin(["a"]);
+  seen.notCompared = "data (why)";
+  await write("a", EDITED);
+  fields.set("a", [field("data.a")]);
+  await write("a", [HELMS]);
+  await clock.advance(HOUR);
+  const issue = "ConfigMap ns/a is compared with its release except for data (why)";
+  expect(seen.reported).toEqual([`one 0: ${issue}`, `one 1: ConfigMap ns/a${issue}`]);
 });
 
 test("what the server refuses is asked again when it changes", async () => {
