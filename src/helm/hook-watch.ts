@@ -1,10 +1,11 @@
 /**
  * Reports for which hook of a chart helm waits. helm stores the phase of each hook (`Running`, `Failed` …) in the record of the release,
- * the Secret of its newest revision; the status of the release shows helm's operation, such as `pending-upgrade`.
+ * the Secret of its newest revision; the status of the release shows helm's operation, such as `pending-upgrade`. A hook whose object is
+ * missing can neither succeed nor fail, but helm waits for it until its time limit, so the watch ends helm earlier.
  */
 
 import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";
-import { HelmError } from "./binary/helm-errors.ts";
+import { HelmError, HookObjectError } from "./binary/helm-errors.ts";
 import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { isPendingStatus } from "./release/revisions.ts";
@@ -25,18 +26,35 @@ export interface HelmRun {
   readonly release: string;
   readonly signal: AbortSignal;
   readonly onWait?: OnWait | undefined;
-  /** Whether no object of a hook exists any more. */
+  /** The chart may have hooks, so that checks begin early. */
+  readonly mayHaveHooks: boolean;
+  /**
+   * Nothing but hooks takes helm long, so that the watch may end it: helm updates the record only when it starts a hook, so a hook that
+   * succeeded stays `Running` there while helm waits for Pods.
+   */
+  readonly mayEnd: boolean;
+  /** Whether no object of a hook exists. */
   readonly isMissing?: ((hook: HookRecord, signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
 /** Delays between checks. Most runs of helm end before the first check, and cost no request. */
 const CHECK_DELAYS = { firstMs: 10_000, maxMs: 60_000 };
+const HOOK_CHECK_DELAYS = { firstMs: 3000, maxMs: 60_000 };
 
-/** Runs helm. During a long run, it reports for which of the chart's hooks helm waits. A HelmError after such a wait names the hook. */
-export async function withHookWatch<T>(watched: HelmRun, helm: () => Promise<T>): Promise<T> {
+/** How long the object of a hook must be missing until helm is ended. By then helm has created it, or has finished all that follows the hook. */
+const MISSING_MS = 300_000;
+
+/**
+ * Runs helm, which must end when its signal is aborted. During a long run, it reports for which of the chart's hooks helm waits. A HelmError
+ * after such a wait names the hook. Throws HookObjectError if the object of the hook was deleted before helm saw how it ended.
+ */
+export async function withHookWatch<T>(
+  watched: HelmRun,
+  helm: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const watch = new HookWatch(watched);
   try {
-    return await helm();
+    return await helm(AbortSignal.any([watched.signal, watch.endSignal]));
   } catch (error) {
     throw await watch.addHookName(error);
   } finally {
@@ -49,10 +67,14 @@ class HookWatch {
   readonly #run: HelmRun;
   readonly #startedAt: number;
   readonly #abortController = new AbortController();
+  /** Aborted to end helm, with a HookObjectError. */
+  readonly #endController = new AbortController();
   #timer: Timer;
   /** Status of the release while helm works; undefined until a check finds that helm works on the release. */
   #status: string | undefined;
   #lastReportKey: string | undefined;
+  /** The hook whose object was missing in the last checks, and the time of the first of them. */
+  #missing: { readonly key: string; readonly since: number } | undefined;
 
   /** Starts the checks; `stop` ends them. */
   constructor(watched: HelmRun) {
@@ -67,10 +89,16 @@ class HookWatch {
     this.#timer.cancel();
   }
 
+  /** Aborted when helm waits for a hook in vain. */
+  get endSignal(): AbortSignal {
+    return this.#endController.signal;
+  }
+
   /** Ends the checks. Adds the name of the hook in which helm failed to a HelmError; returns any other failure unchanged. */
   async addHookName(failure: unknown): Promise<unknown> {
     this.stop();
     const { signal } = this.#run;
+    if (this.endSignal.aborted && failure instanceof HelmError) return this.endSignal.reason;
     // No check saw helm at work, as in a short run, which must cost no request.
     const wasSeenAtWork = this.#status !== undefined;
     if (!wasSeenAtWork || !(failure instanceof HelmError) || signal.aborted) return failure;
@@ -81,7 +109,8 @@ class HookWatch {
 
   /** Schedules the next check; delays grow with the number of checks. */
   #scheduleCheck(checks: number): Timer {
-    return this.#run.clock.setTimer(exponentialDelay(checks, CHECK_DELAYS), () => this.#checkHook(checks));
+    const delays = this.#run.mayHaveHooks ? HOOK_CHECK_DELAYS : CHECK_DELAYS;
+    return this.#run.clock.setTimer(exponentialDelay(checks, delays), () => this.#checkHook(checks));
   }
 
   /** Reports the hook for which helm waits now, and schedules the next check. `checks` counts them, because their delay grows. */
@@ -91,22 +120,33 @@ class HookWatch {
     const hook = await this.#findLastHook(["Running"], signal).catch(() => undefined);
     if (signal.aborted) return;
     this.#reportIfNew(hook);
-    this.#timer = this.#scheduleCheck(checks + 1);
+    if (hook !== undefined && this.#isLost(hook))
+      this.#endController.abort(buildLostError(this.#run.release, hook));
+    else this.#timer = this.#scheduleCheck(checks + 1);
+  }
+
+  /** Whether the object of the hook has been missing for so long that helm waits in vain. */
+  #isLost(hook: FoundHook): boolean {
+    const now = this.#run.clock.now();
+    const key = reportKeyOf(hook);
+    if (!hook.isMissing) this.#missing = undefined;
+    else if (this.#missing?.key !== key) this.#missing = { key, since: now };
+    return this.#run.mayEnd && this.#missing !== undefined && now - this.#missing.since >= MISSING_MS;
   }
 
   /** Calls `onWait` if the hook is another one than in the last report. */
   #reportIfNew(hook: HelmHook | undefined): void {
-    const reportKey = hook && `${hook.name} ${hook.since}`;
+    const reportKey = hook && reportKeyOf(hook);
     if (reportKey === this.#lastReportKey) return;
     this.#lastReportKey = reportKey;
-    this.#run.onWait?.(hook);
+    this.#run.onWait?.(hook && { name: hook.name, since: hook.since });
   }
 
   /**
    * Reads from the record of the release which hook this run of helm started last. Undefined if the hook is in none of these phases,
    * or if helm has not begun to work on the release.
    */
-  async #findLastHook(phases: readonly string[], signal: AbortSignal): Promise<HelmHook | undefined> {
+  async #findLastHook(phases: readonly string[], signal: AbortSignal): Promise<FoundHook | undefined> {
     const { store, release } = this.#run;
     const meta = store.get(release);
     if (meta === undefined) return undefined;
@@ -118,19 +158,36 @@ class HookWatch {
     const startedHooks = hooks.filter(({ startedAt = 0 }) => startedAt >= this.#startedAt);
     const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
-    // helm 4 waits until its time-out for an object that was deleted before helm saw how it ended. helm itself deletes one that failed.
+    // helm itself deletes an object that failed.
     const isMissing = last.phase === "Running" && (await this.#run.isMissing?.(last, signal)) === true;
-    return { name: describeHook(last, this.#status, isMissing), since: last.startedAt };
+    const mayHaveSucceeded = isMissing && last.deletePolicies.includes("hook-succeeded");
+    if (mayHaveSucceeded && !this.#run.mayEnd) return undefined;
+    return { name: describeHook(last, this.#status, isMissing), since: last.startedAt, isMissing };
   }
+}
+
+interface FoundHook extends HelmHook {
+  readonly isMissing: boolean;
+}
+
+function reportKeyOf({ name, since }: HelmHook): string {
+  return `${name} ${since}`;
+}
+
+function buildLostError(release: string, { name }: HelmHook): HookObjectError {
+  const remedy = "keep it for a minute or longer, for example with spec.ttlSecondsAfterFinished";
+  return new HookObjectError(
+    `helm waited for a hook of ${release} that cannot end: ${name}; it was deleted before helm saw how it ended; ${remedy}`,
+  );
 }
 
 /**
  * Describes a hook for people: its object, and its events that belong to helm's current operation, which `status` shows, such as
- * `Job/migrate (pre-upgrade)` for the status `pending-upgrade`. `isMissing`: the object does not exist any more.
+ * `Job/migrate (pre-upgrade)` for the status `pending-upgrade`. `isMissing`: the object does not exist.
  */
 function describeHook({ object, events }: HookRecord, status: string, isMissing: boolean): string {
   const verb = status === "uninstalling" ? "delete" : status.replace("pending-", "");
   const eventsOfOperation = events.filter((event) => event.endsWith(`-${verb}`));
-  const note = isMissing ? "; the object was deleted" : "";
+  const note = isMissing ? "; the object does not exist" : "";
   return `${object} (${eventsOfOperation.join(", ")}${note})`;
 }

@@ -22,6 +22,7 @@ import {
   refuseHookReplacements,
   type HookRun,
 } from "./objects/hook-objects.ts";
+import { explainImmutableFields } from "./objects/immutable-fields.ts";
 import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
@@ -148,8 +149,8 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
       ...buildRevisionLabels(reconciliation, rendered?.checksum, release === undefined),
     };
     try {
-      await runWithHookWatch(reconciliation, () =>
-        installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax }, rendered),
+      await runWithHookWatch(reconciliation, (signal) =>
+        installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax, signal }, rendered),
       );
     } catch (error) {
       // `countFailure` throws the error unless the release has to be rolled back now.
@@ -170,14 +171,16 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
  * which an abort does not cancel, because the next decision depends on the record that helm left.
  */
 async function runWithHookWatch(
-  { tools, request }: Reconciliation,
-  work: () => Promise<void>,
+  { tools, request, chart }: Reconciliation,
+  work: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const { store, clock } = tools;
   const { module, signal, onWait } = request;
   try {
     const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
-    await withHookWatch({ store, clock, release: module.name, signal, onWait, isMissing }, work);
+    const circumstances = { mayHaveHooks: chart.reach.hooks, mayEnd: module.helm?.wait !== true };
+    const watched = { store, clock, release: module.name, signal, onWait, isMissing, ...circumstances };
+    await withHookWatch(watched, work);
   } catch (error) {
     await store.refresh(module.name);
     throw error;
@@ -209,7 +212,12 @@ async function installOrUpgrade(
       const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);
       const isRepaired = await repairRecords(reconciliation, { stderr: error.result.stderr, listWanted });
       if (isRepaired) continue;
-      throw await explainHookFailure(tools, error, { run: { verb, hooks }, signal: request.signal });
+      const explained = await explainHookFailure(tools, error, {
+        run: { verb, hooks },
+        signal: request.signal,
+      });
+      if (!(explained instanceof HelmError)) throw explained;
+      throw await explainImmutableFields(explained, tools.namespace, listWanted);
     }
   }
 }

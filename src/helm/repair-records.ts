@@ -4,7 +4,7 @@ import { apiGroupOf } from "../kube/index.ts";
 import { listNames, mapInParallel } from "../lib/index.ts";
 import { BrokenRecordError } from "./binary/helm-errors.ts";
 import { UNKNOWN_KIND } from "./binary/helm.ts";
-import { resourceName, type ObjectRef } from "./manifest/manifest.ts";
+import { INVALID_OBJECT, resourceName, type ObjectRef } from "./manifest/manifest.ts";
 import { forgetGoneKinds, moveManagedFields } from "./objects/gone-kinds.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
 import { RecordedObjects } from "./objects/live-objects.ts";
@@ -26,9 +26,6 @@ const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release
 
 /** helm's message where the API server refuses a custom resource with `managedFields` of a version that it does not serve. */
 const GONE_VERSION = /request to convert CR to an invalid group\/version: ([a-z0-9./-]+)/;
-
-/** An object that the API server refuses, in helm's message. */
-const INVALID_OBJECT = /\b([A-Z][A-Za-z]*)(?:\.[a-z0-9.-]+)? "([^"\s]+)" is invalid\b/g;
 
 interface FailedUpgrade {
   /** helm's output. */
@@ -96,7 +93,9 @@ async function leaveVersion(
 async function undoReplacedItems({ tools, request }: Reconciliation, stderr: string): Promise<boolean> {
   const { store, logger } = tools;
   const { module, signal } = request;
-  const refused = new Set(Array.from(stderr.matchAll(INVALID_OBJECT), ([, kind, name]) => `${kind} ${name}`));
+  const refused = new Set(
+    Array.from(stderr.matchAll(INVALID_OBJECT), ([, kind, , name]) => `${kind} ${name}`),
+  );
   const compared = findComparedRevisions(store.revisions(module.name)).at(-1);
   if (refused.size === 0 || compared === undefined) return false;
   const [manifest = ""] = await store.readManifests(compared, signal);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { HelmError } from "../../src/helm/binary/helm-errors.ts";
+import { HelmError, HookObjectError } from "../../src/helm/binary/helm-errors.ts";
 import { withHookWatch } from "../../src/helm/hook-watch.ts";
 import type { HelmHook } from "../../src/helm/hook-watch.ts";
 import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
@@ -28,24 +28,32 @@ class Lab {
   /** What was reported, with the second of it. */
   readonly reported: [number, HelmHook | undefined][] = [];
   readonly #end = Promise.withResolvers<void>();
-  readonly run = withHookWatch(
-    {
-      store: {
-        get: () => ({ status: this.status }) as ReleaseMeta,
-        readRecord: () => {
-          this.reads++;
-          if (this.broken) return Promise.reject(new Error("no record"));
-          return Promise.resolve({ hooks: this.hooks } as unknown as ReleaseRecord);
+  readonly run: Promise<void>;
+
+  constructor(circumstances = { mayHaveHooks: false, mayEnd: true }) {
+    this.run = withHookWatch(
+      {
+        store: {
+          get: () => ({ status: this.status }) as ReleaseMeta,
+          readRecord: () => {
+            this.reads++;
+            if (this.broken) return Promise.reject(new Error("no record"));
+            return Promise.resolve({ hooks: this.hooks } as unknown as ReleaseRecord);
+          },
         },
+        clock: this.clock,
+        release: "web",
+        signal: this.abort.signal,
+        ...circumstances,
+        isMissing: () => Promise.resolve(this.isMissing),
+        onWait: (hook) => this.reported.push([(this.clock.now() - this.from) / 1000, hook]),
       },
-      clock: this.clock,
-      release: "web",
-      signal: this.abort.signal,
-      isMissing: () => Promise.resolve(this.isMissing),
-      onWait: (hook) => this.reported.push([(this.clock.now() - this.from) / 1000, hook]),
-    },
-    () => this.#end.promise,
-  );
+      (signal) => {
+        signal.addEventListener("abort", () => this.#end.reject(failure));
+        return this.#end.promise;
+      },
+    );
+  }
 
   end(error?: unknown): Promise<string> {
     if (error === undefined) this.#end.resolve();
@@ -99,10 +107,53 @@ describe("a long run of helm", () => {
     lab.hooks = [lab.hook("migrate")];
     await lab.clock.advance(10_000);
     expect(lab.reported.map(([, hook]) => hook?.name)).toEqual([
-      "Job/migrate (pre-upgrade; the object was deleted)",
+      "Job/migrate (pre-upgrade; the object does not exist)",
     ]);
     lab.hooks = [lab.hook("migrate", { phase: "Failed" })];
     expect(await lab.end(failure)).toContain("its hook Job/migrate (pre-upgrade) did not succeed");
+  });
+
+  it("with hooks is looked at after 3 s, and ended for an object that has been missing for five minutes", async () => {
+    const lab = new Lab({ mayHaveHooks: true, mayEnd: true });
+    lab.isMissing = true;
+    lab.hooks = [lab.hook("migrate")];
+    await lab.clock.advance(4 * MINUTE);
+    expect(lab.reported).toEqual([
+      [3, { name: "Job/migrate (pre-upgrade; the object does not exist)", since: lab.from + 2000 }],
+    ]);
+    const ended = lab.run.catch((error: unknown) => error);
+    await lab.clock.advance(2 * MINUTE);
+    expect(await ended).toBeInstanceOf(HookObjectError);
+    expect(String(await ended)).toContain("deleted before helm saw how it ended; keep it");
+    expect(lab.clock.timers).toBe(0);
+  });
+
+  it("goes on while the object of a hook comes and goes, or helm waits for Pods, too", async () => {
+    const flapping = new Lab({ mayHaveHooks: true, mayEnd: true });
+    const waiting = new Lab({ mayHaveHooks: true, mayEnd: false });
+    waiting.isMissing = true;
+    for (const lab of [flapping, waiting]) lab.hooks = [lab.hook("migrate")];
+    for (let minute = 0; minute < 20; minute += 1) {
+      flapping.isMissing = minute % 4 !== 0;
+      await flapping.clock.advance(MINUTE);
+      await waiting.clock.advance(MINUTE);
+    }
+    expect([await flapping.end(), await waiting.end()]).toEqual(["ok", "ok"]);
+  });
+
+  it("that waits for Pods names no hook that helm itself deletes when it has succeeded", async () => {
+    const lab = new Lab({ mayHaveHooks: true, mayEnd: false });
+    lab.isMissing = true;
+    lab.hooks = [lab.hook("migrate", { deletePolicies: ["hook-succeeded"] })];
+    await lab.clock.advance(20 * MINUTE);
+    expect([lab.reported, await lab.end()]).toEqual([[], "ok"]);
+  });
+
+  it("with a hook that is there goes on, however long it takes", async () => {
+    const lab = new Lab({ mayHaveHooks: true, mayEnd: true });
+    lab.hooks = [lab.hook("migrate")];
+    await lab.clock.advance(20 * MINUTE);
+    expect(await lab.end()).toBe("ok");
   });
 
   it("is looked at after 10, 30 and 70 s, then once a minute", async () => {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { RELEASE_VARIABLE } from "../../src/helm/binary/binary.ts";
 import { ChartReader, computeInputsDigest } from "../../src/helm/chart/chart.ts";
 import { RELEASE_LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
-import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
+import type { HelmHook, ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
@@ -96,6 +96,7 @@ interface Change {
   readonly missingObjects?: readonly string[];
   readonly chart?: ChartKind;
   readonly helm?: HelmOverrides;
+  readonly onWait?: ReconcileRequest["onWait"];
 }
 
 function requestOf(values: object, change: Change = {}): ReconcileRequest {
@@ -104,6 +105,7 @@ function requestOf(values: object, change: Change = {}): ReconcileRequest {
     module: { name: "m", valuesKey: "m", chartDir: join(lab.root, "m"), chart, helm, retries: 1 },
     values: JSON.stringify({ global: {}, m: {}, ...values }),
     missingObjects: change.missingObjects ?? [],
+    ...(change.onWait && { onWait: change.onWait }),
     signal: AbortSignal.timeout(50_000),
   };
 }
@@ -328,9 +330,13 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
       return names.split("\n").filter((name) => name !== "");
     };
     /** Upgrades, and ends the Job once its Pod exists. */
-    const upgrade = async (a: number, end: () => Promise<unknown>): Promise<ReleaseOutcome> => {
+    const upgrade = async (
+      a: number,
+      end: () => Promise<unknown>,
+      change: Change = {},
+    ): Promise<ReleaseOutcome> => {
       let isOver = false;
-      const outcome = reconcile({ m: { a } }).finally(() => (isOver = true));
+      const outcome = reconcile({ m: { a } }, change).finally(() => (isOver = true));
       // The caller handles its failure.
       outcome.catch(() => {});
       await eventually(async () => expect(isOver || (await pods()).length > 0).toBe(true), "a Pod");
@@ -362,9 +368,60 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: non
     // helm 3 takes a Job that was deleted for one that has ended.
     test.runIf(which === "helm")("that was deleted too early does not count towards a rollback", async () => {
       const remove = (): Promise<string> => kubectl("delete", "job/migrate");
-      await expect(upgrade(3, remove)).rejects.toThrow("deleted before helm saw that it completed");
+      const waits: (string | undefined)[] = [];
+      const change = { helm: { timeout: "11s" }, onWait: (hook?: HelmHook) => void waits.push(hook?.name) };
+      await expect(upgrade(3, remove, change)).rejects.toThrow("deleted before helm saw that it completed");
+      expect(waits).toContain("Job/migrate (pre-upgrade; the object does not exist)");
       expect(await upgrade(3, succeed)).toMatchObject({ action: "upgraded" });
     });
+  });
+
+  test("a change of fields that cannot change is refused with the object and the remedy", async () => {
+    const pod = (image: string): string =>
+      `{metadata: {labels: {a: a}}, spec: {restartPolicy: RESTART, containers: [{name: a, image: ${image}}]}}`;
+    const objects = (changed = ""): string => {
+      const [image, service, role, size] = ["Job", "StatefulSet", "RoleBinding", "PersistentVolumeClaim"].map(
+        (kind) => (kind === changed ? "b" : "a"),
+      );
+      return `apiVersion: batch/v1
+kind: Job
+metadata: {name: x}
+spec: {template: ${pod(image ?? "").replace("RESTART", "Never")}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: x}
+spec: {replicas: 0, serviceName: ${service}, selector: {matchLabels: {a: a}}, template: ${pod("a").replace("RESTART", "Always")}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: x}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${role}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: x}
+spec: {storageClassName: ${size}, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`;
+    };
+    await putChart(objects());
+    await reconcile({});
+    const commands: Readonly<Record<string, string>> = {
+      Job: "delete job.batch x",
+      StatefulSet: "delete statefulset.apps x",
+      RoleBinding: "delete rolebinding.rbac.authorization.k8s.io x",
+    };
+    for (const [kind, command] of Object.entries(commands)) {
+      await putChart(objects(kind));
+      const option = kind === "StatefulSet" ? " --cascade=orphan" : "";
+      const remedy = `; ${kind}/x has fields that cannot change: undo the change, or run "kubectl ${command} -n ${lab.namespace}${option}"`;
+      await expect(reconcile({})).rejects.toThrow(remedy);
+    }
+    await putChart(objects("PersistentVolumeClaim"));
+    await expect(reconcile({})).rejects.toThrow("because its deletion can delete data");
+    await kubectl("delete", "rolebinding.rbac.authorization.k8s.io", "x");
+    await putChart(objects("RoleBinding"));
+    expect(await reconcile({})).toMatchObject({ action: "upgraded" });
   });
 
   describe("a kind that is not served any more", () => {
@@ -1184,11 +1241,29 @@ ${CONFIG_MAP}`;
         action: "upgraded",
       });
       expect(await applied()).toBe("Update");
+      const signal = AbortSignal.timeout(50_000);
+      const object = { apiVersion: "v1", kind: "PodTemplate", name: "m", namespace: lab.namespace };
+      const inspect = async () =>
+        (await releases.readRecordedObjects("m", signal))?.inspect(object, { ignore: [], signal });
+      const notCompared =
+        'template.spec.containers[name="a"].env (several items with the key [name="A"]); give each item a key of its own in the chart';
+      expect(await inspect()).toMatchObject({ fields: [], notCompared });
+      await kubectl("label", "podtemplate", "m", "--overwrite", "v=9", "--field-manager=other");
+      const drifted = await inspect();
+      expect(drifted).toMatchObject({
+        fields: [{ field: "metadata.labels.v", manager: "other" }],
+        notCompared,
+      });
+      await drifted?.repair();
+      expect(await inspect()).toMatchObject({ fields: [], notCompared });
+      expect(
+        await kubectl("get", "podtemplate", "m", "-o", "jsonpath={.template.spec.containers[0].env[*].name}"),
+      ).toBe("A A");
       await putChart(pod("A,B"));
       expect(await reconcile({ m: { a: 2 } }, { helm: { apply: "server" } })).toMatchObject({
         action: "upgraded",
       });
-      expect(await applied()).toBe("Apply");
+      expect(await applied()).toContain("Apply");
       await putChart(pod("A"));
       await reconcile({ m: { a: 2 } });
       expect(

@@ -65,7 +65,23 @@ function extractErrorText(result: RunResult, hide: (text: string) => string): st
   if (errorStart < 0) return hide(result.message);
   const text = result.stderr.slice(errorStart + "Error: ".length).trimEnd();
   const withoutAdvice = text.endsWith(TRAILING_ADVICE) ? text.slice(0, -TRAILING_ADVICE.length) : text;
-  return shortenMiddle(hide(withoutAdvice), MAX_REASON_LENGTH);
+  return shortenMiddle(withoutLongImmutableValues(hide(withoutAdvice)), MAX_REASON_LENGTH);
+}
+
+const VALUE_PREFIX = ": Invalid value: ";
+const IMMUTABLE_SUFFIX = ": field is immutable";
+const MAX_VALUE_LENGTH = 80;
+
+/** Removes long values of fields that cannot change, such as the whole template of a Job's Pod: they hide what the field is. */
+function withoutLongImmutableValues(text: string): string {
+  const parts = text.split(IMMUTABLE_SUFFIX);
+  return parts
+    .map((part, index) => {
+      const start = part.lastIndexOf(VALUE_PREFIX);
+      const isLong = start >= 0 && part.length - start - VALUE_PREFIX.length > MAX_VALUE_LENGTH;
+      return isLong && index < parts.length - 1 ? part.slice(0, start) : part;
+    })
+    .join(IMMUTABLE_SUFFIX);
 }
 
 /** An object of a chart's hook prevents that helm succeeds, which says nothing about the revision: it does not count towards a rollback. */

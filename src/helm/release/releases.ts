@@ -259,9 +259,20 @@ export class Releases {
     await retainBeforeRemoval(tools, { name, helm }, signal);
     try {
       const { clock } = this.#options;
-      const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
-      const watched = { store: this.store, clock, release: name, signal, onWait, isMissing };
-      await withHookWatch(watched, () => tools.helm.uninstall({ release: name, overrides: helm, signal }));
+      const isMissing: HelmRun["isMissing"] = (hook, stop) => isHookMissing(tools, hook, stop);
+      const watched = {
+        store: this.store,
+        clock,
+        release: name,
+        signal,
+        onWait,
+        mayHaveHooks: true,
+        mayEnd: false,
+        isMissing,
+      };
+      await withHookWatch(watched, (end) =>
+        tools.helm.uninstall({ release: name, overrides: helm, signal: end }),
+      );
     } finally {
       // Also after an abort: later decisions depend on the record that helm left.
       await this.store.refresh(name);

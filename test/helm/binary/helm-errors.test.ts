@@ -18,6 +18,16 @@ it("a long error of nested templates keeps where it was, and what is wrong", () 
   expect(oneLine(message)).toMatch(/^web\/templates\/secret\.yaml:1:25 .* … .* set web\.password$/);
 });
 
+it("a value of a field that cannot change does not hide the field", () => {
+  const template = `core.PodTemplateSpec{Spec:core.PodSpec{${"Env:[]core.EnvVar(nil), ".repeat(40)}}}`;
+  const refused = `spec.template: Invalid value: ${template}: field is immutable`;
+  expect(
+    reason(`Error: Job.batch "x" is invalid: [${refused}, spec.a: Invalid value: "b": field is immutable]`),
+  ).toBe(
+    'Job.batch "x" is invalid: [spec.template: field is immutable, spec.a: Invalid value: "b": field is immutable]',
+  );
+});
+
 it("a short one is reported as it is", () => {
   expect(reason("WARNING: x\nError: set web.password\n")).toBe("set web.password");
 });
