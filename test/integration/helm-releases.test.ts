@@ -1227,8 +1227,8 @@ ${CONFIG_MAP}`;
           .split(",")
           .map((name) => `{name: ${name}, value: x}`)
           .join(", ")}]`;
-      const pod = (names: string): string =>
-        `apiVersion: v1\nkind: PodTemplate\nmetadata: {name: m, labels: {v: "{{ .Values.m.a }}"}}\ntemplate: {spec: {containers: [{name: a, image: x, ${env(names)}}]}}\n`;
+      const pod = (names: string, context = "{runAsUser: 1}"): string =>
+        `apiVersion: v1\nkind: PodTemplate\nmetadata: {name: m, labels: {v: "{{ .Values.m.a }}"}}\ntemplate: {spec: {securityContext: ${context}, containers: [{name: a, image: x, ${env(names)}}]}}\n`;
       const operations = "jsonpath={.metadata.managedFields[*].operation}";
       const applied = (): Promise<string> =>
         kubectl("get", "podtemplate", "m", "--show-managed-fields", "-o", operations);
@@ -1241,10 +1241,11 @@ ${CONFIG_MAP}`;
         action: "upgraded",
       });
       expect(await applied()).toBe("Update");
-      const signal = AbortSignal.timeout(50_000);
       const object = { apiVersion: "v1", kind: "PodTemplate", name: "m", namespace: lab.namespace };
-      const inspect = async () =>
-        (await releases.readRecordedObjects("m", signal))?.inspect(object, { ignore: [], signal });
+      const inspect = async () => {
+        const signal = AbortSignal.timeout(50_000);
+        return (await releases.readRecordedObjects("m", signal))?.inspect(object, { ignore: [], signal });
+      };
       const notCompared =
         'template.spec.containers[name="a"].env (several items with the key [name="A"]); give each item a key of its own in the chart';
       expect(await inspect()).toMatchObject({ fields: [], notCompared });
@@ -1259,6 +1260,14 @@ ${CONFIG_MAP}`;
       expect(
         await kubectl("get", "podtemplate", "m", "-o", "jsonpath={.template.spec.containers[0].env[*].name}"),
       ).toBe("A A");
+      // So does a directive for client-side apply.
+      await putChart(pod("A,A", "{$patch: replace, runAsUser: 2}"));
+      await reconcile({ m: { a: 2 } }, { helm: { apply: "client" } });
+      await kubectl("label", "podtemplate", "m", "--overwrite", "v=8", "--field-manager=other");
+      expect(await inspect()).toMatchObject({
+        fields: [{ field: "metadata.labels.v", manager: "other" }],
+        notCompared,
+      });
       await putChart(pod("A,B"));
       expect(await reconcile({ m: { a: 2 } }, { helm: { apply: "server" } })).toMatchObject({
         action: "upgraded",

@@ -14,6 +14,7 @@ import {
   mayBeAutoscaled,
   moveFields,
   splitReplacedItems,
+  withoutDirectives,
   withoutFields,
   withoutReplacedItems,
   type Comparison,
@@ -183,8 +184,8 @@ interface TriedApply {
 
 /**
  * Tries what an apply of a recorded object makes of the live one. If the server refuses it, because others have changed keys of list items,
- * tries it without these items (`replaced`); because of lists with duplicate keys, without these lists (`duplicates`). Throws ApiError,
- * ConnectionError.
+ * tries it without these items (`replaced`); because of lists with duplicate keys, without these lists (`duplicates`); because of directives for
+ * client-side apply, without these. Throws ApiError, ConnectionError.
  */
 async function tryApply(
   served: LiveObjectClient,
@@ -199,6 +200,8 @@ async function tryApply(
   try {
     return { applied: await served.apply(recorded, dryRun), recorded, replaced: [], duplicates };
   } catch (error) {
+    const plain = error instanceof ApiError ? withoutDirectives(recorded) : undefined;
+    if (plain !== undefined) return tryApply(served, { live, recorded: plain, duplicates }, call);
     const found = error instanceof ApiError ? findDuplicateItems(error.message) : [];
     if (found.length > 0 && duplicates.length < MAX_LEFT_OUT) {
       const rest = withoutFields(
@@ -244,9 +247,11 @@ export class RecordedObjects {
     const live = await served.get(call);
     if (live === undefined || !this.#belongsToRelease(live)) return undefined;
     const helmObject = this.#toHelmObject(body, live);
-    const tried = await tryApply(served, { live, recorded: withEncodedData(helmObject) }, call);
+    const encoded = withEncodedData(helmObject);
+    const tried = await tryApply(served, { live, recorded: encoded }, call);
     const { duplicates } = tried;
-    const recorded = duplicates.length === 0 ? helmObject : tried.recorded;
+    // A Secret is applied with its `stringData`, as the chart has it.
+    const recorded = tried.recorded === encoded ? helmObject : tried.recorded;
     const isAutoscaled = mayBeAutoscaled(live) && (await hasAutoscaler(this.#tools.client, live, call));
     const comparison = compareObjects(live, tried.applied, { ignore, isAutoscaled, ...tried });
     const { ignored, replaced } = comparison;
