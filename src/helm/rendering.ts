@@ -20,7 +20,7 @@ import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
-import { ChartReader, findChartFiles, isValuesFile, type Chart } from "./chart/chart.ts";
+import { ChartReader, findChartFilesInSlices, isValuesFile, type Chart } from "./chart/chart.ts";
 import {
   adoptionChecksum,
   parseDocuments,
@@ -248,7 +248,7 @@ function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolea
 async function readChartFiles(module: ChartModule, slices: WorkSlices) {
   try {
     const contents: (readonly [string, Buffer])[] = [];
-    for (const { rel, path, size } of findChartFiles(module)) {
+    for (const { rel, path, size } of await findChartFilesInSlices(module, slices)) {
       contents.push([rel, readRegularFile(path)]);
       await slices.count(size);
     }

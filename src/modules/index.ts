@@ -1,5 +1,10 @@
 export { ChartArchives } from "./chart/archives.ts";
-export { listChartFiles, readHelmIgnore, type ChartFile } from "./chart/chart-files.ts";
+export {
+  listChartFiles,
+  listChartFilesInSlices,
+  readHelmIgnore,
+  type ChartFile,
+} from "./chart/chart-files.ts";
 export { locateChart, openChart, readChartWord, readChartYaml } from "./chart/find-chart.ts";
 export type { LocatedChart } from "./chart/find-chart.ts";
 export {

@@ -29,6 +29,7 @@ import type { Json, JsonObject, Module } from "../../model/index.ts";
 import {
   isTimestampReliable,
   listChartFiles,
+  listChartFilesInSlices,
   refuseLinksOutside,
   stat,
   type ChartFile,
@@ -56,14 +57,31 @@ type ChartFilesOf = Pick<Module, "chartDir" | "chart"> & Partial<Pick<Module, "d
  * module with a service account of its own, for a link out of its directory: the operator could read files that the account must not.
  */
 export function findChartFiles(module: ChartFilesOf): ChartFile[] {
-  const { chartDir, chart, dir = chartDir, serviceAccountName } = module;
+  const { chartDir, chart } = module;
+  requireChart(module);
+  return checkLinks(module, listChartFiles(chartDir, chart === "synthetic"));
+}
+
+/** As `findChartFiles`, but lets other work go on meanwhile. */
+export async function findChartFilesInSlices(module: ChartFilesOf, slices: WorkSlices): Promise<ChartFile[]> {
+  const { chartDir, chart } = module;
+  requireChart(module);
+  return checkLinks(module, await listChartFilesInSlices(chartDir, chart === "synthetic", slices));
+}
+
+/** Throws ProblemError where the directory of the chart is missing. */
+function requireChart({ chartDir }: ChartFilesOf): void {
   if (stat(chartDir) === undefined) {
     const message =
       "the chart in force is missing: the files of its module have changed since they were read";
     const remedy = `converge with kubectl annotate --overwrite addonoperator NAME ${REQUESTED_AT}=$(date +%s)`;
     throw new ProblemError({ file: chartDir, message, remedy });
   }
-  const files = listChartFiles(chartDir, chart === "synthetic");
+}
+
+/** Returns the files of a chart. For a module with a service account of its own, throws ProblemError for a link out of its directory. */
+function checkLinks(module: ChartFilesOf, files: ChartFile[]): ChartFile[] {
+  const { chartDir, dir = chartDir, serviceAccountName } = module;
   // An unpacked archive, which lies elsewhere, contains no links.
   const isArchive = !chartDir.startsWith(dir);
   if (serviceAccountName !== undefined && !isArchive) refuseLinksOutside(dir, files);
@@ -89,7 +107,8 @@ export class ChartReader {
 
   /** The facts about a chart, from the cache if no file changed. Throws UnusableChartError, or the file system's error. */
   async read(module: Pick<Module, "name"> & ChartFilesOf): Promise<Chart> {
-    const files = findUsableChartFiles(module);
+    const slices = new WorkSlices();
+    const files = await findUsableChartFiles(module, slices);
     const fingerprint = computeFingerprint(files);
     const cached = this.#cache.get(module.name);
     const isUnchanged = cached?.dir === module.chartDir && cached.fingerprint === fingerprint;
@@ -97,26 +116,29 @@ export class ChartReader {
     if (isUnchanged && cached.hasReliableTimestamps) return cached.chart;
     const lastChange = files.reduce((latest, file) => Math.max(latest, file.changedAt), 0);
     const hasReliableTimestamps = isTimestampReliable(lastChange, this.#clock.now());
-    const chart = await readChart(files, module.chart);
+    const chart = await readChart(files, module.chart, slices);
     this.#cache.set(module.name, { dir: module.chartDir, fingerprint, hasReliableTimestamps, chart });
     return chart;
   }
 }
 
 /** As `findChartFiles`, but throws UnusableChartError for a ProblemError: callers do not retry it, because only a user can help. */
-function findUsableChartFiles(module: ChartFilesOf): ChartFile[] {
+async function findUsableChartFiles(module: ChartFilesOf, slices: WorkSlices): Promise<ChartFile[]> {
   try {
-    return findChartFiles(module);
+    return await findChartFilesInSlices(module, slices);
   } catch (error) {
     throw error instanceof ProblemError ? new UnusableChartError(...error.problems) : error;
   }
 }
 
 /** Reads the facts about a chart from the contents of its files: digest, reach, and whether the operator has to write its Chart.yaml. */
-async function readChart(files: readonly ChartFile[], kind: Module["chart"]): Promise<Chart> {
+async function readChart(
+  files: readonly ChartFile[],
+  kind: Module["chart"],
+  slices: WorkSlices,
+): Promise<Chart> {
   const contents: (readonly [string, Buffer])[] = [];
   const scanner = new TemplateScanner();
-  const slices = new WorkSlices();
   for (const { rel, path, size } of files) {
     const bytes = readRegularFile(path);
     contents.push([rel, bytes]);

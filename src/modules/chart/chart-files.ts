@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, statSync, type Dirent, type Stats } from "node:
 import { join } from "node:path";
 import { RE2JS } from "re2js";
 
-import { attempt, readRegularFile } from "../../lib/index.ts";
+import { attempt, readRegularFile, type WorkSlices } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import { fileProblem, identifyFile, SizeLimits, stat, toFoundFile, type FoundFile } from "../read/files.ts";
 
@@ -23,7 +23,25 @@ const MAX_DEPTH = 100;
  * files and directories, and more than the size limit; else the file system's error.
  */
 export function listChartFiles(dir: string, synthetic: boolean): ChartFile[] {
-  return listFiles(dir, (rel) => !synthetic || !NOT_IN_GENERATED_CHART.has(rel));
+  return [...walkChart(dir, synthetic)];
+}
+
+/** As `listChartFiles`, but lets other work go on meanwhile. */
+export async function listChartFilesInSlices(
+  dir: string,
+  synthetic: boolean,
+  slices: WorkSlices,
+): Promise<ChartFile[]> {
+  const files: ChartFile[] = [];
+  for (const file of walkChart(dir, synthetic)) {
+    files.push(file);
+    await slices.count();
+  }
+  return files;
+}
+
+function walkChart(dir: string, synthetic: boolean): Generator<ChartFile> {
+  return walkFiles(dir, (rel) => !synthetic || !NOT_IN_GENERATED_CHART.has(rel));
 }
 
 /** Directories that lead to CRDs: `crds/` of the chart and of its sub-charts, whose names may not begin with `_` or `.`. */
@@ -32,12 +50,12 @@ const CRD_FILE = /^(?:charts\/[^/_.][^/]*\/)*crds\/.*\.(?:ya?ml|json)$/;
 
 /** Files in `crds/` of the chart and of its sub-charts. Throws as `listChartFiles`. */
 export function listChartCrds(dir: string): ChartFile[] {
-  return listFiles(dir, (rel) => CRD_DIRECTORY.test(rel)).filter(({ rel }) => CRD_FILE.test(rel));
+  const files = [...walkFiles(dir, (rel) => CRD_DIRECTORY.test(rel))];
+  return files.filter(({ rel }) => CRD_FILE.test(rel));
 }
 
-/** Lists the files of a chart, without the sub-directories that `isEntered` excludes. Throws as `listChartFiles`. */
-function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[] {
-  const files: ChartFile[] = [];
+/** Walks through the files of a chart, without the sub-directories that `isEntered` excludes. Throws as `listChartFiles`. */
+function* walkFiles(dir: string, isEntered: (rel: string) => boolean): Generator<ChartFile> {
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
   // Undefined for what `.helmignore` excludes.
@@ -53,7 +71,7 @@ function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[
     return stats;
   };
   // `parents` identifies the directory `rel` and those above it, to find circular links.
-  const visit = (rel: string, parents: readonly string[]): void => {
+  const visit = function* (rel: string, parents: readonly string[]): Generator<ChartFile> {
     for (const found of listSorted(join(dir, rel))) {
       // A chart from a git checkout may contain git's files.
       if (found.name === ".git") continue;
@@ -63,14 +81,13 @@ function listFiles(dir: string, isEntered: (rel: string) => boolean): ChartFile[
       if (stats === undefined) continue;
       if (stats.isFile()) {
         limits.countFileBytes(stats.size);
-        files.push({ rel: entry, size: stats.size, ...toFoundFile(path, stats) });
+        yield { rel: entry, size: stats.size, ...toFoundFile(path, stats) };
       } else if (!stats.isDirectory())
         refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
-      else if (isEntered(entry)) visit(entry, [...parents, identifyDirectory(path, stats, parents)]);
+      else if (isEntered(entry)) yield* visit(entry, [...parents, identifyDirectory(path, stats, parents)]);
     }
   };
-  visit("", [identifyDirectory(dir, statSync(dir), [])]);
-  return files;
+  yield* visit("", [identifyDirectory(dir, statSync(dir), [])]);
 }
 
 /** The entries of a directory, sorted by their names. */
