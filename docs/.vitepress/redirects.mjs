@@ -2,6 +2,7 @@
 export const redirects = {
   "reference/operation": "guides/running#probes",
   "reference/traces": "reference/metrics#traces",
+  "guides/debug": "guides/on-call#find-the-reason",
   "guides/module-updates": "guides/module-sources#control-when-updates-begin",
   "guides/registries": "guides/module-sources#push-and-pull-modules",
   "guides/refuse-edits": "guides/webhooks#reject-wrong-edits",

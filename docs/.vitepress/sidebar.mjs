@@ -21,14 +21,13 @@ export const sidebar = [
   {
     text: "Guides",
     items: [
-      guide("on-call", "On call"),
+      guide("on-call", "Troubleshoot"),
       guide("configure-values", "Configure values"),
       guide("write-hooks", "Write hooks"),
       guide("webhooks", "Webhooks"),
       guide("order-modules", "Order modules"),
       guide("secrets", "Handle secrets"),
       guide("tenancy", "Modules of several teams"),
-      guide("debug", "Debug a module"),
       guide("running", "Run the operator"),
       guide("web-page", "The web page"),
       guide("gitops", "GitOps"),

@@ -1,4 +1,4 @@
-/** The files of a support archive, without secrets (docs/guides/debug.md, "For a bug report"). `sources` are the operator's data and objects. */
+/** The files of a support archive, without secrets (docs/guides/on-call.md, "For a bug report"). `sources` are the operator's data and objects. */
 
 import { yieldToEventLoop, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";

@@ -1,4 +1,4 @@
-/** The command `bundle`: writes an archive for a bug report (docs/guides/debug.md, "For a bug report"). */
+/** The command `bundle`: writes an archive for a bug report (docs/guides/on-call.md, "For a bug report"). */
 
 import { writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
