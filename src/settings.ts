@@ -246,6 +246,10 @@ export const SETTING_ROWS = {
     "lease-retry-period=10s",
     "The time between two attempts to get or renew the Lease.",
   ),
+  watchCheckMs: DURATION(
+    "watch-check-interval=1h",
+    "The time after which the operator compares the objects of a watch with the API server, because a proxy can lose events. It varies by up to 50%. With `0`, the operator does not compare them.",
+  ),
   manageCrds: BOOLEAN("manage-crds=true", "Create and upgrade the operator's CRDs at start."),
   keepManagedFields: BOOLEAN(
     "keep-managed-fields=false",

@@ -67,9 +67,20 @@ export class ObjectServer {
     return this.select({ collection, name: undefined, labels: new Map() });
   }
 
-  /** The objects that a list of `selection` has. */
-  select(selection: Selection): Stored[] {
-    return [...this.#objects]
+  /** The objects as they were at an earlier version, by path. */
+  at(version: number): Map<string, Stored> {
+    const objects = new Map<string, Stored>();
+    for (const { version: changed, type, path, object } of this.changes) {
+      if (changed > version) break;
+      if (type === "DELETED") objects.delete(path);
+      else objects.set(path, object);
+    }
+    return objects;
+  }
+
+  /** The objects that a list of `selection` has, by default now. */
+  select(selection: Selection, objects: ReadonlyMap<string, Stored> = this.#objects): Stored[] {
+    return [...objects]
       .filter(([path, object]) => isSelected(selection, path, object))
       .map(([, object]) => object);
   }
@@ -104,13 +115,21 @@ export class ObjectServer {
     const place = placeOf(request.path);
     const content = structuredClone(body) as JsonObject | undefined;
     if (method === "POST") return this.#create(request, place, content as Stored);
+    if (method === "GET") return this.read(request, this.#objects);
     const old = this.#objects.get(place.path);
     if (old === undefined) throw refusal(404, "NotFound", place.name);
-    if (method === "GET") return old;
     if (method === "DELETE") return this.#delete(request, old, content);
     const next = this.#patched(request, old, content);
     this.onWrite(request, old);
     return this.#store(place.path, place.subresource === "status" ? withStatus(old, next) : next);
+  }
+
+  /** Answers a read of one object. Throws ApiError. */
+  read({ path }: ApiRequest, objects: ReadonlyMap<string, Stored>): JsonObject {
+    const place = placeOf(path);
+    const object = objects.get(place.path);
+    if (object === undefined) throw refusal(404, "NotFound", place.name);
+    return object;
   }
 
   #create(request: ApiRequest, { collection }: Place, content: Stored): JsonObject {

@@ -19,7 +19,17 @@ export interface Weather {
   torn: number;
   /** A list comes in pages, or late. */
   paged: number;
+  /** A watch misses an event, and goes on. */
+  dropped: number;
+  /** A watch hears of two changes in the other order. */
+  swapped: number;
+  /** A read is answered from an earlier state. */
+  stale: number;
 }
+
+const CALM: Weather = { lost: 0, torn: 0, paged: 0, dropped: 0, swapped: 0, stale: 0 };
+/** How many changes a stale answer is behind, at most. */
+const BEHIND = 6;
 
 /** The rest of a list that was answered in part. */
 interface Page {
@@ -28,6 +38,8 @@ interface Page {
 }
 
 const TIMEOUT_MS = 30_000;
+/** The version of an empty server. */
+const FIRST_VERSION = 100;
 
 /**
  * As much of an API server as watches, conditional writes and leases need, behind a network of which a seed decides
@@ -35,7 +47,7 @@ const TIMEOUT_MS = 30_000;
  * that a real server may do in that order, it may do here: nothing happens but in `step`.
  */
 export class RestlessApi {
-  readonly weather: Weather = { lost: 0, torn: 0, paged: 0 };
+  readonly weather: Weather = { ...CALM };
   readonly server = new ObjectServer();
   readonly #roll: () => number;
   readonly #clock: ManualClock;
@@ -92,7 +104,7 @@ export class RestlessApi {
 
   /** Nothing goes wrong any more. */
   calm(): void {
-    Object.assign(this.weather, { lost: 0, torn: 0, paged: 0 });
+    Object.assign(this.weather, CALM);
   }
 
   /** One thing happens that may happen now; false when there is none. */
@@ -135,7 +147,12 @@ export class RestlessApi {
     const change = this.#next(watcher);
     if (change === undefined) return;
     watcher.from = change.version;
-    watcher.push(`${JSON.stringify({ type: change.type, object: change.object })}\n`);
+    if (this.#happens(this.weather.dropped)) return;
+    const next = this.#happens(this.weather.swapped) ? this.#next(watcher) : undefined;
+    for (const { version, type, object } of next === undefined ? [change] : [next, change]) {
+      watcher.from = Math.max(watcher.from, version);
+      watcher.push(`${JSON.stringify({ type, object })}\n`);
+    }
   }
 
   async #counted(request: ApiRequest): Promise<unknown> {
@@ -201,7 +218,11 @@ export class RestlessApi {
       },
     };
     this.#watchers.add(watcher);
-    request.signal?.addEventListener("abort", () => watcher.push(undefined));
+    const timer = this.#clock.setTimer(Number(query["timeoutSeconds"]) * 1000, () => watcher.push(undefined));
+    request.signal?.addEventListener("abort", () => {
+      timer.cancel();
+      watcher.push(undefined);
+    });
     return chunks;
   }
 
@@ -214,15 +235,29 @@ export class RestlessApi {
 
   #list(request: ApiRequest): JsonObject {
     const { continue: token, limit } = request.query ?? {};
-    const all: Page =
-      token === undefined
-        ? { version: this.server.version, items: this.server.select(selectionOf(request)) }
-        : this.#remainder(Number(token));
+    const all: Page = token === undefined ? this.#select(request) : this.#remainder(Number(token));
     const isWhole = limit === undefined || all.items.length < 2 || !this.#happens(this.weather.paged);
     const items = isWhole ? [...all.items] : all.items.slice(0, 1);
     const next = isWhole ? {} : { continue: this.#keep({ ...all, items: all.items.slice(1) }) };
     const metadata = { resourceVersion: String(all.version), ...next };
     return { kind: "List", apiVersion: "v1", metadata, items };
+  }
+
+  /** Everything that a list has: as it is, or as it was a while ago. */
+  #select(request: ApiRequest): Page {
+    const version = this.#versionOfRead();
+    return { version, items: this.server.select(selectionOf(request), this.#objectsAt(version)) };
+  }
+
+  #versionOfRead(): number {
+    const { version } = this.server;
+    return this.#happens(this.weather.stale)
+      ? Math.max(version - Math.floor(this.#roll() * BEHIND), FIRST_VERSION)
+      : version;
+  }
+
+  #objectsAt(version: number): ReadonlyMap<string, Stored> | undefined {
+    return version === this.server.version ? undefined : this.server.at(version);
   }
 
   #remainder(token: number): Page {
@@ -242,7 +277,10 @@ export class RestlessApi {
   }
 
   #answer(request: ApiRequest): JsonObject {
-    return isList(request) ? this.#list(request) : this.server.answer(request);
+    if (isList(request)) return this.#list(request);
+    const { method = "GET" } = request;
+    const old = method === "GET" ? this.#objectsAt(this.#versionOfRead()) : undefined;
+    return old === undefined ? this.server.answer(request) : this.server.read(request, old);
   }
 }
 

@@ -7,9 +7,9 @@ import { classifyError, computeRetryDelay } from "./reflector.ts";
 import { SharedWatch, WatchMember, type SharedWatchOptions } from "./shared-watch.ts";
 import { toSpecKey, type WatchSpec } from "./watch-spec.ts";
 
-/** Without `failures`, errors that consumers throw are logged. `random` is replaced by tests. */
+/** Without `failures`, errors that consumers throw are logged. Tests replace `random`. */
 type HubOptions = Pick<SharedWatchOptions, "client" | "clock" | "logger"> &
-  Partial<Pick<SharedWatchOptions, "failures" | "random">>;
+  Partial<Pick<SharedWatchOptions, "failures" | "random" | "checkMs">>;
 
 /** Shares one watch for each distinct spec. Stores only the version of each object; consumers store what they need. */
 export class WatchHub {

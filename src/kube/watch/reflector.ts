@@ -11,6 +11,7 @@ import { FrameSplitter, TimeSlice, completeObject, readStream } from "./stream.t
 import {
   wasEtcdRestored,
   findNewestVersion,
+  objectKey,
   toSelectorQuery,
   type WatchedObject,
   type WatchSpec,
@@ -29,6 +30,8 @@ export interface ReflectorHandler {
   hasVersion(object: WatchedObject): boolean;
   /** How many objects consumers have. */
   countKnown(): number;
+  /** The server has exactly the known objects, with these keys, as of this version. */
+  onCompared(keys: ReadonlySet<string>, resourceVersion: string): void;
   /** Events of the watch were lost; a list follows. */
   onEventsLost(): void;
   /** The newest version that consumers know from events and answers; "" = none. */
@@ -46,6 +49,8 @@ export interface ReflectorTools {
   readonly clock: Clock;
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
+  /** The known objects are compared with the server's after this time and up to half of it more; 0 = never. One hour by default. */
+  readonly checkMs?: number | undefined;
 }
 
 // The server sends a bookmark about every minute: silence for this long means that the connection is dead.
@@ -59,7 +64,9 @@ const WORKING_WATCH_MS = 10_000;
  * The known objects are compared with the server's after 60 to 90 minutes: a proxy or a defect of the server may lose events while bookmarks
  * arrive, and the next watch continues after them.
  */
-const COMPARE_INTERVAL_MS = 60 * 60_000;
+const CHECK_MS = 60 * 60_000;
+/** A watch is not shorter than this, whatever the interval of the checks that follow it. */
+const SHORTEST_CHECK_S = 2;
 /** A watch that ends earlier counts as a failure. */
 const MIN_WATCH_MS = 1000;
 
@@ -133,24 +140,26 @@ export class Reflector {
     const resourceVersion = this.#resumeVersion;
     if (resourceVersion === undefined || resourceVersion === "") return;
     this.#scheduleCompare();
-    const counts = { listed: 0, equal: 0 };
+    const listedKeys = new Set<string>();
+    let equalCount = 0;
     const options = { ...this.#tools, unpaged: false, resourceVersion };
     try {
       await listObjects({ ...this.#spec, metadataOnly: true }, options, (object) => {
-        counts.listed += 1;
-        if (this.#handler.hasVersion(object)) counts.equal += 1;
+        listedKeys.add(objectKey(object));
+        if (this.#handler.hasVersion(object)) equalCount += 1;
       });
     } catch {
       return;
     }
-    if (counts.equal === counts.listed && counts.equal === this.#handler.countKnown()) return;
+    if (equalCount === listedKeys.size && equalCount === this.#handler.countKnown())
+      return this.#handler.onCompared(listedKeys, resourceVersion);
     this.#handler.onEventsLost();
     this.#resumeVersion = undefined;
   }
 
   #scheduleCompare(): void {
-    const { clock, random } = this.#tools;
-    this.#compareAt = clock.monotonic() + COMPARE_INTERVAL_MS * (1 + random() / 2);
+    const { clock, random, checkMs = CHECK_MS } = this.#tools;
+    this.#compareAt = checkMs === 0 ? Infinity : clock.monotonic() + checkMs * (1 + random() / 2);
   }
 
   /** The newest version of the watch and of its consumers: answers to requests may be far ahead of a watch that fails. */
@@ -178,7 +187,7 @@ export class Reflector {
 
   /** Watches from the last version on until the server ends the watch. Throws for every other end. */
   async #watch(): Promise<void> {
-    const { clock, random } = this.#tools;
+    const { clock } = this.#tools;
     const startedAt = clock.monotonic();
     const lines = new FrameSplitter();
     const timeSlice = new TimeSlice(clock);
@@ -187,7 +196,7 @@ export class Reflector {
       watch: true,
       allowWatchBookmarks: true,
       resourceVersion: this.#resumeVersion,
-      timeoutSeconds: SHORTEST_WATCH_S + Math.floor(random() * WATCH_SPREAD_S),
+      timeoutSeconds: this.#chooseWatchSeconds(),
     };
     const path = pathOf(this.#spec.resource, this.#spec);
     const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
@@ -212,6 +221,13 @@ export class Reflector {
     // Do not reopen watches in a tight loop when the server closes each of them at once.
     if (clock.monotonic() - startedAt < MIN_WATCH_MS)
       throw new ConnectionError("ECLOSED", "the server closed the watch at once");
+  }
+
+  /** When the server is to end the watch: not long after the next comparison is due, which follows a watch. */
+  #chooseWatchSeconds(): number {
+    const { random, checkMs = 0 } = this.#tools;
+    const seconds = SHORTEST_WATCH_S + Math.floor(random() * WATCH_SPREAD_S);
+    return checkMs === 0 ? seconds : Math.min(seconds, Math.max(Math.ceil(checkMs / 1000), SHORTEST_CHECK_S));
   }
 
   /** Handles one line of the stream: an object, a bookmark with only a version, or an error of the server. */

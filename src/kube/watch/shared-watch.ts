@@ -109,8 +109,12 @@ export class SharedWatch implements ReflectorHandler {
       if (!this.#listedKeys.has(key)) await this.#deliverMissedDeletion(key, uid, version);
     const listedKeys = this.#listedKeys;
     this.#listedKeys = new Set();
-    // For consumers that know objects from other sources than this watch.
-    void this.#deliverToAll(version, (consumer) => consumer.onRelisted?.(listedKeys, version));
+    this.onCompared(listedKeys, version);
+  }
+
+  /** Reports all keys to consumers that know objects from other sources than this watch, too. */
+  onCompared(keys: ReadonlySet<string>, version: string): void {
+    void this.#deliverToAll(version, (consumer) => consumer.onRelisted?.(keys, version));
   }
 
   /** Changes are delivered from now on, and late members get their lists. */
@@ -142,9 +146,11 @@ export class SharedWatch implements ReflectorHandler {
 
   /** Delivers a deletion that the watch reported, unless the object is unknown. */
   onDeleted(object: WatchedObject): Promise<void> | undefined {
-    const wasKnown = this.#knownVersions.delete(objectKey(object));
-    if (!wasKnown) return undefined;
     const { resourceVersion } = versionOf(object);
+    const known = this.#knownVersions.get(objectKey(object));
+    // A late event, of an object that was deleted before the known one was created.
+    if (known === undefined || isLater(known.resourceVersion, resourceVersion)) return undefined;
+    this.#knownVersions.delete(objectKey(object));
     return this.#deliverToAll(resourceVersion, (consumer) => consumer.onDeleted(object, true));
   }
 

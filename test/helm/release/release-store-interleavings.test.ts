@@ -14,6 +14,8 @@ import { report } from "../../support/stories.ts";
 /** Stories in which something went wrong once. */
 const TOLD_BEFORE = [113, 176, 659, 939, 1025, 1091, 1827, 4167, 6447];
 const STEPS = 70;
+/** Lost events are found within the time that a story has for its end. */
+const CHECK_MS = 4000;
 const SECRETS = "/api/v1/namespaces/ops/secrets";
 const NAMES = ["app", "db"];
 const LABEL = "example.com/ours";
@@ -63,11 +65,11 @@ class ReleaseStory {
   #words = 0;
   #working = 0;
 
-  constructor(seed: number) {
+  constructor(seed: number, checkMs?: number) {
     this.roll = random(seed);
     this.api = new RestlessApi(this.roll, this.clock);
     const { client } = this.api;
-    const hub = new WatchHub({ client, clock: this.clock, logger: silentLogger, random: this.roll });
+    const hub = new WatchHub({ client, clock: this.clock, logger: silentLogger, random: this.roll, checkMs });
     this.store = new ReleaseStore({ client, hub, namespace: "ops", logger: silentLogger });
     this.api.isWorking = () => this.api.open < this.#working;
   }
@@ -268,11 +270,40 @@ function recordOf(secret: JsonObject | undefined): JsonObject {
 
 async function releaseStory(seed: number): Promise<void> {
   const story = new ReleaseStory(seed);
-  const { api, roll, clock } = story;
+  const { api, roll } = story;
   await api.rest();
   api.weather.lost = roll() < 0.5 ? 0 : 0.15;
   api.weather.torn = roll() < 0.5 ? 0 : 0.1;
   api.weather.paged = roll() < 0.5 ? 0 : 0.3;
+  await play(story);
+  await api.rest();
+  story.settleAssumed();
+  await api.rest();
+  story.check();
+  expect(story.broken).toEqual([]);
+  expect(story.known()).toEqual(story.onServer());
+  story.store.close();
+}
+
+/** What the store observes is not so, for a while. What it learns meanwhile may be wrong. */
+async function wrongStory(seed: number): Promise<void> {
+  const story = new ReleaseStory(seed, CHECK_MS);
+  const { api, roll } = story;
+  await api.rest();
+  api.weather.dropped = roll() < 0.5 ? 0 : 0.3;
+  api.weather.swapped = roll() < 0.5 ? 0 : 0.3;
+  api.weather.stale = roll() < 0.5 ? 0 : 0.3;
+  await play(story);
+  await api.rest();
+  story.settleAssumed();
+  await api.rest();
+  expect(story.known()).toEqual(story.onServer());
+  story.store.close();
+}
+
+/** Things happen for a while; then all is calm. */
+async function play(story: ReleaseStory): Promise<void> {
+  const { api, roll, clock } = story;
   for (let step = 0; step < STEPS; step++) {
     const what = roll();
     const name = roll() < 0.7 ? "app" : "db";
@@ -289,15 +320,9 @@ async function releaseStory(seed: number): Promise<void> {
     else await api.step();
   }
   api.calm();
-  await api.rest();
-  story.settleAssumed();
-  await api.rest();
-  story.check();
-  expect(story.broken).toEqual([]);
-  expect(story.known()).toEqual(story.onServer());
-  story.store.close();
 }
 
 describe("in every order that a server and its network may choose", () => {
   report("what is known of releases is what the server has", { few: 60, before: TOLD_BEFORE }, releaseStory);
+  report("lost, swapped and stale observations of releases are found out", { few: 40 }, wrongStory);
 });

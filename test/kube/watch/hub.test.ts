@@ -9,10 +9,10 @@ import { WatchServer, added, bookmark, configMap, failure, list, modified, remov
 
 const SPEC = { resource: CONFIG_MAPS, namespace: "ns" };
 
-function lab() {
+function lab(checkMs?: number) {
   const server = new WatchServer();
   const clock = new ManualClock();
-  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0 });
+  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0, checkMs });
   return { server, clock, hub };
 }
 
@@ -133,11 +133,15 @@ describe("a watch", () => {
 
     it("is compared with the server's objects, and goes on", async () => {
       const { server, one, comparison } = await compared();
+      const reported: unknown[] = [];
+      one.consumer.onRelisted = (keys, version) => void reported.push([...keys], version);
       comparison.send(list(20, [configMap("a", 12), configMap("b", 2)])).end();
       const watch = await server.next();
       expect([watch.watch, watch.request.query?.["resourceVersion"]]).toEqual([true, "20"]);
       // The next comparison is not due yet.
       expect(one.take()).toBe("");
+      // Consumers may know more, from stale answers to requests of their own.
+      expect(reported).toEqual([["ns/a", "ns/b"], "20"]);
     });
 
     it.each([
@@ -164,6 +168,31 @@ describe("a watch", () => {
       expect((await server.next()).request.query).toMatchObject({ watch: true, resourceVersion: "20" });
       expect(one.take()).toBe("");
     });
+  });
+
+  it.each([
+    ["10s", 10_000, 10],
+    ["1ms", 1, 2],
+    ["0, which is never", 0, 240],
+  ])("ends soon after a comparison is due: --watch-check-interval=%s", async (_, checkMs, seconds) => {
+    const { server, clock, hub } = lab(checkMs);
+    hub.subscribe(SPEC, listener().consumer);
+    (await server.next()).send(list(10, [])).end();
+    const watch = await server.next();
+    expect(watch.request.query).toMatchObject({ timeoutSeconds: seconds });
+    watch.open();
+    await clock.advance(10_000);
+    watch.end();
+    expect((await server.next()).watch).toBe(checkMs === 0);
+  });
+
+  it("ignores the late deletion of an object that was created again", async () => {
+    const { one, watch } = await started();
+    const metadata = { name: "a", namespace: "ns", uid: "another", resourceVersion: "13" };
+    watch.send(modified({ metadata }));
+    watch.send(removed(configMap("a", 12)), modified(configMap("b", 14)));
+    await settle();
+    expect(one.take()).toBe(">a@13 >b@14");
   });
 
   it.each(['{"ok":true}', '{"kind":"ConfigMap"}', "{}"])(

@@ -16,6 +16,8 @@ import { handlesConfig } from "../../support/state.ts";
 /** Stories in which something went wrong once. */
 const TOLD_BEFORE = [11110, 11237, 11353, 13381, 15642];
 const STEPS = 60;
+/** Lost events are found within the time that a story has for its end. */
+const CHECK_MS = 4000;
 const CM = "/api/v1/namespaces/ops/configmaps/cm";
 const OVER = "/api/v1/namespaces/ops/configmaps/over";
 
@@ -37,7 +39,7 @@ class ConfigStory {
   #hooks = 0;
   #running = 0;
 
-  constructor(seed: number) {
+  constructor(seed: number, checkMs?: number) {
     this.roll = random(seed);
     this.api = new RestlessApi(this.roll, this.clock);
     this.isOverlaid = this.roll() < 0.4;
@@ -45,7 +47,7 @@ class ConfigStory {
     const { client } = api;
     this.followed = new WatchedConfig({
       client,
-      hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll }),
+      hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll, checkMs }),
       state,
       clock,
       logger: silentLogger,
@@ -129,12 +131,32 @@ class ConfigStory {
 
 async function configStory(seed: number): Promise<void> {
   const story = new ConfigStory(seed);
-  const { api, roll, clock } = story;
+  const { api, roll } = story;
   await story.begin();
+  await play(story, () => {
+    api.weather.lost = roll() < 0.5 ? 0 : 0.15;
+    api.weather.torn = roll() < 0.5 ? 0 : 0.1;
+  });
+}
+
+/** What the operator observes is not so, for a while. */
+async function wrongStory(seed: number): Promise<void> {
+  const story = new ConfigStory(seed, CHECK_MS);
+  const { api, roll } = story;
+  await story.begin();
+  await play(story, () => {
+    api.weather.dropped = roll() < 0.5 ? 0 : 0.3;
+    api.weather.swapped = roll() < 0.5 ? 0 : 0.3;
+    api.weather.stale = roll() < 0.5 ? 0 : 0.3;
+  });
+}
+
+/** Hooks and people write in this weather; then all is calm, and what was saved is in force. */
+async function play(story: ConfigStory, makeWeather: () => void): Promise<void> {
+  const { api, roll, clock } = story;
   const isEdited = roll() < 0.7;
   const losesOverlay = story.isOverlaid && roll() < 0.5;
-  api.weather.lost = roll() < 0.5 ? 0 : 0.15;
-  api.weather.torn = roll() < 0.5 ? 0 : 0.1;
+  makeWeather();
   for (let step = 0; step < STEPS; step++) {
     const what = roll();
     if (what < 0.12) story.hook();
@@ -193,5 +215,6 @@ async function leaseStory(seed: number): Promise<void> {
 
 describe("in every order that a server and its network may choose", () => {
   report("what hooks write is saved once and in force once", { few: 40, before: TOLD_BEFORE }, configStory);
+  report("what hooks write survives lost, swapped and stale observations", { few: 40 }, wrongStory);
   report("one operator holds the lease", { few: 100 }, leaseStory);
 });
