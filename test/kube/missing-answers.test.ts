@@ -12,8 +12,11 @@ import {
 } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger } from "../../src/lib/index.ts";
+import { buildOverview } from "../../src/status/index.ts";
 import { ConfigObjects } from "../../src/triggers/config/config-objects.ts";
+import { WatchIssues } from "../../src/triggers/index.ts";
 import type { ManualClock } from "../support/clock.ts";
+import { EngineLab } from "../support/engine-lab.ts";
 import { status, type Answer, type FakeApi } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
 
@@ -249,11 +252,107 @@ const PLACES: readonly (readonly [name: string, place: Place])[] = [
   ],
 ];
 
+/** Brings an outcome to where the operator handles it, with a module that runs; the result is as if there had been none. */
+type Effect = (lab: EngineLab, outcome: string) => Promise<() => void>;
+
+/** The run of a module that needs the answer fails. */
+const inRun: Effect = async (lab, outcome) => {
+  lab.helmFails = () => outcome;
+  lab.edit({ app: "a: 2" });
+  await lab.run();
+  return () => (lab.helmFails = undefined);
+};
+
+/** The ConfigMap is read right before the removal of a disabled module. */
+const inRemoval: Effect = async (lab, outcome) => {
+  lab.onRefresh = () => {
+    if (outcome !== "absent") throw new Error(outcome);
+    lab.loseConfig();
+  };
+  lab.edit({ appEnabled: "false" });
+  await lab.run();
+  return () => {
+    lab.onRefresh = undefined;
+    lab.edit({ appEnabled: undefined });
+  };
+};
+
+/** The watch of an object of the operator fails for a while. */
+const inWatch: Effect = async (lab, outcome) => {
+  const issues = new WatchIssues({ state: lab.state, clock: lab.clock });
+  issues.report("ConfigMap cm", new Error(outcome));
+  await lab.run(10_000);
+  return () => issues.report("ConfigMap cm", undefined);
+};
+
+/** The Lease is not renewed. */
+const inLease: Effect = async (lab, outcome) => {
+  lab.state.record("factsObserved", { leaseIssue: outcome });
+  await lab.run();
+  return () => lab.state.record("factsObserved", { leaseIssue: undefined });
+};
+
+/** What users see, as the states of the operator and of the module, with the status and the reason of Ready. */
+function seen(lab: EngineLab): string {
+  const { modules, ...operator } = buildOverview(
+    { view: lab.state.view, queues: lab.queues.views() },
+    lab.clock.now(),
+  );
+  const [module] = modules;
+  return [operator, module].map((each) => `${each?.state} Ready=${each?.ready} ${each?.reason}`).join("; ");
+}
+
+const CALM = "Ready Ready=True Ready; Ready Ready=True Ready";
+const RUN_FAILS = "Retrying Ready=False ModulesFailing; Retrying Ready=False HelmFailed";
+const WATCH_FAILS = "Retrying Ready=False WatchFailed; Ready Ready=True Ready";
+
+/** By place: how the operator handles the outcome, and what users see while there is an error, and if the object does not exist. */
+const VISIBLE: Readonly<Record<string, { effect: Effect; error: string; absent?: string }>> = {
+  discovery: { effect: inRun, error: RUN_FAILS },
+  "the list of a watch": { effect: inWatch, error: WATCH_FAILS },
+  "a watch": { effect: inWatch, error: WATCH_FAILS },
+  "a read of the ConfigMap": {
+    effect: inRemoval,
+    error: "Retrying Ready=False ReloadHeldUp; Retrying Ready=False HelmFailed",
+    absent: "Invalid Ready=False ConfigMapMissing; Retrying Ready=False HelmFailed",
+  },
+  "a list of releases": { effect: inRun, error: RUN_FAILS },
+  "a read of an object of a release": { effect: inRun, error: RUN_FAILS },
+  "the Lease": { effect: inLease, error: "Retrying Ready=False LeaseFailed; Ready Ready=True Ready" },
+};
+
+/** An operator with a module that is installed, and a user who watches both. */
+async function running(): Promise<EngineLab> {
+  const lab = new EngineLab({ modules: [{ name: "app", enabled: true }], config: { app: "a: 1" } });
+  await lab.start();
+  expect(seen(lab)).toBe(CALM);
+  return lab;
+}
+
+/** What users see while the place gets no better answer. Nothing is removed, rolled back or forgotten; afterwards all is well. */
+async function seenAfter(place: string, outcome: string): Promise<string | undefined> {
+  const { effect, error, absent } = VISIBLE[place] ?? { effect: inRun, error: "" };
+  // An object that does not exist is created.
+  if (outcome === "absent" && absent === undefined) return undefined;
+  const lab = await running();
+  const end = await effect(lab, outcome);
+  const visible = seen(lab);
+  expect(visible).toBe(outcome === "absent" ? absent : error);
+  expect(lab.releases.get("app")).toMatchObject({ revision: 1, status: "deployed" });
+  end();
+  await lab.run(60_000);
+  expect(seen(lab)).toBe(CALM);
+  expect(lab.log.filter((line) => /uninstall|rollback/.test(line))).toEqual([]);
+  expect(lab.broken).toEqual([]);
+  return visible;
+}
+
 describe.each(PLACES)("%s", (place, ask) => {
   test.each(ANSWERS)("%s", async (name, answer, error) => {
     const outcome = await ask(await fake(), answer);
     const isProof = name === "404 as a Status" && /read|Lease/.test(place);
     expect(outcome).toMatch(isProof ? /^absent$/ : new RegExp(error));
+    await seenAfter(place, outcome);
   });
 });
 
