@@ -1,23 +1,34 @@
 import type { FalseAnswer, Seen } from "./fault-proxy.ts";
-import { atRest, expectNothingLeft, pictureOf } from "./final-state.ts";
+import { atRest, expectNothingLeft, installed, pictureOf } from "./final-state.ts";
 import type { OperatorProcess } from "./operator.ts";
 import { prepare } from "./scene-story.ts";
 import type { PageState } from "./scene.ts";
+import { LEADER_STORIES } from "./stories-leaders.ts";
 import { RELEASE_STORIES } from "./stories-releases.ts";
 import type { Cast, Story } from "./story.ts";
 
 /** In no order of their own: each plays in a namespace of its own. */
-export const STORIES: readonly Story[] = [...RELEASE_STORIES];
+export const STORIES: readonly Story[] = [...RELEASE_STORIES, ...LEADER_STORIES];
 
-/** Writes that belong to no act: those of tests, of leases that are renewed, of Events and of questions about rights. */
-const isCounted = ({ method, path, agent, watch }: Seen): boolean =>
+type Match = (seen: Seen) => boolean;
+
+/** Requests that belong to no act: those of tests, of leases that are renewed, of Events and of questions about rights. */
+const isRequest: Match = ({ method, path, agent, watch }) =>
   !agent.startsWith("kubectl") &&
   !watch &&
   method !== "OPTIONS" &&
   !/\/(leases|events)\b|accessreviews$/.test(path);
 
-const isWrite = (seen: Seen): boolean => isCounted(seen) && seen.method !== "GET";
-const isRequest = (seen: Seen): boolean => isCounted(seen);
+/** Counts the writes of one run. The first of a Lease is the one that takes it. */
+function writesOf({ takesLease = false }: Story): Match {
+  let isFree = takesLease;
+  return (seen) => {
+    if (seen.method === "GET") return false;
+    const takes = isFree && /\/leases\b/.test(seen.path);
+    if (takes) isFree = false;
+    return takes || isRequest(seen);
+  };
+}
 
 /** The state at rest, without what two undisturbed runs do not share. */
 async function stateOf(story: Story, pageState: PageState): Promise<unknown> {
@@ -38,25 +49,26 @@ const POLLS_AT_REST = 4;
 /** Plays a story without disturbance, waits until its state stays the same, and counts its requests. */
 export async function playUndisturbed(story: Story): Promise<Undisturbed> {
   const stage = await openStage(story);
-  const { seen } = stage.pageState.proxy;
+  const { pageState } = stage;
+  const { seen } = pageState.proxy;
   const begin = seen.length;
   const operator = await stage.play();
+  const writes = (): number => seen.slice(begin).filter(writesOf(story)).length;
   let last = "";
   let same = 0;
   await settle(stage, operator, {
     isSettled: (state) => {
-      const now = `${seen.filter(isWrite).length} ${state}`;
+      const now = `${writes()} ${state}`;
       same = now === last ? same + 1 : 0;
       last = now;
       return same >= POLLS_AT_REST && story.isOver(state);
     },
     what: `${story.name}: the end, and no change any more`,
-    intervalMs: 250,
   });
-  const during = seen.slice(begin);
-  await expectNothingLeft(stage.pageState, operator);
-  const state = last.slice(last.indexOf(" ") + 1);
-  return { writes: during.filter(isWrite).length, requests: during.filter(isRequest).length, state };
+  const counted = { writes: writes(), requests: seen.slice(begin).filter(isRequest).length };
+  await stage.endOthers?.(operator);
+  await expectNothingLeft(pageState, operator);
+  return { ...counted, state: last.slice(last.indexOf(" ") + 1) };
 }
 
 interface Stage extends Cast {
@@ -83,20 +95,8 @@ const castOne = (story: Story) => async (pageState: PageState) => {
   return { play, replace: start };
 };
 
-const READY = ["AddonModule app", "AddonModule base", "AddonOperator addon-operator"];
-
-/** Resolves when the first converge has ended, and the statuses say so: their writes belong to no act. */
-async function installed(pageState: PageState, operator: OperatorProcess): Promise<void> {
-  await atRest(operator);
-  const areReady = async (): Promise<boolean> => {
-    const { statuses } = await pictureOf(pageState);
-    return READY.every((name) => statuses[name] === "Ready Current");
-  };
-  await operator.until(areReady, "the statuses of the first converge");
-}
-
 /** Matches the request number `n` of those that `counts` accepts, counted from 1. */
-function nth(n: number, counts: (seen: Seen) => boolean): (seen: Seen) => boolean {
+function nth(n: number, counts: Match): Match {
   let count = 0;
   return (seen) => counts(seen) && ++count === n;
 }
@@ -104,18 +104,20 @@ function nth(n: number, counts: (seen: Seen) => boolean): (seen: Seen) => boolea
 interface Settling {
   readonly isSettled: (state: string) => boolean;
   readonly what: string;
-  readonly intervalMs: number;
 }
+
+/** A look costs a processor as much as a tenth of an operator's start; statuses follow within a second. */
+const LOOK_MS = 250;
 
 /** Waits until the operator is at rest in a state that is as it should be. */
 async function settle(
   { story, pageState }: Stage,
   operator: OperatorProcess,
-  { isSettled, what, intervalMs }: Settling,
+  { isSettled, what }: Settling,
 ): Promise<void> {
   await atRest(operator);
   const isThere = async (): Promise<boolean> => isSettled(JSON.stringify(await stateOf(story, pageState)));
-  await operator.until(isThere, what, { intervalMs });
+  await operator.until(isThere, what, { intervalMs: LOOK_MS });
   await atRest(operator);
 }
 
@@ -124,39 +126,30 @@ async function expectState(stage: Stage, truth: Undisturbed, operator: OperatorP
   let found = "";
   const isSettled = (state: string): boolean => (found = state) === truth.state;
   try {
-    await settle(stage, operator, { isSettled, what: "the state of an undisturbed run", intervalMs: 100 });
+    await settle(stage, operator, { isSettled, what: "the state of an undisturbed run" });
   } catch (error) {
     throw new Error(`expected ${truth.state}\nfound    ${found}`, { cause: error });
   }
+  await stage.endOthers?.(operator);
   await expectNothingLeft(stage.pageState, operator);
 }
 
 /**
  * Plays a story, kills the operator and its helm after the API server has done write `n` and before the answer arrives,
- * has another operator take its place, and compares the state. Resolves to the write, or undefined if there was none.
+ * has another operator take its place, and compares the state. Resolves to whether there was such a write.
  */
-export async function crashAfterWrite(
-  story: Story,
-  n: number,
-  truth: Undisturbed,
-): Promise<string | undefined> {
+export async function crashAfterWrite(story: Story, n: number, truth: Undisturbed): Promise<boolean> {
   const stage = await openStage(story);
   const { proxy } = stage.pageState;
-  let write: string | undefined;
-  const match = nth(n, isWrite);
-  const held = proxy.hold((seen) => {
-    if (!match(seen)) return false;
-    write = `${seen.method} ${seen.path}`;
-    return true;
-  }, "after");
+  const held = proxy.hold(nth(n, writesOf(story)), "after").then(() => true);
   const first = await stage.play();
-  const over = { isSettled: story.isOver, what: "the end, or the write", intervalMs: 100 };
-  await Promise.race([held, settle(stage, first, over)]);
+  const over = { isSettled: story.isOver, what: "the end, or the write" };
+  const isReached = await Promise.race([held, settle(stage, first, over).then(() => false)]);
   await first.kill9();
   stage.pageState.killHelm();
   proxy.forgetHolds();
   await expectState(stage, truth, await stage.replace());
-  return write;
+  return isReached;
 }
 
 /** Plays a story in which request `n` gets a false answer, and compares the state. Resolves to the request. */

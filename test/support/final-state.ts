@@ -101,6 +101,18 @@ export async function atRest(operator: OperatorProcess): Promise<void> {
   }, "the operator is at rest");
 }
 
+const INSTALLED = ["AddonModule app", "AddonModule base", "AddonOperator addon-operator"];
+
+/** Resolves when the first converge has ended, and the statuses say so: their writes belong to nothing later. */
+export async function installed(pageState: PageState, operator: OperatorProcess): Promise<void> {
+  await atRest(operator);
+  const areReady = async (): Promise<boolean> => {
+    const { statuses } = await pictureOf(pageState);
+    return INSTALLED.every((name) => statuses[name] === "Ready Current");
+  };
+  await operator.until(areReady, "the statuses of the first converge", { intervalMs: 200 });
+}
+
 /** The state is, or soon becomes, the one expected. */
 export async function expectPicture(
   pageState: PageState,

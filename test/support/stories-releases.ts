@@ -1,6 +1,12 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { helmUnderTest } from "./cluster.ts";
 import { ACTS } from "./scene-story.ts";
 import { base, converge } from "./scene-addons.ts";
 import type { PageState } from "./scene.ts";
+import { hasBoth } from "./story.ts";
 import type { Story } from "./story.ts";
 
 const CRD_GROUP = (pageState: PageState): string => `${pageState.namespace}.example.com`;
@@ -39,12 +45,46 @@ interface Labeled {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
 }
 
-const hasBoth = (state: string): boolean =>
-  state.includes('"app":"deployed inputs managed-by","base":"deployed inputs managed-by"');
+const run = promisify(execFile);
+
+/** Releases of a person: one with the name of a module, and one that owns an object of a module's chart. */
+async function installByHand({ cluster, dir, file, namespace }: PageState): Promise<void> {
+  const chart = async (release: string, maps: readonly string[]): Promise<void> => {
+    file(`by-hand/${release}/Chart.yaml`, "apiVersion: v2\nname: any\nversion: 1.0.0\n");
+    for (const name of maps) {
+      const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data: { by: "hand" } };
+      file(`by-hand/${release}/templates/${name}.yaml`, JSON.stringify(map));
+    }
+    const target = ["-n", namespace, "--kubeconfig", cluster.kubeconfig];
+    await run(helmUnderTest(), ["install", release, join(dir, "by-hand", release), ...target]);
+  };
+  await chart("app", ["app", "no-longer-in-the-chart"]);
+  await chart("theirs", ["base", "theirs"]);
+  file("modules/030-base/addon.yaml", "helm: {takeOwnership: true}\n");
+}
+
+/** To whom an object belongs that a module has taken over. */
+async function lookAtOwner({ cluster, namespace }: PageState): Promise<unknown> {
+  const { metadata } = await cluster.json<{ metadata: { annotations?: object } }>([
+    "get",
+    "configmap",
+    "base",
+    "-n",
+    namespace,
+  ]);
+  return metadata.annotations;
+}
 
 /** What becomes of releases, in the order of a module's life. Each leaves a state that does not depend on the order of independent writes. */
 export const RELEASE_STORIES: readonly Story[] = [
-  { name: "install", isOver: hasBoth },
+  { name: "install", takesLease: true, isOver: hasBoth },
+  {
+    name: "takeover",
+    takesLease: true,
+    furnish: installByHand,
+    look: lookAtOwner,
+    isOver: hasBoth,
+  },
   {
     name: "upgrade",
     act: ACTS.upgrade,

@@ -6,6 +6,8 @@ export interface Cast {
   /** Starts an operator, or does what the story does; resolves to the operator whose requests count. */
   readonly play: () => Promise<OperatorProcess>;
   readonly replace: () => Promise<OperatorProcess>;
+  /** Ends the operators that wait to replace another. */
+  readonly endOthers?: (than: OperatorProcess) => Promise<void>;
 }
 
 /** Something that people do with an operator, whose requests are counted so that each of them can be disturbed. */
@@ -14,6 +16,8 @@ export interface Story {
   readonly args?: readonly string[];
   /** Adds files and objects to the scene before the first start. */
   readonly furnish?: (pageState: PageState) => Promise<void> | void;
+  /** An operator takes the Lease: that write counts, but not those that renew it. */
+  readonly takesLease?: boolean;
   /** What is done after the first converge. Without it, the first converge is the story. */
   readonly act?: (pageState: PageState) => Promise<void>;
   /** Several operators, in place of one that its like replaces. */
@@ -23,3 +27,7 @@ export interface Story {
   /** Says of the state at rest, as JSON, that nothing is left to do. */
   readonly isOver: (state: string) => boolean;
 }
+
+/** Says of the state of a story, as JSON, that both modules of the scene are installed. */
+export const hasBoth = (state: string): boolean =>
+  state.includes('"app":"deployed inputs managed-by","base":"deployed inputs managed-by"');
