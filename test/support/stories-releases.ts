@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 import { helmUnderTest } from "./cluster.ts";
+import { pictureOf } from "./final-state.ts";
 import { ACTS } from "./scene-story.ts";
 import { base, converge } from "./scene-addons.ts";
 import type { PageState } from "./scene.ts";
@@ -28,21 +29,11 @@ function writeCrd(pageState: PageState, field: string): void {
   pageState.file("modules/030-base/crds/things.yaml", JSON.stringify(crd));
 }
 
-/** The ConfigMaps of charts and the last record of each release in the namespace to which a story moves a release. */
-async function lookAtMoved({ cluster, namespace }: PageState): Promise<unknown> {
-  const list = async (kind: string, selector: string): Promise<Labeled[]> =>
-    (await cluster.json<{ items: Labeled[] }>(["get", kind, "-n", `${namespace}-moved`, "-l", selector]))
-      .items;
-  const maps = await list("configmaps", "app.kubernetes.io/managed-by=Helm");
-  const records = await list("secrets", "owner=helm,status!=superseded");
-  return [
-    ...maps.map(({ metadata }) => `configmap/${metadata.name}`),
-    ...records.map(({ metadata: { labels } }) => `release ${labels?.["name"]} ${labels?.["status"]}`),
-  ];
-}
-
-interface Labeled {
-  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+/** Releases and objects in the namespace to which a story moves a release. */
+async function lookAtMoved(pageState: PageState): Promise<unknown> {
+  const namespace = `${pageState.namespace}-moved`;
+  const { releases, objects, unfinished } = await pictureOf({ ...pageState, namespace });
+  return { releases, objects, unfinished };
 }
 
 const run = promisify(execFile);
@@ -135,6 +126,6 @@ export const RELEASE_STORIES: readonly Story[] = [
       await converge(pageState);
     },
     look: lookAtMoved,
-    isOver: (state) => state.includes("configmap/base") && state.includes("release base deployed"),
+    isOver: (state) => state.includes('{"releases":{"base":"deployed inputs managed-by"}'),
   },
 ];
