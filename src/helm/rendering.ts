@@ -29,19 +29,22 @@ import {
   listObjectRefs,
 } from "./manifest/manifest.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
+import { assertWatchable } from "./release/record-limits.ts";
 import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
 /**
  * Renders the chart as helm would install or upgrade it now. Returns its objects and hooks, and checksums to compare the manifest with
- * a release: `adoptionChecksum` with one of the Go operator.
+ * a release: `adoptionChecksum` with one of the Go operator. Throws SyntaxError for more objects than the operator can watch.
  */
 export async function renderChart(reconciliation: Reconciliation): Promise<RenderedChart> {
   const documents = (await renderManifests(reconciliation)).flatMap(parseDocuments);
+  const objects = listObjectRefs(documents);
+  assertWatchable(objects, "a rendered chart");
   return {
     checksum: manifestChecksum(documents),
     adoptionChecksum: adoptionChecksum(documents),
-    objects: listObjectRefs(documents),
+    objects,
     hooks: listHookObjects(documents),
   };
 }

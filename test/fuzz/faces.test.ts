@@ -149,7 +149,7 @@ function releaseFaces(): Face[] {
     apply_method: "ssa",
   });
   const read = async (data: string): Promise<void> => {
-    summarize(await decodeRelease(data));
+    await summarize(await decodeRelease(data));
     await changeEncodedRecord(data, { info: { status: "failed", description: "x" } });
   };
   const twice = (bytes: Uint8Array): string =>

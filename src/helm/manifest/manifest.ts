@@ -2,7 +2,7 @@
 
 import { diffArrays } from "diff";
 
-import { canonicalJson, digest, parseYaml, toYaml } from "../../lib/index.ts";
+import { canonicalJson, digestAll, parseYaml, toYaml } from "../../lib/index.ts";
 import { isJsonObject, objectOf, asString, readJson, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
@@ -38,7 +38,7 @@ export function parseManifestDocument(text: string): Json {
 
 /** Checksum of what manifests and hooks of a release mean: white space, comments and the order of documents and keys do not count. */
 export function manifestChecksum(documents: readonly Json[]): string {
-  return digest(...documents.map(canonicalJson).sort());
+  return digestAll(documents.map(canonicalJson).sort());
 }
 
 /**

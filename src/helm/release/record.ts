@@ -17,11 +17,16 @@ import {
   type Json,
   type JsonObject,
 } from "../../model/index.ts";
-import { adoptionChecksum, parseDocuments, listHookObjects } from "../manifest/manifest.ts";
-import { listLastingRefs, manifestChecksum } from "../manifest/manifest.ts";
+import {
+  adoptionChecksum,
+  listHookObjects,
+  listLastingRefs,
+  manifestChecksum,
+} from "../manifest/manifest.ts";
 import type { ObjectRef, RenderedChart } from "../manifest/manifest.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
 import { listDataObjects } from "./moves.ts";
+import { assertManifestSize, assertWatchable, parseBoundedDocuments } from "./record-limits.ts";
 import { GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
 /** Maximal size of an uncompressed record in bytes. */
@@ -136,6 +141,7 @@ async function decodeJson(data: string): Promise<JsonObject> {
   const plain = isGzip ? await decompress(bytes) : bytes;
   const value = parseJson(plain.toString("utf8"));
   if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  assertManifestSize([value, ...objectsIn(value["hooks"])].map((each) => asString(each["manifest"]) ?? ""));
   return value;
 }
 
@@ -174,14 +180,16 @@ export interface ReleaseSummary
 
 /**
  * Extracts the facts that later decisions need from a record, so that the whole record need not stay in memory. `adoptionChecksum` is for
- * the comparison of a release of the Go operator.
+ * the comparison of a release of the Go operator. Throws SyntaxError for a record that needs too much work.
  */
-export function summarize(record: ReleaseRecord): ReleaseSummary {
-  const documents = parseDocuments(record.manifest);
-  const hooks = record.hooks.flatMap((hook) => parseDocuments(hook.manifest));
+export async function summarize(record: ReleaseRecord): Promise<ReleaseSummary> {
+  const documents = await parseBoundedDocuments([record.manifest]);
+  const hooks = await parseBoundedDocuments(record.hooks.map(({ manifest }) => manifest));
   const allDocuments = [...documents, ...hooks];
+  const objects = listLastingRefs(documents);
+  assertWatchable(objects, "a release record");
   return {
-    objects: listLastingRefs(documents),
+    objects,
     hooks: listHookObjects(hooks),
     checksum: manifestChecksum(allDocuments),
     adoptionChecksum: adoptionChecksum(allDocuments),
@@ -223,7 +231,8 @@ export async function withSecretInError<T>(meta: ReleaseMeta, decoding: Promise<
   try {
     return await decoding;
   } catch (error) {
-    throw error instanceof SyntaxError ? new BrokenRecordError(meta.secret, error.message) : error;
+    const isUnnamed = error instanceof SyntaxError && !(error instanceof BrokenRecordError);
+    throw isUnnamed ? new BrokenRecordError(meta.secret, error.message) : error;
   }
 }
 
@@ -232,6 +241,8 @@ interface CachedSummary {
   readonly reading: Promise<ReleaseSummary>;
   /** Undefined while the record is being read. */
   summary: ReleaseSummary | undefined;
+  /** The version of the Secret, if its record is broken: it stays broken until somebody writes the Secret. */
+  brokenVersion: string | undefined;
 }
 
 /** Summaries of releases, one for each release: a record has up to 1 MiB, and each run needs the same few facts again. */
@@ -243,19 +254,30 @@ export class SummaryCache {
     this.#load = load;
   }
 
-  /** The summary of a revision, read at the first call. Concurrent callers share one read; a failed read is repeated by the next call. */
+  /**
+   * The summary of a revision, read at the first call. Concurrent callers share one read. A failed read is repeated by the next call, that of
+   * a broken record only after a change of its Secret.
+   */
   async read(meta: ReleaseMeta): Promise<ReleaseSummary> {
+    const { uid, resourceVersion } = meta;
     const known = this.#cachedByRelease.get(meta.name);
     // Another uid is another revision: each has a Secret of its own.
-    if (known?.uid === meta.uid) return known.reading;
-    const cached: CachedSummary = { uid: meta.uid, reading: this.#load(meta), summary: undefined };
+    const isCurrent = known?.uid === uid && (known.brokenVersion ?? resourceVersion) === resourceVersion;
+    if (isCurrent) return known.reading;
+    const cached: CachedSummary = {
+      uid,
+      reading: this.#load(meta),
+      summary: undefined,
+      brokenVersion: undefined,
+    };
     this.#cachedByRelease.set(meta.name, cached);
     try {
       cached.summary = await cached.reading;
       return cached.summary;
     } catch (error) {
       // A read of another revision may have replaced the entry meanwhile.
-      if (this.#cachedByRelease.get(meta.name) === cached) this.forget(meta.name);
+      if (error instanceof BrokenRecordError) cached.brokenVersion = resourceVersion;
+      else if (this.#cachedByRelease.get(meta.name) === cached) this.forget(meta.name);
       throw error;
     }
   }

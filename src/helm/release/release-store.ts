@@ -41,7 +41,9 @@ export class ReleaseStore {
   readonly #options: ReleaseStoreOptions;
   readonly #watches: ReleaseWatches;
   readonly #locations: ReleaseLocations;
-  readonly #summaries = new SummaryCache((meta) => this.readRecord(meta).then(summarize));
+  readonly #summaries = new SummaryCache((meta) =>
+    withSecretInError(meta, this.readRecord(meta).then(summarize)),
+  );
   readonly #listeners = new Set<(release: string) => void>();
 
   constructor(options: ReleaseStoreOptions) {

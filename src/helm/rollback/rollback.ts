@@ -146,7 +146,7 @@ async function rollBackTo(
   const { name } = module;
   const revisions = [withCurrentLabels(store, goodRevision), ...findComparedRevisions(store.revisions(name))];
   await forgetGoneKinds(tools, { release: name, revisions: [...new Set(revisions)], signal });
-  const { objects, hooks, applyMethod } = summarize(await store.readRecord(goodRevision, signal));
+  const { objects, hooks, applyMethod } = await summarize(await store.readRecord(goodRevision, signal));
   await refuseHookReplacements(tools, request, { verb: "rollback", hooks });
   await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
   logger.warn("Rolling a release back", {
