@@ -79,12 +79,11 @@ interface Range {
 
 const RANGE = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/;
 
-/** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. */
+/** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. The end of `*-M` does not count, as in Go. */
 function parseRange(text: string, bounds: Bounds, line: string): Range {
   const [, low, high, stepText] = RANGE.exec(text) ?? [];
+  if (low === undefined) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
   const star = low === "*" || low === "?";
-  if (low === undefined || (star && high !== undefined))
-    throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
   const step = parseStep(stepText, bounds, line);
   if (star) return { from: bounds.min, to: bounds.last, step, star };
   const from = parseValue(low, bounds, line);
@@ -95,10 +94,13 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
   return { from, to, step, star: false };
 }
 
+/** A number as Go reads it, which allows a plus. */
+const NUMBER = /^\+?\d+$/;
+
 /** Reads the step after the slash, which is 1 if there is none. */
 function parseStep(text: string | undefined, bounds: Bounds, line: string): number {
   if (text === undefined) return 1;
-  const step = /^\d+$/.test(text) ? Number(text) : 0;
+  const step = NUMBER.test(text) ? Number(text) : 0;
   if (step === 0)
     throw new CrontabError(`${bounds.name}: the step "${text}" is not a number from 1 on`, line);
   return step;
@@ -109,7 +111,7 @@ function parseValue(text: string, bounds: Bounds, line: string): number {
   const named = bounds.names?.indexOf(text.toUpperCase()) ?? -1;
   if (named >= 0) return named + bounds.min;
   const range = `${bounds.min}–${bounds.max}`;
-  if (!/^\d+$/.test(text))
+  if (!NUMBER.test(text))
     throw new CrontabError(`${bounds.name}: "${text}" is not a value in ${range}`, line);
   const value = Number(text);
   if (value < bounds.min || value > bounds.max) {
