@@ -137,12 +137,26 @@ const DEFAULT_RULE = "templates/.?*";
  * not match.
  */
 export function parseHelmIgnore(text: string): Ignore {
-  const lines = text.split("\n").map((line) => line.trim());
+  const lines = text
+    .replace(/^\uFEFF/, "")
+    .split("\n")
+    .map(trimAsGo);
   const rules = [...lines, DEFAULT_RULE]
     .filter((line) => line !== "" && !line.startsWith("#"))
     .map(parseRule);
   return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
 }
+
+/** Without the white space of Go around it. JavaScript counts a byte order mark as white space, and not the next-line character. */
+function trimAsGo(line: string): string {
+  const isSpace = (index: number): boolean => GO_SPACE.test(line.charAt(index));
+  let [from, to] = [0, line.length];
+  while (from < to && isSpace(from)) from++;
+  while (to > from && isSpace(to - 1)) to--;
+  return line.slice(from, to);
+}
+
+const GO_SPACE = /[\t-\r \u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]/;
 
 /** Parses one line: with `!`, it ignores all that it does not match; a slash at its end restricts it to directories. */
 function parseRule(line: string): Ignore {

@@ -59,6 +59,8 @@ export class IndexScanner {
   #wholeText = "";
   /** What is not in block style, so that the whole text is parsed at the end. */
   #flowPart: string | undefined;
+  /** Whether a line without indentation has begun a key. Where none has, the whole index is indented. */
+  #hasTopLevelKey = false;
   /** Whether the lines belong to the top-level key `entries`, which contains the charts. */
   #isInEntries = false;
   #hasEntries = false;
@@ -133,6 +135,7 @@ export class IndexScanner {
     const indent = line.length - content.length;
     const isDash = isListItem(content);
     if (indent === 0 && !isDash) this.#handleTopLevelKey(content);
+    else if (!this.#hasTopLevelKey) this.#parseWhole(content);
     else if (this.#isInEntries) this.#handleLineOfEntries(line, content, isDash);
   }
 
@@ -152,6 +155,7 @@ export class IndexScanner {
     this.#finishChart();
     if (FLOW_DOCUMENT.test(content)) return this.#parseWhole("it");
     const [key, value] = splitKey(content);
+    this.#hasTopLevelKey ||= key !== undefined;
     this.#isInEntries = key === "entries";
     if (!this.#isInEntries) return;
     this.#hasEntries = true;

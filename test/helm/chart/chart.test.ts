@@ -34,6 +34,10 @@ describe(".helmignore as helm reads it", () => {
     ["!keep.txt", "other.txt", false, true],
     ["!keep.txt", "keep.txt", false, false],
     ["a.b", "axb", false, false],
+    // The white space of Go, not of JavaScript: a byte order mark counts at the beginning of the file only.
+    ["\u0085a.b\u0085", "a.b", false, true],
+    ["\uFEFFa.b", "a.b", false, true],
+    ["x\n\uFEFFa.b", "a.b", false, false],
   ])("rule %j, path %s (directory: %s): %s", (...[rule, path, isDirectory, ignored]: Case) => {
     expect(parseHelmIgnore(rule)(path, isDirectory)).toBe(ignored);
   });

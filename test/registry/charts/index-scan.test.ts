@@ -82,6 +82,8 @@ function flowForms(): [string, string][] {
 
 test.each([
   ["helm", HELM],
+  ["with all lines indented", HELM.replaceAll(/^(?=.)/gm, " ")],
+  ["with all lines after the dashes indented", `---\n${HELM.replaceAll(/^(?=.)/gm, "  ")}`],
   ["with ends of lines of Windows", HELM.replaceAll("\n", "\r\n")],
   ["with quoted names", HELM.replace("  web:", '  "web":').replace("entries:", "'entries':")],
   [
